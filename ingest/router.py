@@ -27,6 +27,7 @@ from sparkhaven.ingest.values.zones import ZoneTable, zone_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
 from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
 from sparkhaven.store.layout import LocationKey, encode_internal
+from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
@@ -77,12 +78,16 @@ class Router:
         internal, value = self._internal(rows), self._value(rows)
         kept = np.arange(len(rows))
         bad = (internal.codes < 0) | (value.codes < 0)
+        lacking = self._lacking(rows)
         if bad.any():
             bad_rows = self._rejected(rows, np.flatnonzero(bad), internal, value, payload)
             if self.partition.bounds == "fail":
                 raise dates_refused(rejects.completed(next(bad_rows)), "bounds")
             rejects.add_all(bad_rows)
-            kept = np.flatnonzero(~bad)
+        if lacking:
+            rejects.add_all(self._nulls(rows, {row: name for row, name in lacking.items() if not bad[row]}, payload))
+            bad[list(lacking)] = True
+        kept = np.flatnonzero(~bad) if bad.any() else kept
         stored = [index for index, target in enumerate(self.targets) if target.stored]
         names = [self.targets[index].column.name for index in stored]
         batch = pa.RecordBatch.from_arrays([rows.columns[index] for index in stored], names=names)
@@ -128,6 +133,24 @@ class Router:
         detail = f"{key.internal}/{key.value} was truncated"
         why, column = Refusal(Reason.LATE, "a date that is not in history yet", detail), self.partition.value.column
         return bad_row(self.file, number, column, why, key.value, payload(number), unit=self.unit)
+
+    def _lacking(self, rows: TypedRows) -> dict[int, Target]:
+        """Rows with a null in a column that cannot store it, and the first such column."""
+        lacking: dict[int, Target] = {}
+        for target, array in zip(self.targets, rows.columns, strict=True):
+            coding = target.column.type.coding
+            if target.stored and array.null_count and coding is not None and not coding.has_null:
+                for row in np.flatnonzero(null_mask(array)).tolist():
+                    lacking.setdefault(row, target)
+        return dict(sorted(lacking.items()))
+
+    def _nulls(
+        self, rows: TypedRows, lacking: Mapping[int, Target], payload: Callable[[int], bytes]
+    ) -> Iterator[BadRow]:
+        for row, target in lacking.items():
+            number, coding = int(rows.numbers[row]), target.column.type.coding
+            why = Refusal(Reason.NO_NULL, "" if coding is None else coding.domain)
+            yield bad_row(self.file, number, target.column.name, why, "null", payload(number), unit=self.unit)
 
     def _rejected(
         self, rows: TypedRows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]

@@ -18,7 +18,7 @@ from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.decode_guard import exact_rows
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.coded_values import coded_value
-from sparkhaven.ingest.values.declared_numbers import number_value
+from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
 from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
@@ -106,7 +106,11 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
     ``bytes_too``: bytes may be texts in UTF-8.
     """
     if (coding := target.column.type.coding) is not None:
-        return None if value is None else coded_value(value, coding)
+        if value is None:
+            return None
+        if target.form is not None and isinstance(value, str) and "text" in coding.sources:
+            return from_json(value, target, alias)
+        return coded_value(value, coding, alias, declared_value)
     if isinstance(value, bytes | bytearray) and bytes_too:
         try:
             value = value.decode("utf-8")

@@ -1,7 +1,7 @@
 """Payloads taken whole: each column of the part is the payload itself, by the type of the column.
 
-Text is UTF-8; a number is what Kafka's own serialisers write, big-endian and of the width of its type; an Instant is a
-long in the unit of the column. Any other length is a bad row.
+Text is UTF-8, bytes are as they come. A number is what Kafka's own serialisers write, big-endian and of the width of
+its type; an Instant is a long in the unit of the column. Any other length is a bad row.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.decode_guard import exact_rows
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask
+from sparkhaven.ingest.values.coded_values import coded_value
+from sparkhaven.ingest.values.declared_numbers import declared_value
 from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string
 from sparkhaven.ingest.values.instants import check_instant
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
@@ -36,11 +38,13 @@ class RawRows:
     def __init__(self, targets: Sequence[Target], *, alias: bool = False) -> None:
         self._targets, self._alias = tuple(targets), alias
         for target in targets:
-            name = target.column.type.name
+            name, coding = target.column.type.name, target.column.type.coding
+            if coding is not None and pa.types.is_binary(coding.arrow):
+                continue
             if name != "String" and (name not in _NUMBERS or (name == "Instant" and target.unit == "iso")):
                 raise SettingsError(
                     f"column {target.column.name} cannot take a whole payload",
-                    expected="String, a number, or an Instant with unit s, ms, us or ns",
+                    expected="String, bytes, a number, or an Instant with unit s, ms, us or ns",
                     found=name,
                     hint="choose another format in [feed], or another type in the schema",
                 )
@@ -85,6 +89,8 @@ class RawRows:
 
     def _value(self, payload: bytes, target: Target) -> Value | Refusal:
         name = target.column.type.name
+        if (coding := target.column.type.coding) is not None:
+            return coded_value(payload, coding, self._alias, declared_value)
         if name == "String":
             try:
                 return check_string(payload.decode("utf-8"), target)

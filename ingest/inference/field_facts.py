@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.ingest.sample_rows import Sample, TypedPart, shown
-from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, exact_number
+from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT
 from sparkhaven.ingest.values.json_text import json_text
+from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.text_forms import NO, YES
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of

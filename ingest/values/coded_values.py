@@ -5,79 +5,107 @@ What a value is, the codings of ``store.types.codings`` say; here is what each k
 
 from __future__ import annotations
 
-import io
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, mask_of, offsets_of, some
+from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
+from sparkhaven.ingest.values.nested_values import Element, nested_value
 from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.wire_values import DAY_NS, Moment
+from sparkhaven.store.conversions.coded_arrays import coded_array
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.types.codings.byte_array import is_bytes
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
 
+STRUCTURED = ("array", "object")
+_NUMBER = {32: pa.int32(), 64: pa.int64()}
 _REASONS = {
     Unfit.NO_VALUE: Reason.NO_VALUE_OF_TYPE,
     Unfit.OVERFLOW: Reason.OVERFLOW,
     Unfit.NOT_EXACT: Reason.NOT_EXACT,
 }
-_QUOTE = 0x22
 
 
-def coded_json(value: Any, coding: Coding) -> Value | Refusal:
-    """A JSON value other than null."""
+def coded_json(value: Any, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
+    """A JSON value other than null; ``element`` has the rules for elements of arrays and values of maps."""
+    if coding.elements is not None:
+        return _storable(nested_value(value, coding, coding.elements, alias, element), coding)
     try:
-        return coding.from_json(value)  # type: ignore[no-any-return]
+        return _storable(coding.from_json(value), coding)
     except UnfitError as error:
         return Refusal(_REASONS[error.why], error.expected)
 
 
-def coded_text(text: str, coding: Coding) -> Value | Refusal:
-    """A field of a CSV file, or a text of another source."""
+def coded_text(text: str, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
+    """A field of a CSV file, or a text of another source. Arrays and maps are written as JSON."""
+    if coding.json in STRUCTURED:
+        try:
+            return coded_json(strict_json(text), coding, alias, element)
+        except (ValueError, RecursionError):
+            return Refusal(Reason.NO_VALUE_OF_TYPE, f"{coding.domain}, as JSON")
     try:
-        return coding.parse(text)  # type: ignore[no-any-return]
+        return _storable(coding.parse(text), coding)
     except UnfitError as error:
         return Refusal(_REASONS[error.why], error.expected)
 
 
-def coded_value(value: Any, coding: Coding) -> Value | Refusal:
+def coded_value(value: Any, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
     """A value of a source with types of its own: a moment, a number, bytes, a list, a dict or a text."""
     if isinstance(value, Moment):
         if value.kind == "date" and pa.types.is_date(coding.arrow):
-            return _scalar_of(value.ns // DAY_NS, pa.int32(), coding)
+            return _of_type(value.ns // DAY_NS, pa.int32(), coding)
         if value.kind == "time of day" and pa.types.is_time(coding.arrow):
-            return _scalar_of(value.ns, pa.int64(), coding)
+            return _of_type(value.ns, pa.int64(), coding)
         return Refusal(Reason.WRONG_TYPE, coding.domain, value.kind)
-    if isinstance(value, bytes | bytearray) and pa.types.is_binary(coding.arrow):
-        return _scalar_of(bytes(value), pa.binary(), coding)
-    if isinstance(value, float):
-        value = Decimal(value) if np.isfinite(value) else value
-    return coded_json(value, coding)
+    if isinstance(value, bytes | bytearray):
+        return (
+            _of_type(bytes(value), pa.binary(), coding) if pa.types.is_binary(coding.arrow) else _wrong(value, coding)
+        )
+    if isinstance(value, str) and "text" not in coding.sources:
+        return _wrong(value, coding)
+    if isinstance(value, list) and "nested" not in coding.sources:
+        return _wrong(value, coding)
+    return _wrong(value, coding) if isinstance(value, float) else coded_json(value, coding, alias, element)
 
 
-def _scalar_of(value: Any, kind: pa.DataType, coding: Coding) -> Value | Refusal:
-    """A value of a source's Arrow type, converted; what it is not able to hold is refused."""
+def _wrong(value: Any, coding: Coding) -> Refusal:
+    names = {"bytearray": "bytes", "str": "text", "float": "floating number", "list": "array"}
+    return Refusal(Reason.WRONG_TYPE, coding.domain, names.get(type(value).__name__, type(value).__name__))
+
+
+def _of_type(value: Any, kind: pa.DataType, coding: Coding) -> Value | Refusal:
+    """A value of a source's Arrow type, converted; what the column is not able to hold is refused."""
     try:
         plain = pa.array([value], kind)
-        stamps = plain if pa.types.is_binary(kind) else plain.view(coding.arrow)
     except (pa.ArrowException, OverflowError):
         return Refusal(Reason.OVERFLOW, coding.domain)
-    values, doubt = _converted(stamps, coding)
+    return _alone(plain if pa.types.is_binary(kind) else plain.view(coding.arrow), coding)
+
+
+def _alone(array: pa.Array, coding: Coding) -> Value | Refusal:
+    """The value of an array of one. Dates and times are numbers, since Python has not all of them."""
+    values, doubt = _converted(array, coding)
     if doubt is not None and doubt[0]:
-        return Refusal(Reason.NOT_EXACT, coding.domain)
-    return value if pa.types.is_time(coding.arrow) else values[0].as_py()  # type: ignore[no-any-return]
+        reason = Reason.NO_VALUE_OF_TYPE if is_bytes(array.type) else Reason.NOT_EXACT
+        return Refusal(
+            reason, coding.domain, "" if is_bytes(array.type) else str(array.view(_NUMBER[array.type.bit_width])[0])
+        )
+    taken: Value = values[0].value if pa.types.is_temporal(coding.arrow) else values[0].as_py()
+    return taken
 
 
-def coded_tokens(tokens: pa.StringArray, coding: Coding) -> Typed:
-    """Whole columns of JSON texts, as the scanner cuts them out."""
-    if coding.json in ("array", "object"):
-        return _nested_tokens(tokens, coding)
-    texts, doubt = _unquoted(tokens, numbers=coding.json == "number")
-    values, more = coding.parse_all(texts)
-    return _stored(values, coding, either(doubt, more))
+def _storable(value: Value | Refusal, coding: Coding) -> Value | Refusal:
+    """The value, or why no bytes can be made of it. Only arrays, maps and bytes can be values and yet have none."""
+    if isinstance(value, Refusal) or not (pa.types.is_nested(coding.arrow) or pa.types.is_binary(coding.arrow)):
+        return value
+    try:
+        unstorable = coding.unstorable(pa.array([value], coding.arrow))
+    except (pa.ArrowException, UnicodeEncodeError, OverflowError):
+        return Refusal(Reason.NO_VALUE_OF_TYPE, coding.domain)
+    return value if unstorable is None else Refusal(Reason.NO_VALUE_OF_TYPE, coding.domain)
 
 
 def coded_texts(texts: pa.StringArray, coding: Coding) -> Typed:
@@ -88,26 +116,31 @@ def coded_texts(texts: pa.StringArray, coding: Coding) -> Typed:
 
 def coded_column(array: pa.Array, coding: Coding) -> Typed:
     """A whole column of a typed source; values that the column cannot hold are in doubt."""
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), coding.arrow), None
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        return coded_texts(array.cast(pa.string()), coding)
     return _converted(array, coding)
 
 
-def coded_scalar(scalar: pa.Scalar, coding: Coding) -> Value | Refusal:
+def coded_scalar(scalar: pa.Scalar, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
     """One value of a typed source, which is in doubt."""
-    if pa.types.is_string(scalar.type) or pa.types.is_large_string(scalar.type):
-        return coded_text(scalar.as_py(), coding)
-    if pa.types.is_integer(scalar.type) or pa.types.is_decimal(scalar.type) or pa.types.is_nested(scalar.type):
-        value = scalar.as_py()
-        return coded_json(dict(value) if pa.types.is_map(scalar.type) else value, coding)
-    return Refusal(Reason.NOT_EXACT, coding.domain, str(scalar)[:80])
+    kinds, kind = pa.types, scalar.type
+    if kinds.is_map(kind):
+        entries = scalar.as_py()
+        if len({key for key, _ in entries}) < len(entries):
+            return Refusal(Reason.NO_VALUE_OF_TYPE, coding.domain)
+        return coded_json(dict(entries), coding, alias, element)
+    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_integer(kind) or kinds.is_decimal(kind):
+        return coded_json(scalar.as_py(), coding, alias, element)
+    if kinds.is_nested(kind):
+        return (
+            Refusal(Reason.WRONG_TYPE, coding.domain)
+            if kinds.is_struct(kind)
+            else coded_value(scalar.as_py(), coding, alias, element)
+        )
+    return _alone(pa.repeat(scalar, 1), coding)
 
 
 def _converted(array: pa.Array, coding: Coding) -> Typed:
     try:
-        values, doubt = coding.convert(array)
+        values, doubt = coded_array(array, coding)
     except UnfitError:
         return pa.nulls(len(array), coding.arrow), some(np.asarray(array.is_valid()))
     return _stored(values, coding, doubt)
@@ -115,50 +148,7 @@ def _converted(array: pa.Array, coding: Coding) -> Typed:
 
 def _stored(values: pa.Array, coding: Coding, doubt: Mask | None) -> Typed:
     """Values of which no bytes can be made are in doubt, too."""
-    return values, either(doubt, coding.unstorable(values))
-
-
-def _unquoted(tokens: pa.StringArray, *, numbers: bool) -> tuple[pa.StringArray, Mask | None]:
-    """Contents of strings without escapes, and numbers as they stand; others are in doubt, and null."""
-    if tokens.null_count == len(tokens):
-        return tokens, None
-    offsets = offsets_of(tokens)
-    data = np.frombuffer(tokens.buffers()[2], np.uint8)
-    valid = mask_of(tokens.is_valid())
-    quoted = np.zeros(len(tokens), np.bool_)
-    quoted[valid] = data[offsets[:-1][valid]] == _QUOTE
-    escaped = mask_of(pc.match_substring(tokens, "\\"))
-    doubt = valid & (escaped if numbers else escaped | ~quoted)
-    if numbers:
-        first = data[np.minimum(offsets[:-1], len(data) - 1)]
-        doubt |= valid & ((first == ord("t")) | (first == ord("f")))
-    inner = pc.binary_slice(tokens.view(pa.binary()), 1, -1).view(pa.string())
-    texts = inner if quoted[valid].all() else pc.if_else(pa.array(quoted), inner, tokens)
-    if doubt.any():
-        texts = pc.if_else(pa.array(doubt), None, texts)
-    return texts, some(doubt)
-
-
-def _nested_tokens(tokens: pa.StringArray, coding: Coding) -> Typed:
-    """Arrays of numbers as Arrow's JSON reader takes them; if it refuses one of them, all are in doubt."""
-    valid = np.asarray(tokens.is_valid())
-    everything = pa.nulls(len(tokens), coding.arrow), some(valid)
-    element = coding.arrow.value_type if pa.types.is_list(coding.arrow) else None
-    if element is None or pa.types.is_uint16(element) or not valid.any():
-        return everything
-    import pyarrow.json
-
-    rows = pc.binary_join_element_wise('{"v":', pc.fill_null(tokens, "null"), "}", "")
-    lines = pc.binary_join(pa.ListArray.from_arrays([0, len(rows)], rows), "\n")[0].as_buffer()
-    form = pyarrow.json.ParseOptions(
-        explicit_schema=pa.schema([("v", coding.arrow)]), unexpected_field_behavior="error"
-    )
-    options = pyarrow.json.ReadOptions(use_threads=False, block_size=max(1 << 20, lines.size + 1))
-    try:
-        column = pyarrow.json.read_json(io.BytesIO(lines), options, form).column(0)
-    except pa.ArrowInvalid:
-        return everything
-    values = column.combine_chunks().cast(coding.arrow)
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks)
-    return _stored(values, coding, None) if len(values) == len(tokens) else everything
+    unstorable = coding.unstorable(values)
+    if unstorable is not None and not coding.has_null:  # the router refuses null
+        unstorable = some(unstorable & np.asarray(values.is_valid()))
+    return values, either(doubt, unstorable)

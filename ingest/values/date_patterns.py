@@ -95,6 +95,11 @@ class DatePattern:
         self._text = f"^{regex}$"
         self._exact = re.compile(f"{regex}\\Z", re.ASCII)
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether it has a time of day or an offset."""
+        return bool({"H", "I", "z"} & self._signs)
+
     def iso(self, text: str) -> str | None:
         """The ISO text of a text that fits, else None; whether there is such a day is not looked at."""
         match = self._exact.match(text)

@@ -30,6 +30,15 @@ def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
     return from_json(value, target, alias)
 
 
+def declared_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    """A value of a typed source that may be no number."""
+    if value is None or isinstance(value, str):
+        return from_json(value, target, alias)
+    if not isinstance(value, int | float | Decimal):
+        return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}", type(value).__name__)
+    return number_value(value, target, alias)
+
+
 def _unit(value: int | Decimal, alias: bool) -> Value | Refusal:
     """A UTF-16 unit by its number."""
     if value == CHAR_NULL:

@@ -19,7 +19,7 @@ import math
 import re
 import struct
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from sparkhaven.ingest.values.coded_values import coded_json, coded_text
 from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
 from sparkhaven.ingest.values.json_text import plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.text_forms import clean, words
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.quarantine.reasons import Reason
@@ -56,43 +57,20 @@ def integer_range(type_name: str) -> tuple[int, int]:
     return -half + 1, half - 1
 
 
-class Extreme(Decimal):
-    """A number that stands for one which ``Decimal`` cannot hold; ``text`` is how that is written."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def exact_number(text: str) -> Decimal:
-    """The number that a text in the form of ``_NUMBER_TEXT`` writes, whatever its exponent.
-
-    ``Decimal`` refuses exponents beyond 10^18; such a number is infinite for every type, or tiny for every type.
-    """
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        mantissa, _, exponent = text.lower().partition("e")
-        sign = "-" if mantissa.startswith("-") else ""
-        small = "1e-9999" if Decimal(mantissa) else "0"
-        extreme = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
-        extreme.text = text
-        return extreme
-
-
 def is_number(text: str) -> bool:
     """Whether a text writes a finite number."""
     return _NUMBER_TEXT.match(text) is not None
 
 
 def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
-    """A value as ``json.loads`` gives it, with ``parse_float=exact_number``."""
+    """A value as ``json.loads`` gives it, with numbers by ``exact_number``."""
     if value is None:
         return None
     name = target.column.type.name
     if (coding := target.column.type.coding) is not None:
-        return coded_json(value, coding)
+        if target.form is not None and isinstance(value, str):
+            return None if target.form.quoted and not value else from_text(value, target, alias)
+        return coded_json(value, coding, alias, from_json)
     if target.as_text and not isinstance(value, str):
         value = plain_text(value)
     number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
@@ -142,7 +120,7 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
             return cleaned
         text = cleaned
     if (coding := target.column.type.coding) is not None:
-        return coded_text(text, coding)
+        return coded_text(text, coding, alias, from_json)
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
             return check_integer(int(text), name, alias)

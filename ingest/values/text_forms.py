@@ -17,7 +17,8 @@ from sparkhaven.ingest.values.date_patterns import date_pattern
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.quarantine.reasons import Reason
 
-NUMBERS = frozenset({"byte", "short", "int", "long", "float", "double"})
+NUMBERS = frozenset({"byte", "short", "int", "long", "float", "double", "BigDecimal", "BigInteger"})
+DAYS = ("Instant", "LocalDate")  # types with a pattern
 BLANKS = " \t"
 YES = ("true", "True", "TRUE")
 NO = ("false", "False", "FALSE")
@@ -32,9 +33,10 @@ def clean(text: str, target: Target) -> str | Refusal | None:
         text = text.strip(BLANKS)
         if not text and name not in ("String", "char"):
             return None
-    if name == "Instant" and form.pattern is not None:
+    if name in DAYS and form.pattern is not None:
         iso = date_pattern(form.pattern).iso(text)
-        return Refusal(Reason.NOT_AN_INSTANT, f"a text like {form.pattern}") if iso is None else iso
+        reason = Reason.NOT_AN_INSTANT if name == "Instant" else Reason.NO_VALUE_OF_TYPE
+        return Refusal(reason, f"a text like {form.pattern}") if iso is None else iso
     if name not in NUMBERS:
         return text
     if form.thousands and form.thousands in text:
@@ -58,7 +60,7 @@ def clean_texts(texts: pa.StringArray, target: Target) -> Typed:
         if name not in ("String", "char"):
             texts = pc.if_else(pc.equal(texts, ""), None, texts)
         texts = compact(texts)
-    if name == "Instant" and form.pattern is not None:
+    if name in DAYS and form.pattern is not None:
         return date_pattern(form.pattern).iso_texts(texts)
     if name not in NUMBERS:
         return texts, None

@@ -34,7 +34,8 @@ from sparkhaven.ingest.values.arrow_columns import (
     try_cast,
     without,
 )
-from sparkhaven.ingest.values.coded_values import coded_texts, coded_tokens
+from sparkhaven.ingest.values.coded_tokens import coded_tokens
+from sparkhaven.ingest.values.coded_values import coded_texts
 from sparkhaven.ingest.values.exact_values import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
 from sparkhaven.ingest.values.iso_texts import iso_instants
 from sparkhaven.ingest.values.text_forms import clean_texts, words
@@ -56,7 +57,7 @@ def json_tokens(tokens: pa.StringArray, target: Target) -> Typed:
     """Typed values of one field's JSON texts."""
     name, coding = target.column.type.name, target.column.type.coding
     if coding is not None:
-        return coded_tokens(tokens, coding)
+        return coded_tokens(tokens, target, coding)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
         texts, doubt = _unquote(tokens)
         if target.as_text and doubt is not None:  # a number or a word is its own text

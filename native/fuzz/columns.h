@@ -7,7 +7,7 @@
 
 /* A column of a kind with room for `total` rows of an input of `size` bytes, for a field of its own. */
 static inline void fuzz_column(struct sh_column *c, int64_t kind, size_t size, int64_t total) {
-    static const size_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 0, 0}; /* of a value, by sh_kind */
+    static const size_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 0, 0, 0}; /* of a value, by sh_kind */
     c->kind = kind;
     c->low = -127;
     c->high = 127;
@@ -73,7 +73,7 @@ static inline void fuzz_text_ids_end(struct sh_column *c, const struct sh_column
 /* Texts of accepted rows follow each other; frees all. */
 static inline void fuzz_columns_end(struct sh_column *columns, int count, int64_t good) {
     for (int i = 0; i < count; i++) {
-        int texts = (columns[i].kind == SH_TEXT && columns[i].ids == NULL) || columns[i].kind == SH_TOKEN;
+        int texts = (columns[i].kind == SH_TEXT && columns[i].ids == NULL) || columns[i].kind >= SH_TOKEN;
         for (int64_t r = 0; texts && r < good; r++) {
             HOLDS(columns[i].ends[r] <= columns[i].ends[r + 1]);
         }

@@ -22,6 +22,7 @@ void sh_set_null(struct sh_column *column, int64_t row) {
         break;
     case SH_TEXT:
     case SH_TOKEN:
+    case SH_NESTED:
         if (column->ids != NULL) {
             column->ids[row] = 0;
         } else {

@@ -56,7 +56,7 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
         if (!sh_put_text(column, row, start, stop, line->end)) {
             return NULL;
         }
-    } else if (column->kind == SH_TOKEN) {
+    } else if (column->kind == SH_TOKEN || column->kind == SH_NESTED) {
         if (!sh_put_text(column, row, p, stop + 1, line->end)) {
             return NULL;
         }
@@ -86,7 +86,7 @@ static const uint8_t *take_word(struct line *line, struct sh_column *column, con
     if (stop == NULL) {
         return NULL;
     }
-    if (column->kind == SH_TOKEN) {
+    if (column->kind == SH_TOKEN || column->kind == SH_NESTED) {
         return sh_put_text(column, line->row, p, stop, line->end) ? stop : NULL;
     }
     ((uint8_t *)column->values)[line->row] = yes != NULL;
@@ -115,13 +115,15 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     case SH_BOOLEAN:
         return take_word(line, column, p);
     case SH_TOKEN:
+    case SH_NESTED:
         if (*p == '"') {
             return take_string(line, column, p);
         }
         if (*p == 't' || *p == 'f') {
             return take_word(line, column, p);
         } else {
-            const uint8_t *stop = sh_skip_number(p, line->end);
+            int nested = column->kind == SH_NESTED && (*p == '[' || *p == '{');
+            const uint8_t *stop = nested ? sh_skip(p, line->end) : sh_skip_number(p, line->end);
             return stop != NULL && sh_put_text(column, line->row, p, stop, line->end) ? stop : NULL;
         }
     default:

@@ -18,7 +18,8 @@ enum sh_kind {
     SH_ISO,     /* int64 ns: a string with an ISO time and its offset, or none where `local` is given */
     SH_EPOCH,   /* int64 ns: a number of units of 10^digits ns, exact to the ns */
     SH_TEXT,    /* ends and bytes: the content of a string, without escapes */
-    SH_TOKEN    /* ends and bytes: the JSON text of a string, number, true or false, as it stands */
+    SH_TOKEN,   /* ends and bytes: the JSON text of a string, number, true or false, as it stands */
+    SH_NESTED   /* the same, and of an array or object too */
 };
 
 /* One distinct text of a column: of up to eight bytes its bytes, of a longer one a hash of them. */
@@ -33,10 +34,10 @@ struct sh_column {
     int64_t low, high; /* whole numbers */
     int64_t digits;    /* SH_EPOCH: 0 for ns, 3 for us, 6 for ms, 9 for s */
     int64_t last_lead; /* SH_TEXT: largest first byte of a character: 0x7F ASCII, 0xC3 ISO 8859-1, 0xF4 all */
-    void *values;      /* as the kind says; not SH_TEXT and SH_TOKEN */
+    void *values;      /* as the kind says; not those with `ends` */
     uint8_t *valid;    /* 0 where the value is null or missing */
     uint8_t *local;    /* SH_ISO: 1 where the text has no offset and the value is that of a clock; or NULL */
-    int32_t *ends;     /* SH_TEXT, SH_TOKEN: entry 0 is 0, entry r + 1 the end of row r in `bytes` */
+    int32_t *ends;     /* SH_TEXT, SH_TOKEN, SH_NESTED: entry 0 is 0, entry r + 1 the end of row r in `bytes` */
     uint8_t *bytes;
     int64_t room;       /* of `bytes`, and of `text_bytes`: what the lines have in all is enough */
     int32_t *ids;       /* SH_TEXT: id of the row's text, 0 if null, and `ends` are not used; NULL: no ids. A scan that

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from sparkhaven.store.conversions.source_types import Group, SourceType
+from sparkhaven.store.conversions.source_types import DURATION, Group, SourceType
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 
@@ -134,7 +134,7 @@ def column_rule(source: SourceType, kind: DataType) -> ConversionRule:
     if kind.coding is None:
         return rule(source, kind.name)
     take = "exact" if source.group is Group.NULL else kind.coding.sources.get(source.group.value)
-    return REFUSED if take is None else ConversionRule(Take(take))
+    return REFUSED if take is None or source is DURATION else ConversionRule(Take(take))
 
 
 def accepted_by(kind: DataType) -> str:

@@ -99,6 +99,12 @@ class Reason(StrEnum):
         "The value is none of the column's type, like a text that is no date for a LocalDate.",
         "Correct the value. The row says what is expected.",
     )
+    NO_NULL = (
+        "null-where-the-column-stores-none",
+        "The value is null, and the codec of the column has no null.",
+        "Correct the row, or declare the codec without `notNull`.",
+        "null in a column without null",
+    )
     NULL_ALIAS = (
         "equals-the-null-value-of-the-type",
         "The value is the one that the column's type stores for null.",

@@ -9,6 +9,7 @@ from tools.docs.dumps import DUMPS
 from tools.docs.figures import figure_table, peer_table
 from tools.docs.settings import stream_file_tables
 from tools.docs.tables import (
+    coded_conversion_table,
     conversion_table,
     error_table,
     metric_tables,
@@ -20,6 +21,7 @@ from tools.docs.tables import (
 
 GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_pages,
+    "coded_conversions": coded_conversion_table,
     "conversions": conversion_table,
     "errors": error_table,
     "figures": figure_table,

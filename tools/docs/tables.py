@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sparkhaven.errors import SparkhavenError
 from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
-from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, rule
+from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, column_rule, rule
 from sparkhaven.store.conversions.source_types import SOURCES, SourceType
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.quarantine.reasons import Reason
@@ -33,6 +33,18 @@ def _taken(cell: ConversionRule) -> str:
     text = ", ".join(map(code, cell.options)) if cell.take is Take.OPTION else str(cell.take)
     text += " or `lossy`" if cell.lossy else ""
     return f"{text}: {cell.as_what}" if cell.as_what else text
+
+
+def coded_conversion_table() -> str:
+    """A row for each source that a type with a codec takes, a cell for each such type."""
+    kinds = {row.name: data_type(row.spellings[0]) for row in CODED} | {"any other class": data_type("x.y.Z")}
+    cells = {name: [_taken(column_rule(source, kind)) for source in SOURCES] for name, kind in kinds.items()}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, column in cells.items():
+        alike.setdefault(tuple(column), []).append(name)
+    head = ("source", *(", ".join(map(code, names)) for names in alike.values()))
+    rows = ((source.name, *(column[row] for column in alike)) for row, source in enumerate(SOURCES))
+    return table(head, (row for row in rows if any(row[1:])))
 
 
 def error_table() -> str:

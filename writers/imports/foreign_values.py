@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.conversions import number_arrays
+from sparkhaven.store.conversions.coded_arrays import coded_array, takes_elements
 from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,
     PARTITION,
@@ -65,7 +66,8 @@ def accepted_of(column: Column) -> str:
 
 
 def takes(kind: pa.DataType, column: Column, options: AllowedConversions = STRICT) -> bool:
-    return _rule(kind, column).takes(options.given())
+    coding = column.type.coding
+    return _rule(kind, column).takes(options.given()) and (coding is None or takes_elements(kind, coding))
 
 
 def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedConversions = STRICT) -> pa.Array:
@@ -187,9 +189,7 @@ def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> Schem
 
 def _coded(array: pa.Array, coding: Coding, column: Column, name_row: Place) -> pa.Array:
     try:
-        if group_is_text := (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            array = array.cast(pa.string())
-        values, bad = coding.parse_all(array) if group_is_text else coding.convert(array)
+        values, bad = coded_array(array, coding)
     except UnfitError:
         raise refused_type(column, array.type, name_row(0)) from None
     unstored = coding.unstorable(values)

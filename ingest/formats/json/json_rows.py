@@ -6,10 +6,8 @@ exact pass, which alone says what is wrong with a line. Where there is no scanne
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -24,8 +22,9 @@ from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
 from sparkhaven.ingest.formats.json.source import SourceText
 from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.exact_values import exact_number, from_json
+from sparkhaven.ingest.values.exact_values import from_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
+from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.quarantine.reasons import Reason
 
@@ -151,19 +150,7 @@ def strict_object(text: str) -> dict[str, Any]:
 
     ValueError if it is no JSON object.
     """
-    # ``loads`` refuses a byte order mark in its own words
-    record = json.loads(text) if text.startswith("\ufeff") else _DECODER.decode(text)
+    record = strict_json(text)
     if not isinstance(record, dict):
         raise ValueError("a value that is no object")
     return record
-
-
-def _whole(text: str) -> int | Decimal:
-    return int(text) if len(text) < 4000 and text != "-0" else Decimal(text)
-
-
-def _no_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON value")
-
-
-_DECODER = json.JSONDecoder(parse_float=exact_number, parse_int=_whole, parse_constant=_no_constant)

@@ -13,7 +13,7 @@ from sparkhaven.ingest.formats.parquet.value_texts import scalar_text, text_of, 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
 from sparkhaven.ingest.values.coded_values import coded_column, coded_scalar
-from sparkhaven.ingest.values.declared_numbers import number_value
+from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
 from sparkhaven.ingest.values.exact_values import check_string, from_json, from_text
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError
@@ -21,12 +21,14 @@ from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
 from sparkhaven.ingest.values.wire_values import DAY_NS
 from sparkhaven.store.conversions import number_arrays
+from sparkhaven.store.conversions.coded_arrays import takes_elements
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted_by, column_rule
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.instants import UNIT_NS
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.types.codings.coding import Coding
 from sparkhaven.store.types.frozen import frozen
 
 SHOWN_BYTES = 256
@@ -70,7 +72,9 @@ def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: b
     name, origin = target.column.type.name, source_of(declared)
     cell, options = column_rule(origin, target.column.type), _options(target, bytes_too)
     counted = name == "Instant" and target.unit != "iso" and origin.group in (Group.TEXT, Group.BYTES)
-    if cell.takes(options) and not (counted and "quoted" not in options):
+    coding = target.column.type.coding
+    fits = cell.takes(options) and (coding is None or takes_elements(declared, coding))
+    if fits and not (counted and "quoted" not in options):
         return
     lacking = [option for option in cell.options if option not in options] or ["quoted"] * counted
     raise SchemaMismatchError(
@@ -113,6 +117,8 @@ def typed_values(column: SourceColumn, target: Target) -> Typed:
 def _typed(array: pa.Array, target: Target) -> Typed:
     name, group = target.column.type.name, source_of(array.type).group
     if (coding := target.column.type.coding) is not None:
+        if target.form is not None and group is Group.TEXT:
+            return _valid_texts(array.cast(pa.string()), target)
         return coded_column(array, coding)
     if group is Group.NULL:
         return pa.nulls(len(array), target.column.type.arrow), None
@@ -183,7 +189,7 @@ def exact_value(column: SourceColumn, row: int, target: Target, alias: bool) -> 
         return None
     kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
     if (coding := target.column.type.coding) is not None:
-        return coded_scalar(scalar, coding)
+        return _coded(scalar, target, coding, alias)
     if name == "String" and group not in (Group.TEXT, Group.BYTES):
         return _as_text(scalar, target)
     if group is Group.TIMESTAMP:
@@ -200,6 +206,15 @@ def exact_value(column: SourceColumn, row: int, target: Target, alias: bool) -> 
     except UnicodeDecodeError as error:
         return not_utf8(error)
     return None if target.form is not None and target.form.quoted and not text else from_text(text, target, alias)
+
+
+def _coded(scalar: pa.Scalar, target: Target, coding: Coding, alias: bool) -> Value | Refusal:
+    try:
+        if target.form is not None and source_of(scalar.type).group is Group.TEXT:
+            return from_json(text_of(scalar), target, alias)
+        return coded_scalar(scalar, coding, alias, declared_value)
+    except UnicodeDecodeError as error:
+        return not_utf8(error)
 
 
 def _as_text(scalar: pa.Scalar, target: Target) -> Value | Refusal:

@@ -21,7 +21,8 @@ from google.protobuf.message import DecodeError
 from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.conversions import source_types
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, column_rule, rule
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.frozen import frozen
 
@@ -47,6 +48,16 @@ TAKES: dict[str, frozenset[str]] = {  # type of a field -> types of columns
     TIMESTAMP: frozenset({"Instant"}),
 }
 AS_TEXT = "TEXT"  # kind of a leaf of which a String takes the text, whatever it is
+NESTED = "NESTED"  # of one whose elements go into an array or map
+LIST, STRUCT = "google.protobuf.ListValue", "google.protobuf.Struct"
+_SOURCES = {
+    **dict.fromkeys(_INTEGERS, source_types.INT64),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), source_types.FLOAT64),
+    "BOOL": source_types.BOOLEAN,
+    "STRING": source_types.TEXT,
+    "ENUM": source_types.TEXT,
+    "BYTES": source_types.BYTES,
+}
 _NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTAMP}, "BYTES", "MESSAGE", "GROUP")}
 _HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
 
@@ -69,7 +80,7 @@ class MessageType:
 class FieldPath:
     """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
 
-    ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``, ``BYTES`` or ``AS_TEXT``.
+    ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``, ``BYTES``, ``AS_TEXT`` or ``NESTED``.
     """
 
     steps: tuple[tuple[str, bool], ...]
@@ -133,7 +144,8 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, byt
             )
         steps.append((name, field.has_presence))
         inner = field.message_type
-        if field.is_repeated and not (target.as_text and depth + 1 == len(path)):
+        structured = target.column.type.coding is not None and "nested" in target.column.type.coding.sources
+        if field.is_repeated and not ((target.as_text or structured) and depth + 1 == len(path)):
             hint = "take the column out, or send one value a message"
             raise _unfit(target, source, "comes from a repeated field", "a field with one value", target.source, hint)
         if depth + 1 < len(path):
@@ -143,6 +155,8 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, byt
             here = inner
     if target.as_text and (field.type != F.TYPE_STRING or field.is_repeated):
         return FieldPath(tuple(steps), field, AS_TEXT)
+    if target.column.type.coding is not None and "nested" in target.column.type.coding.sources:
+        return _nested(tuple(steps), field, target, source)
     if inner is not None and inner.full_name in WRAPPERS:
         field = inner.fields_by_name["value"]
         steps.append(("value", False))
@@ -152,10 +166,38 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, byt
     return FieldPath(tuple(steps), field, kind)
 
 
+def _nested(
+    steps: tuple[tuple[str, bool], ...], field: FieldDescriptor, target: Target, source: ProtobufSource
+) -> FieldPath:
+    """A repeated field or a map whose elements an array or map takes; a ListValue or Struct, of which each is asked."""
+    coding, inner = target.column.type.coding, field.message_type
+    assert coding is not None  # noqa: S101
+    entry = inner is not None and bool(inner.GetOptions().map_entry)
+    if inner is not None and not field.is_repeated and inner.full_name == (STRUCT if coding.json == "object" else LIST):
+        return FieldPath(steps, field, NESTED)
+    element = inner.fields_by_name["value"] if entry and inner is not None else field
+    if element.message_type is not None and element.message_type.full_name in WRAPPERS:
+        element = element.message_type.fields_by_name["value"]
+    kind = _NAMES.get(element.type, "")
+    known = _SOURCES.get(kind)
+    fits = known is not None and known is not source_types.BYTES and rule(known, coding.elements or "String").takes()
+    keys = not entry or (inner is not None and inner.fields_by_name["key"].type == F.TYPE_STRING)
+    if not (fits and keys and field.is_repeated and entry == (coding.json == "object")):
+        shown = f"{'map' if entry else 'repeated' if field.is_repeated else 'single'} {kind.lower()}"
+        hint = "choose another field with `from`, or another type in the schema"
+        raise _unfit(
+            target, source, f"of type {target.column.type.name} cannot take the field", coding.domain, shown, hint
+        )
+    return FieldPath(steps, field, NESTED)
+
+
 def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descriptor | None) -> None:
     name = target.column.type.name
     takes = TAKES.get(kind, frozenset())
     iso = target.unit == "iso"
+    coded = _SOURCES.get(kind) if target.column.type.coding is not None else None
+    if coded is not None and column_rule(coded, target.column.type).takes():
+        return
     if name in takes and (name != "Instant" or kind == TIMESTAMP or iso == (kind == "STRING")):
         return
     hint = "choose another field with `from`, or another type in the schema"

@@ -22,6 +22,7 @@ from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.formats.protobuf.message_type import (
     AS_TEXT,
     BOUNDS,
+    NESTED,
     TIMESTAMP,
     WRAPPERS,
     FieldPath,
@@ -101,10 +102,12 @@ class ProtobufRecords:
             if not 0 <= value.nanos < NS_PER_SECOND:
                 return no_timestamp(value.nanos)
             return check_instant(value.seconds * NS_PER_SECOND + value.nanos, target, self._alias)
+        if leaf.kind == NESTED:
+            return self._nested(value, leaf, target)
         low, high = BOUNDS.get(leaf.last.type, (None, None))
         if low is not None and high is not None and not low <= value <= high:
             return Refusal(Reason.OVERFLOW, f"{leaf.kind.lower()}, a whole number from {low} to {high}")
-        if leaf.kind == "ENUM" and target.column.type.name == "String":
+        if leaf.kind == "ENUM" and (target.column.type.name == "String" or target.column.type.coding is not None):
             enum = leaf.last.enum_type
             symbol = enum.values_by_number.get(value)
             if symbol is None:
@@ -118,9 +121,16 @@ class ProtobufRecords:
         except NoTextError as error:
             return error.refusal
 
+    def _nested(self, value: Any, leaf: FieldPath, target: Target) -> Value | Refusal:
+        """A repeated field or a map; of an enum the names."""
+        try:
+            return from_binary(structure(value, leaf.last), target, self._alias)
+        except NoTextError as error:
+            return error.refusal
+
     def shown(self, message: Message, index: int) -> str:
         value = _field_value(message, self._leaves[index])
-        return str(value).strip() if self._leaves[index].kind in (TIMESTAMP, AS_TEXT) else repr(value)
+        return str(value).strip() if self._leaves[index].kind in (TIMESTAMP, AS_TEXT, NESTED) else repr(value)
 
     def unknown(self, message: Message) -> list[str]:
         return _unknown(message, self._paths, ())

@@ -15,6 +15,7 @@ from sparkhaven.ingest.formats.scan.powers_of_five import powers_of_five
 from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextIds, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
+from sparkhaven.ingest.values.coded_values import STRUCTURED
 from sparkhaven.ingest.values.exact_values import integer_range
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.ingest.values.zones import zone_table
@@ -29,8 +30,10 @@ from sparkhaven.store.native.abi import (
     INT,
     ISO,
     LONG,
+    NESTED,
     SHORT,
     TEXT,
+    TOKEN,
     ColumnLayout,
     ScanLayout,
 )
@@ -183,7 +186,9 @@ class ScanColumns:
 def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _Column:
     name = target.column.type.name
     layout = ColumnLayout(kind=formed, last_lead=_ANY_LEAD, also=-1)
-    if target.form is not None or target.column.type.coding is not None:
+    if (coding := target.column.type.coding) is not None and coding.json in STRUCTURED and formed == TOKEN:
+        layout.kind = NESTED
+    if target.form is not None or coding is not None:
         return _Column(target, layout, None, convert, spare=room.spare)
     if name == "Instant" and target.unit == "iso":
         layout.kind = ISO

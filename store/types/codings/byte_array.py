@@ -22,7 +22,17 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.lazy_compute import null_mask
-from sparkhaven.store.types.codings.coding import BlobCoding, Ends, FixedCoding, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.coding import (
+    BlobCoding,
+    Coding,
+    Ends,
+    FixedCoding,
+    Mask,
+    Octets,
+    Unfit,
+    UnfitError,
+    some,
+)
 from sparkhaven.store.types.frozen import frozen
 
 MOST_BYTES = 1 << 20  # of a value of one width
@@ -49,7 +59,8 @@ def opaque(codec: str, arguments: str, width: int | None) -> ByteArrays | FixedB
     return ByteArrays() if width is None else FixedBytes(width, nullable=False)
 
 
-def _decoded(text: str, expected: str) -> bytes:
+def from_base64(text: str, expected: str) -> bytes:
+    """The bytes of a text; UnfitError if it is no base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -66,7 +77,7 @@ class ByteArrays(BlobCoding):
 
     def parse(self, text: str) -> bytes:
         """Of base64."""
-        value = _decoded(text, self.domain)
+        value = from_base64(text, self.domain)
         if not value:
             raise UnfitError(Unfit.NO_VALUE, self.domain)
         return value
@@ -93,11 +104,8 @@ class ByteArrays(BlobCoding):
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of bytes of any kind; empty ones are bad."""
-        kinds = pa.types
-        if not (
-            kinds.is_binary(array.type) or kinds.is_large_binary(array.type) or kinds.is_fixed_size_binary(array.type)
-        ):
-            return super().convert(array)
+        if not is_bytes(array.type):
+            return Coding.convert(self, array)
         values = array.cast(pa.binary())
         empty = np.diff(binary_parts(values)[0]) == 0
         if array.null_count:
@@ -127,6 +135,11 @@ class FixedBytes(FixedCoding):
         return f"{self.length} bytes, which texts write in base64{null}"
 
     @property
+    def has_null(self) -> bool:
+        """Whether the column can store null."""
+        return self.nullable
+
+    @property
     def width(self) -> int:
         """Bytes per row."""
         return self.length + self.nullable
@@ -138,7 +151,7 @@ class FixedBytes(FixedCoding):
 
     def parse(self, text: str) -> bytes:
         """Of base64."""
-        value = _decoded(text, self.domain)
+        value = from_base64(text, self.domain)
         if len(value) != self.length:
             raise UnfitError(Unfit.NO_VALUE, self.domain)
         return value
@@ -176,6 +189,12 @@ class FixedBytes(FixedCoding):
         if values.null_count:
             bad &= ~null_mask(values)
         return values, some(bad)
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of bytes."""
+    kinds = pa.types
+    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
 
 
 def binary_parts(array: pa.Array) -> tuple[Ends, Octets]:

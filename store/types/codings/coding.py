@@ -40,15 +40,28 @@ class UnfitError(ValueError):
 class Coding(ABC):
     """The values of one column.
 
-    ``sources``: group of ``store.conversions.source_types`` -> ``exact`` or ``checked``, for what a typed source gives.
     ``json``: what of JSON is a value, beside null. ``form``: how values lie on disk.
     """
 
     form: ClassVar[str]
 
-    sources: ClassVar[Mapping[str, str]] = {}
     json: ClassVar[str] = "string"
     groupable: ClassVar[bool] = False
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Group of ``store.conversions.source_types`` -> ``exact`` or ``checked``, for what a typed source gives."""
+        return {}
+
+    @property
+    def elements(self) -> str | None:
+        """The plain type whose rules hold for each element of an array, or each value of a map; None: no such type."""
+        return None
+
+    @property
+    def has_null(self) -> bool:
+        """Whether the column can store null."""
+        return True
 
     @property
     @abstractmethod

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +68,7 @@ def integer_coding(codec: str, arguments: str, width: int | None) -> FixedDecima
 class _Numbers(Coding):
     """What both forms take of texts and JSON."""
 
-    sources: ClassVar[Mapping[str, str]] = {"whole": "checked", "decimal": "checked", "text": "checked"}
+    sources = {"whole": "checked", "decimal": "checked", "text": "checked"}
     json = "number"
 
     def _fit(self, number: Decimal) -> Any:
@@ -168,7 +167,7 @@ class FixedDecimals(_Numbers, FixedCoding):
         return pa.Array.from_buffers(self.arrow, count, [bitmap, pa.py_buffer(words)], missing), some(bad)
 
     def _fit(self, number: Decimal) -> Decimal:
-        if number and number.adjusted() > self.precision:
+        if not number.is_finite() or (number and number.adjusted() > self.precision):
             raise UnfitError(Unfit.OVERFLOW, self.domain)
         unit = Decimal(1).scaleb(-self.scale)
         fitted = number.quantize(unit, ROUND_HALF_UP, _EXACT) if number.adjusted() > -LONGEST else unit * 0
@@ -199,7 +198,7 @@ class FixedDecimals(_Numbers, FixedCoding):
         if array.type == self.arrow:
             return array, None
         if not (pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
-            return super().convert(array)
+            return Coding.convert(self, array)
         try:
             wide = array.cast(pa.decimal256(MOST_DIGITS, 0)) if pa.types.is_integer(array.type) else array
             return wide.cast(self.arrow), None
@@ -248,7 +247,7 @@ class FreeDecimals(_Numbers, BlobCoding):
         return f"a {'whole ' if self.whole else ''}number of at most {LONGEST} digits"
 
     def _fit(self, number: Decimal) -> str:
-        if number and abs(number.adjusted()) > LONGEST:
+        if not number.is_finite() or (number and abs(number.adjusted()) > LONGEST):
             raise UnfitError(Unfit.OVERFLOW, self.domain)
         if self.whole and number != number.to_integral_value():
             raise UnfitError(Unfit.NOT_EXACT, self.domain)
@@ -284,7 +283,7 @@ class FreeDecimals(_Numbers, BlobCoding):
         """Of whole numbers, decimals, and texts."""
         if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
             return self.by_value(array.cast(pa.string()))
-        return super().convert(array)
+        return Coding.convert(self, array)
 
 
 def decimal_texts(array: pa.Array) -> pa.StringArray:

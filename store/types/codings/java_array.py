@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ import pyarrow as pa
 
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings import byte_array
-from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, binary_parts
-from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, binary_parts, from_base64, is_bytes
+from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, Mask, Octets, Unfit, UnfitError, some
 from sparkhaven.store.types.frozen import frozen
 
 _SERIAL = {  # serialVersionUID by the letter of the class
@@ -60,8 +61,17 @@ class JavaArrays(BlobCoding):
     letter: str
     name: str
 
-    sources = {"nested": "checked"}
     json = "array"
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Lists, or for byte[] bytes and texts."""
+        return {"bytes": "exact", "text": "checked"} if self.letter == "B" else {"nested": "checked"}
+
+    @property
+    def elements(self) -> str | None:
+        """The type of an element; byte[] is one value, which has no null in it."""
+        return None if self.letter == "B" else "Boolean" if self.letter == "Z" else self.name
 
     @property
     def element(self) -> pa.DataType:
@@ -76,7 +86,8 @@ class JavaArrays(BlobCoding):
     @property
     def domain(self) -> str:
         """What a value is."""
-        return f"an array of {self.name}"
+        none_null = ", none of them null" if self.letter == "Z" else ""
+        return "bytes, which texts write in base64" if self.letter == "B" else f"an array of {self.name}{none_null}"
 
     @property
     def head(self) -> bytes:
@@ -85,7 +96,9 @@ class JavaArrays(BlobCoding):
         return b"\xac\xed\x00\x05ur\x00\x02[" + self.letter.encode() + serial + b"\x02\x00\x00xp"
 
     def parse(self, text: str) -> Any:
-        """No text writes an array."""
+        """Of byte[]: base64."""
+        if self.letter == "B":
+            return from_base64(text, self.domain)
         raise UnfitError(Unfit.NO_VALUE, self.domain)
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
@@ -176,58 +189,23 @@ class JavaArrays(BlobCoding):
         return lists, None
 
     def from_json(self, value: Any) -> Any:
-        """Of a list of numbers, each in the range of the element, or null."""
-        if not isinstance(value, list):
+        """Of byte[]: a list of numbers, or base64. Elements of others follow the rules of their own type."""
+        if self.letter != "B" or not isinstance(value, str | list):
             raise UnfitError(Unfit.NO_VALUE, self.domain)
+        if isinstance(value, str):
+            return self.parse(value)
         for element in value:
-            self._check(element)
-        if self.letter == "B":
-            return bytes(element & 0xFF for element in map(int, value))
-        return [None if element is None else self._element(element) for element in value]
-
-    def _check(self, element: Any) -> None:
-        kind, _, null_value = _ELEMENTS[self.letter]
-        if element is None:
-            if self.letter in "ZB":
-                raise UnfitError(Unfit.NO_VALUE, f"{self.domain}, none of them null")
-            return
-        if self.letter == "Z":
-            fits = isinstance(element, bool)
-        elif self.letter == "C":
-            fits = isinstance(element, str) and len(element) == 1 and ord(element) < null_value
-        else:
-            fits = not isinstance(element, bool | str | list | dict)
-        if not fits:
-            raise UnfitError(Unfit.NO_VALUE, self.domain)
-        if pa.types.is_integer(kind) and self.letter != "C":
+            if isinstance(element, bool) or not isinstance(element, int | Decimal):
+                raise UnfitError(Unfit.NO_VALUE, self.domain)
+            if not -(2**7) <= element < 2**7:
+                raise UnfitError(Unfit.OVERFLOW, self.domain)
             if element != int(element):
                 raise UnfitError(Unfit.NOT_EXACT, self.domain)
-            if not null_value < element < -null_value:
-                raise UnfitError(Unfit.OVERFLOW, self.domain)
-
-    def _element(self, element: Any) -> Any:
-        if self.letter == "C":
-            return ord(element)
-        if self.letter in "FD":
-            number = float(element)
-            if self.letter == "F":
-                with np.errstate(over="ignore"):
-                    number = float(np.float32(number))
-            if not np.isfinite(number) or number == _ELEMENTS[self.letter][2]:
-                raise UnfitError(Unfit.OVERFLOW, self.domain)
-            return number
-        return element if self.letter == "Z" else int(element)
+        return bytes(int(element) & 0xFF for element in value)
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
-        """Of lists of any kind whose elements the column's elements hold exactly."""
-        if array.type == self.arrow:
-            return array, None
-        if self.letter == "B" or not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-            return super().convert(array)
-        try:
-            return array.cast(self.arrow), None
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise UnfitError(Unfit.NOT_EXACT, self.domain) from None
+        """Of byte[]: bytes of any kind. Lists are for ``store.conversions``."""
+        return Coding.convert(self, array.cast(pa.binary()) if self.letter == "B" and is_bytes(array.type) else array)
 
 
 def _lists_with(starts: Ends, marked: Mask) -> Mask | None:

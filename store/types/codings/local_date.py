@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.types.codings.coding import (
+    Coding,
     FixedCoding,
     Mask,
     Octets,
@@ -126,7 +127,7 @@ class LocalDateCoding(FixedCoding):
             if null is not None:
                 bad &= ~null
             return numbers_as(np.where(bad, 0, days).astype(np.int32), self.arrow, null), some(bad)
-        return super().convert(array)
+        return Coding.convert(self, array)
 
 
 def _civil(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.types.codings.coding import (
+    Coding,
     FixedCoding,
     Mask,
     Octets,
@@ -134,7 +135,7 @@ class LocalTimeCoding(FixedCoding):
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of times in any unit."""
         if not pa.types.is_time(array.type):
-            return super().convert(array)
+            return Coding.convert(self, array)
         unit = _UNITS[array.type.unit]
         counts = plain_numbers(array, np.int32 if pa.types.is_time32(array.type) else np.int64).astype(np.int64)
         bad = (counts < 0) | (counts >= DAY // unit)

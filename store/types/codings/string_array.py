@@ -72,15 +72,6 @@ class StringArrays(BlobCoding):
                 bad[index] = True
         return pa.array(values, self.arrow), some(bad)
 
-    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
-        """Of lists of texts of any kind."""
-        kinds = pa.types
-        if array.type != self.arrow and (kinds.is_list(array.type) or kinds.is_large_list(array.type)):
-            element = array.type.value_type
-            if kinds.is_string(element) or kinds.is_large_string(element) or kinds.is_dictionary(element):
-                return array.cast(self.arrow), None
-        return super().convert(array)
-
 
 def encoded_texts(texts: list[str | None]) -> bytes:
     """The stream of one array; each text in full, as Java writes texts that are not one object."""

@@ -67,16 +67,10 @@ class StringSets(Coding):
         texts, rows = array.flatten(), _rows_of(array)
         if texts.null_count:
             bad[rows[null_mask(texts)]] = True
+        crowded = np.flatnonzero(np.bincount(rows, minlength=len(array)) > MOST_SYMBOLS)
+        for row in crowded.tolist():
+            bad[row] |= len(set(array[row].as_py())) > MOST_SYMBOLS
         return some(bad)
-
-    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
-        """Of lists of texts of any kind."""
-        kinds = pa.types
-        if array.type != SETS and (kinds.is_list(array.type) or kinds.is_large_list(array.type)):
-            element = array.type.value_type
-            if kinds.is_string(element) or kinds.is_large_string(element) or kinds.is_dictionary(element):
-                return array.cast(SETS), None
-        return super().convert(array)
 
 
 def _rows_of(array: pa.Array) -> npt.NDArray[np.int64]:

@@ -35,11 +35,18 @@ NOW_NS = 1_357_016_400_000_000_000  # 2013-01-01T05:00:00Z
 PLENTY = BadRowBudget(10**9, 1.0)
 
 
+_STORAGE = {"fixed": Storage.FIXED, "blob": Storage.BLOB, "set": Storage.SET}
+
+
 def column(name: str, kind: str, place: int = 0, encoding: str = "UTF_8") -> Column:
-    """A stored column."""
-    text = kind == "String"
-    storage = Storage.SYMBOL if text else Storage.FIXED
-    return Column(name, data_type(kind), Kind.NORMAL, storage, place, encoding if text else None)
+    """A stored column. ``kind`` may have a codec behind it: ``BigDecimal 18,6``, ``byte[] ByteArrayCodec 4``."""
+    spelling, *codec = kind.split()
+    arguments = codec.pop() if codec and not codec[-1].endswith("Codec") else None
+    type_ = data_type(spelling, codec[0] if codec else None, arguments)
+    text = spelling == "String"
+    coded = None if type_.coding is None else _STORAGE[type_.coding.form]
+    storage = coded or (Storage.SYMBOL if text else Storage.FIXED)
+    return Column(name, type_, Kind.NORMAL, storage, place, encoding if text or storage is Storage.SET else None)
 
 
 def target(

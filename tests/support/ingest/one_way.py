@@ -31,6 +31,7 @@ def outcome(decoder: JsonRows, block: LineBlock, targets: Sequence[Target]) -> t
     """All that decoding a block makes known."""
     rejects = Rejects(PLENTY)
     rows: TypedRows = decoder.decode(block, "f", rejects)
+    assert not rejects.others, "no pass raised an exception"
     for array in rows.columns:
         array.validate(full=True)
     return typed(rows, targets), rejected(rejects), rejects.read, +rejects.ignored

@@ -26,10 +26,12 @@ from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
+from sparkhaven.ingest.values.coded_values import coded_json
 from sparkhaven.ingest.values.declared_numbers import number_value
-from sparkhaven.ingest.values.exact_values import exact_number, from_json, from_text, is_number
+from sparkhaven.ingest.values.exact_values import from_json, from_text, is_number
 from sparkhaven.ingest.values.instants import settled
 from sparkhaven.ingest.values.refusals import Refusal, Value, out_of_range
+from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.conversions.plain_arrays import plain
@@ -181,6 +183,14 @@ def _readable(array: pa.Array, bytes_too: bool) -> pa.Array:
 def from_row_text(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
     """A value of such an object (``json.loads`` with ``parse_float=Decimal``) by the rules of its column."""
     name, form = target.column.type.name, target.form
+    if value is not None and (coding := target.column.type.coding) is not None:
+        if coding.json == "object" and isinstance(value, list):  # of pairs
+            value = dict(value) if len({str(pair[:1]) for pair in value}) == len(value) else value
+        return (
+            from_json(value, target, alias)
+            if coding.elements is None
+            else coded_json(value, coding, alias, from_row_text)
+        )
     if isinstance(value, int | Decimal):
         if name == "String" or (name == "Boolean" and form is not None and form.true):
             return from_json(value, target, alias)

@@ -20,6 +20,21 @@ from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.one_way import same
 
 BLOCK = 400
+CODED = (
+    target("LocalDate", "D"),
+    target("LocalTime 3", "T"),
+    target("BigDecimal 12,3", "B"),
+    replace(target("BigInteger", "I"), form=TextForm(quoted=True, trim=True, thousands=",")),
+    replace(target("LocalDate", "P"), form=TextForm(pattern="%d.%m.%Y")),
+    *(
+        target(f"{kind}[]", f"{kind}s")
+        for kind in ("byte", "boolean", "char", "short", "int", "long", "float", "double")
+    ),
+    target("String[]", "texts"),
+    target("StringSet", "set"),
+    target("java.util.Map StringIntMapCodec", "map"),
+    target("byte[] ByteArrayCodec 4", "four"),
+)
 FORMS = (
     *TARGETS,
     replace(target("Instant", "m", unit="s"), far="clamp"),
@@ -31,6 +46,7 @@ FORMS = (
     replace(target("int", "in_b"), source="in.b"),
     replace(target("String", "in_d"), source="in.deep.d"),
 )
+_SECONDS, _DECIMALS = ["", ":07.5", ":08"], ["1.5", "-123456789.125", '"+1.50"']
 _UNWANTED = '[{"a":[[],{}],"b":"\\u00e9\\ud83d\\ude00"},-0.5e-7,null]'
 _ODD = [b"", b"\xff", b'"', b"\\", b"{", b"}", b",", b"0", b"-", b"\x00", b"e", b" "]
 KNOWN = ("z", "in.k")
@@ -73,11 +89,45 @@ def _odd(chance: random.Random) -> str:
     return chance.choice([lambda: chance.choice(others), lambda: number(chance), lambda: _text(chance)])()
 
 
+def _of_elements(chance: random.Random, one: Target) -> str:
+    """An array or object, mostly of what its elements can be."""
+    name = one.column.type.name.removesuffix("[]")
+    words = {"boolean": ["true", "false"], "char": ['"a"', '"\\u00e9"', '"ab"']}
+    words["String"] = words["StringSet"] = ['"a"', '"b,c"', '""', '"\\ud83d\\ude00"']
+    numbers = ["0", "-1", "127", "-128", "32767", "-32768", "2147483648", "1.0", "1e2", "0.5", "-0", "1e39", "1e400"]
+    blank = chance.choice(["", "", " ", "\t"])
+    elements = [
+        _odd(chance) if chance.random() < 0.02 else chance.choice(["null", *words.get(name, numbers)] * 9 + numbers)
+        for _ in range(chance.randrange(5))
+    ]
+    if one.column.type.name == "java.util.Map" or chance.random() < 0.02:
+        return "{" + ",".join(f'"{chance.choice("abcd")}"{blank}:{element}' for element in elements) + "}"
+    return f"[{blank}{f'{blank},{blank}'.join(elements)}{blank}]"
+
+
+def _coded(chance: random.Random, one: Target) -> str:
+    """A value of a type with a codec."""
+    kinds = {
+        "LocalDate": lambda: f'"{chance.randint(0, 9999):04}-{chance.randint(1, 12):02}-{chance.randint(1, 30):02}"',
+        "LocalTime": lambda: f'"{chance.randint(0, 24):02}:{chance.randint(0, 59):02}{chance.choice(_SECONDS)}"',
+        "BigDecimal": lambda: chance.choice([number(chance), f'"{number(chance)}"', *_DECIMALS]),
+        "BigInteger": lambda: chance.choice([number(chance), '"1,234"', '" 5 "', '""', "12.0", "1e3"]),
+    }
+    if one.form is not None and one.form.pattern:
+        return f'"{chance.randint(1, 31)}.{chance.randint(1, 12):02}.{chance.choice(["2024", "0000", "24"])}"'
+    if one.source == "four" or (one.source == "bytes" and chance.random() < 0.5):
+        return chance.choice(['"AQIDBA=="', '"AQID"', '"AQIDBA"', '""'])
+    made = kinds.get(one.column.type.name)
+    return _of_elements(chance, one) if made is None else made()
+
+
 def suited(chance: random.Random, one: Target) -> str:
     """A value that the column takes, in one of the ways to write it."""
     name = one.column.type.name
     if chance.random() < 0.05:
         return "null"
+    if one.column.type.coding is not None:
+        return _coded(chance, one)
     if name == "Boolean":
         return chance.choice(["true", "false"])
     if name in ("double", "float"):
@@ -118,11 +168,11 @@ def _fields(chance: random.Random, wanted: Sequence[tuple[str, Target]], share: 
     return fields
 
 
-def line(chance: random.Random) -> bytes:
+def line(chance: random.Random, forms: Sequence[Target] = FORMS) -> bytes:
     """One line: mostly an object whose fields suit, sometimes changed in a few bytes."""
     share, odd = chance.choice([0.1, 0.3, 1.0]), chance.choice([0.0, 0.0, 0.03, 0.3])
-    fields = _fields(chance, [(one.source, one) for one in FORMS if "." not in one.source], share, odd)
-    if chance.random() < 0.4:
+    fields = _fields(chance, [(one.source, one) for one in forms if "." not in one.source], share, odd)
+    if forms is FORMS and chance.random() < 0.4:
         deep = "{" + ",".join(_fields(chance, [("d", FORMS[-1])], 0.9, odd)) + "}"
         inner = _fields(chance, [("b", FORMS[-2])], 0.9, odd)
         inner.append(f'"deep":{deep}' if chance.random() < 0.8 else '"k":null')
@@ -141,10 +191,11 @@ def compare(lines: int, seed: int) -> int:
     accepted = 0
     for number in range(-(-lines // BLOCK)):
         chance = random.Random(f"{seed} {number}")
-        block = block_of([line(chance) for _ in range(BLOCK)])
+        forms = CODED if number % 3 == 2 else FORMS
+        block = block_of([line(chance, forms) for _ in range(BLOCK)])
         assert block is not None
         try:
-            accepted += same(block, FORMS, KNOWN)
+            accepted += same(block, forms, KNOWN)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, block {number}: {error}") from error
     return accepted

@@ -160,7 +160,8 @@ def test_a_value_that_cannot_be_stored_is_refused_with_its_row(
         ("BigDecimal", None, "1e3", "1000"),
         ("BigDecimal", None, "1e99999", UnfitError),
         ("BigInteger", None, "1.5", UnfitError),
-        ("byte[]", None, "AQI=", UnfitError),
+        ("byte[]", None, "AQI=", b"\x01\x02"),
+        ("byte[]", None, "AQI", UnfitError),
     ],
 )
 def test_what_a_text_means_is_the_same_alone_and_in_a_column(

@@ -1,0 +1,130 @@
+"""Whole columns of JSON texts, as the scanner cuts them out, for columns whose type has a codec.
+
+Arrays of numbers are cut at their commas, and their elements converted at once; other arrays, and maps, are parsed.
+What is not certain is in doubt, row by row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.arrow_columns import (
+    Mask,
+    Typed,
+    compact,
+    either,
+    join,
+    mask_of,
+    offsets_of,
+    outside,
+    rows_with,
+    some,
+    try_cast,
+    without,
+)
+from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts
+from sparkhaven.ingest.values.exact_values import from_json, integer_range
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.strict_json import strict_json
+from sparkhaven.ingest.values.text_forms import clean_texts
+from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
+from sparkhaven.store.types.codings.coding import Coding
+from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
+
+_QUOTE, _OPEN = 0x22, 0x5B
+_INTEGER = r"^-?[0-9]{1,18}$"
+_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_BLANKS = " \t\r\n"
+_PLAIN, _BLANK = np.zeros(256, np.bool_), np.zeros(256, np.bool_)
+_PLAIN[list(b"0123456789+-.eE,nul" + _BLANKS.encode())] = True
+_BLANK[list(_BLANKS.encode())] = True
+
+
+def coded_tokens(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
+    """Typed values of one field's JSON texts."""
+    if tokens.null_count == len(tokens):
+        return pa.nulls(len(tokens), coding.arrow), None
+    if coding.json in STRUCTURED:
+        numbers = coding.json == "array" and coding.elements in (*INTEGER_BITS, *SIGNIFICANT)
+        return _number_lists(tokens, coding) if numbers else _parsed(tokens, target)
+    texts, doubt = _texts(tokens, target, numbers=coding.json == "number")
+    return join(coded_texts(texts, coding), doubt)
+
+
+def _texts(tokens: pa.StringArray, target: Target, *, numbers: bool) -> Typed:
+    """Contents of strings without escapes, and numbers as they stand; others are in doubt, and null."""
+    data, valid = np.frombuffer(tokens.buffers()[2], np.uint8), mask_of(tokens.is_valid())
+    first = np.zeros(len(tokens), np.uint8)
+    first[valid] = data[offsets_of(tokens)[:-1][valid]]
+    quoted = first == _QUOTE
+    doubt = mask_of(pc.match_substring(tokens, "\\"))
+    doubt |= valid & (np.isin(first, list(b"tf[{")) if numbers else ~quoted)
+    texts = pc.binary_slice(without(tokens, some(doubt)).view(pa.binary()), 1, -1).view(pa.string())
+    more: Mask | None = None
+    if target.form is not None:
+        texts, more = clean_texts(compact(pc.if_else(pa.array(quoted), texts, None)), target)
+        if target.form.quoted:
+            texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    if not quoted[valid].all():
+        texts = pc.if_else(pa.array(quoted), texts, without(tokens, some(doubt)))
+    return compact(texts), either(some(doubt), more)
+
+
+def _parsed(tokens: pa.StringArray, target: Target) -> Typed:
+    """Each value as the exact pass takes it, of one parse for all."""
+    values: list[Any] = []
+    doubt = np.zeros(len(tokens), np.bool_)
+    for row, given in enumerate(strict_json(f"[{','.join(pc.fill_null(tokens, 'null').to_pylist())}]")):
+        value = from_json(given, target)
+        doubt[row] = isinstance(value, Refusal)
+        values.append(None if doubt[row] else value)
+    return typed_array(values, target), some(doubt)
+
+
+def _number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
+    inner = pc.binary_slice(tokens.view(pa.binary()), 1, -1).view(pa.string())
+    data, valid = np.frombuffer(tokens.buffers()[2], np.uint8), mask_of(tokens.is_valid())
+    doubt = np.zeros(len(tokens), np.bool_)
+    doubt[valid] = data[offsets_of(tokens)[:-1][valid]] != _OPEN
+    doubt[rows_with(compact(inner), ~_PLAIN)] = True  # strings, words, arrays in arrays
+    inner = without(inner, some(doubt))
+    if len(rows_with(inner, _BLANK)):
+        inner = pc.utf8_trim(inner, _BLANKS)
+    lists = pc.split_pattern(pc.if_else(pc.equal(inner, ""), None, inner), ",")
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0), np.int64)
+    values, odd = _numbers(lists.flatten(), str(coding.elements))
+    if odd is not None:
+        doubt[np.repeat(np.arange(len(tokens)), lengths)[odd]] = True
+    ends = np.zeros(len(tokens) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    none = doubt | ~valid
+    bitmap = pa.py_buffer(np.packbits(~none, bitorder="little")) if none.any() else None
+    buffers = [bitmap, pa.py_buffer(ends)]
+    missing = int(np.count_nonzero(none))
+    return pa.Array.from_buffers(coding.arrow, len(tokens), buffers, missing, children=[values]), some(doubt)
+
+
+def _numbers(texts: pa.StringArray, name: str) -> Typed:
+    """Elements as numbers of a plain type; null is a word here."""
+    if len(rows_with(texts, _BLANK)):
+        texts = pc.utf8_trim(texts, _BLANKS)
+    texts = compact(pc.if_else(pc.equal(texts, "null"), None, texts))
+    if name in INTEGER_BITS:
+        counts, doubt = try_cast(texts, pa.int64(), _INTEGER)
+        beyond = outside(counts, *integer_range(name))
+        return pc.cast(without(counts, beyond), f"int{INTEGER_BITS[name]}"), either(doubt, beyond)
+    values, doubt = try_cast(texts, pa.float64(), _NUMBER)
+    plain: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    null = mask_of(values.is_null())
+    if name == "float":
+        with np.errstate(over="ignore", invalid="ignore"):
+            plain = plain.astype(np.float32)
+    odd = (~np.isfinite(plain) | (plain == (FLOAT_NULL if name == "float" else DOUBLE_NULL))) & ~null
+    return pa.array(plain, mask=null, from_pandas=False), either(doubt, some(odd))
