@@ -54,7 +54,7 @@ not-windows-1250
 not-windows-1251
 not-windows-1252
 null-internal-partition
-null-partition-value
+null-partition-value null-where-the-column-stores-none
 other-length
 outside-the-range-of-an-instant
 overflow
