@@ -6,6 +6,7 @@ plain values, ready for JSON.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -45,6 +46,12 @@ class Inspection:
             "facts": self.facts,
             "findings": [finding.to_json() for finding in self.findings],
         }
+
+    def cells(self) -> list[tuple[str, str, str]]:
+        """Path, name and value of each member of the JSON form, inner ones as ``facts.rows``; then the findings."""
+        facts = {"kind": self.kind, "size": self.size, "sound": self.sound, "facts": self.facts}
+        found = [(self.path, finding.severity, " ".join(finding.text().split())) for finding in self.findings]
+        return [*((self.path, *cell) for cell in _cells(facts, "")), *found]
 
     def lines(self) -> list[str]:
         head = f"{self.path}: {self.kind}, {self.size} bytes, {'sound' if self.sound else 'damaged'}"
@@ -132,6 +139,14 @@ def _kind(fs: Fs, path: Path, name: str, size: int) -> tuple[str, Inspector | No
         if head.startswith(magic):
             return kind, next(inspector for _, name, inspector in KINDS if name == kind)
     return "unknown", None
+
+
+def _cells(facts: dict[str, Any], above: str) -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _cells(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _facts(facts: dict[str, Any], indent: int) -> Iterator[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -50,13 +53,22 @@ def inspect(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Files of a database, of any kind.")
     ],
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV: file, name, value. Default: text, or JSON with --json.")
+    ] = False,
 ) -> None:
     """Decodes single files, reports corruption by byte offset."""
     cli: CliContext = ctx.obj
     sound = True
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    if as_csv and not cli.json:
+        table.writerow(("file", "name", "value"))
     for path in files:
         inspection = inspect_file(Fs(), path)
         sound = sound and inspection.sound
-        cli.result(inspection.to_json(), "\n".join(inspection.lines()))
+        cli.result(
+            inspection.to_json(),
+            partial(table.writerows, inspection.cells()) if as_csv else "\n".join(inspection.lines()),
+        )
     if not sound:
         raise typer.Exit(EXIT_BAD_DATA)

@@ -77,7 +77,7 @@ def _record(column: Column) -> ColumnDefinition:
         BY_NAME[column.encoding].code if column.encoding else None,
         column.codec,
         column.codec_args,
-        column.codec_width,
+        None if column.storage is Storage.SET else column.codec_width,  # its width is no codec's
     )
 
 

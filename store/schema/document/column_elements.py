@@ -111,7 +111,7 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
         encoding=(charset or DEFAULT_CHARSET) if stringy else None,
         codec=None if origin is None else origin.codec,
         codec_args=None if origin is None else origin.arguments,
-        codec_width=None if coding is None or storage is Storage.SET else coding.width,
+        codec_width=coding.width if coding is not None else None,
         component=None if component is None else data_type(component),
         spelling=spelling,
     )

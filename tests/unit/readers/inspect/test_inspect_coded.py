@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from datetime import date
 from decimal import Decimal
@@ -131,3 +133,17 @@ def test_every_file_is_shown_as_text_and_as_json(location: Path, tmp_path: Path)
     assert "  first: [{'a': 1.5, 'b': None}, None]" in done.stdout
     as_json = run(tmp_path / "db", "--json", "inspect", str(location / "Weights.dat"))
     assert json.loads(as_json.stdout)["facts"]["first"] == [{"a": 1.5, "b": None}, None]
+
+
+def test_files_are_shown_as_csv(location: Path, tmp_path: Path) -> None:
+    flip(location / "Doubles.bytes", 1)
+    files = [location / "Weights.dat", location / "table.size", location / "Doubles.dat"]
+    done = run(tmp_path / "db", "inspect", "--csv", *map(str, files))
+    assert done.exit_code == 1
+    head, *lines = csv.reader(io.StringIO(done.stdout))
+    assert head == ["file", "name", "value"]
+    found = {(Path(file).name, name): value for file, name, value in lines}
+    assert json.loads(found["Weights.dat", "facts.first"]) == [{"a": 1.5, "b": None}, None]
+    assert found["Weights.dat", "sound"] == "true"
+    assert found["table.size", "size"] == str((location / "table.size").stat().st_size)
+    assert "bytes stand for no value of the column's codec" in found["Doubles.dat", "error"]
