@@ -20,6 +20,7 @@ from tests.support.marks import leaves_out
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.contracts.coded_readers import CodedSnapshot
     from tests.contracts.snapshot_readers import Snapshot
 
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
@@ -86,6 +87,14 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     from tests.contracts.snapshot_readers import make_snapshot
 
     return make_snapshot(tmp_path_factory.mktemp("snapshot") / "db")
+
+
+@pytest.fixture(scope="session")
+def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
+    """The same with types that have a codec."""
+    from tests.contracts.coded_readers import make_coded_snapshot
+
+    return make_coded_snapshot(tmp_path_factory.mktemp("coded") / "db")
 
 
 @pytest.hookimpl(trylast=True)
