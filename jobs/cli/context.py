@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from sparkhaven.store.errors import (
     TableNotFoundError,
 )
 from sparkhaven.store.extras import missing_extra
+from sparkhaven.store.framing.finite_numbers import finite
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 
@@ -139,22 +140,12 @@ def json_text(value: object) -> str:
     try:
         return json.dumps(value, default=_plain, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), default=_plain, allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _finite(child) for key, child in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(child) for child in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+        return json.dumps(finite(value), default=_plain, allow_nan=False)
 
 
 def _plain(value: object) -> object:
     isoformat = getattr(value, "isoformat", None)
-    return isoformat() if isoformat else str(value)
+    return isoformat() if isoformat else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def open_outputs() -> None:

@@ -150,6 +150,8 @@ def _text(value: object) -> str:
 
 def data_text(value: object) -> str:
     """A value of a table; control characters are escaped."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return "-" if value is None else _printable(str(value))
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from sparkhaven.readers.arrow.cell_values import is_written_as_text, value_texts
 from sparkhaven.store.errors import SettingsError
 
 
@@ -26,9 +27,28 @@ def _parquet(path: Path, schema: pa.Schema) -> AbstractContextManager[BatchWrite
 
 
 def _csv(path: Path, schema: pa.Schema) -> AbstractContextManager[BatchWriter]:
-    from pyarrow import csv  # most reads write no file
+    return CsvFile(path, schema)
 
-    return csv.CSVWriter(path, schema)  # type: ignore[no-any-return]
+
+class CsvFile:
+    """CSV of any rows: what has no form there is a text, as ``cell_values`` says."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        from pyarrow import csv  # most reads write no file
+
+        fields = [field.with_type(pa.string()) if is_written_as_text(field.type) else field for field in schema]
+        self._schema = pa.schema(fields)
+        self._writer = csv.CSVWriter(path, self._schema)
+
+    def __enter__(self) -> CsvFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        columns = [value_texts(array) if is_written_as_text(array.type) else array for array in batch.columns]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
 WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWriter]]] = {
@@ -56,7 +76,8 @@ def export(batches: pa.RecordBatchReader, path: Path) -> int:
     """Writes all batches and returns their rows; the file appears atomically.
 
     ``batches`` must have plain string columns (``to_batches(dictionaries=False)``): neither CSV nor an Arrow file
-    can hold a dictionary that changes from batch to batch. In CSV a null is an empty field, an empty string ``""``.
+    can hold a dictionary that changes from batch to batch. In CSV a null is an empty field, an empty string ``""``;
+    bytes are base64, lists and maps JSON.
     """
     check_target(path)
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")

@@ -10,6 +10,12 @@ char                         string of one character (``char=string``), or its n
 String, partitioning column  string
 Instant                      timestamp in microseconds (``instant=timestamp``), refused if a value has a part below
                              one; timestamp rounded down (``timestamp-truncate``); bigint of nanoseconds (``long``)
+LocalDate                    date
+LocalTime                    bigint, nanoseconds of the day
+BigDecimal, BigInteger       decimal of their precision and scale; string above 38 digits, and without precision
+byte[], any other class      binary
+array, StringSet             array of the element's type; elements of char[] as ``char`` says
+Map                          map of string to the type of its values
 ===========================  ==============================================================================
 """
 
@@ -25,6 +31,7 @@ from pyspark.sql import types as spark
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
 MICROSECONDS = pa.timestamp("us", "UTC")
@@ -39,6 +46,7 @@ _SPARK: dict[str, tuple[spark.DataType, pa.DataType]] = {
     "double": (spark.DoubleType(), pa.float64()),
     "String": (spark.StringType(), pa.string()),
 }
+_ELEMENTS: dict[pa.DataType, spark.DataType] = {kind: type_ for type_, kind in _SPARK.values()}
 _CHOSEN: dict[tuple[str, str], tuple[spark.DataType, pa.DataType]] = {
     ("char", "string"): (spark.StringType(), pa.string()),
     ("char", "int"): (spark.IntegerType(), pa.int32()),
@@ -52,10 +60,15 @@ def spark_schema(columns: Iterable[Column], options: ReadOptions) -> spark.Struc
     """The schema of a data frame; nanoseconds as bigint are named as such in the metadata of their field."""
     schema = spark.StructType()
     for column in columns:
-        numbers = column.type.name == "Instant" and options.instant == "long"
-        metadata = {"deephaven.type": "Instant", "deephaven.unit": "ns"} if numbers else None
-        schema.add(column.name, _types(column, options)[0], True, metadata)
+        type_ = _types(column, options)[0]
+        numbers = isinstance(type_, spark.LongType) and _has_nanoseconds(column)
+        metadata = {"deephaven.type": column.type.name, "deephaven.unit": "ns"} if numbers else None
+        schema.add(column.name, type_, True, metadata)
     return schema
+
+
+def _has_nanoseconds(column: Column) -> bool:
+    return bool(pa.types.is_temporal(column.type.arrow))
 
 
 def require_schema(requested: spark.StructType, offered: spark.StructType, table: str) -> None:
@@ -92,9 +105,22 @@ def spark_batch(batch: pa.RecordBatch, columns: Sequence[Column], options: ReadO
 
 
 def _types(column: Column, options: ReadOptions) -> tuple[spark.DataType, pa.DataType]:
-    name = column.type.name
-    chosen = options.char if name == "char" else options.instant
-    return _SPARK[name] if name in _SPARK else _CHOSEN[name, chosen]
+    name, kind = column.type.name, column.type.arrow
+    if column.type.coding is None:
+        chosen = options.char if name == "char" else options.instant
+        return _SPARK[name] if name in _SPARK else _CHOSEN[name, chosen]
+    if pa.types.is_list(kind):
+        element = _CHOSEN["char", options.char][1] if pa.types.is_uint16(kind.value_type) else kind.value_type
+        return spark.ArrayType(_ELEMENTS[element]), pa.list_(element)
+    if pa.types.is_map(kind):
+        return spark.MapType(spark.StringType(), _ELEMENTS[kind.item_type]), kind
+    if pa.types.is_decimal128(kind):
+        return spark.DecimalType(kind.precision, kind.scale), kind
+    if pa.types.is_time(kind):
+        return spark.LongType(), pa.int64()
+    if pa.types.is_date(kind):
+        return spark.DateType(), kind
+    return (spark.BinaryType(), pa.binary()) if pa.types.is_binary(kind) else (spark.StringType(), pa.string())
 
 
 def _converted(array: pa.Array, column: Column, kind: pa.DataType, options: ReadOptions) -> pa.Array:
@@ -102,8 +128,16 @@ def _converted(array: pa.Array, column: Column, kind: pa.DataType, options: Read
         return _characters(array, column)
     if kind == MICROSECONDS and options.instant == "timestamp-truncate":
         return pc.floor_temporal(array, unit="microsecond").cast(kind)
+    if array.type == kind:
+        return array
+    if pa.types.is_time(array.type):
+        return array.view(kind)
+    if pa.types.is_decimal256(array.type):
+        return decimal_texts(array)
+    if pa.types.is_list(array.type) and kind.value_type == pa.string():
+        return _character_lists(array, column)
     try:
-        return array if array.type == kind else array.cast(kind)
+        return array.cast(kind)
     except pa.ArrowInvalid:
         raise _inexact(column, None) from None
 
@@ -122,6 +156,13 @@ def _characters(array: pa.Array, column: Column) -> pa.Array:
         )
     texts = pa.array([chr(number) for number in numbers], pa.string())
     return pa.DictionaryArray.from_arrays(codes.indices, texts).cast(pa.string())
+
+
+def _character_lists(array: pa.ListArray, column: Column) -> pa.Array:
+    offsets = array.offsets.to_numpy()
+    values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    starts = pa.array(offsets - offsets[0], pa.int32())
+    return pa.ListArray.from_arrays(starts, _characters(values, column), mask=array.is_null())
 
 
 def _inexact(column: Column, where: object) -> SchemaMismatchError:

@@ -22,11 +22,11 @@ from sparkhaven.jobs.cli.options import (
     VerticalOption,
     help_end,
 )
+from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
@@ -140,17 +140,10 @@ def show_rows(names: list[str], rows: list[list[Any]], vertical: bool, hint: str
 
 
 def cell_text(value: object) -> object:
+    if isinstance(value, list | dict):
+        return nested_text(value)
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat else value
-
-
-def cell_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column; instants that a datetime cannot hold as ISO texts."""
-    try:
-        return list(column.to_pylist())
-    except ValueError:  # nanoseconds: PyArrow would need pandas, which commands do without
-        texts = pc.strftime(column, "%Y-%m-%dT%H:%M:%S").to_pylist()
-        return [None if text is None else f"{text}+00:00" for text in texts]
 
 
 def note_set_aside(cli: CliContext, opened: Table) -> None:

@@ -22,7 +22,8 @@ from sparkhaven.jobs.cli.options import (
     help_end,
     memory_bytes,
 )
-from sparkhaven.jobs.cli.reading.read import cell_values, note_set_aside, pinned, show_rows
+from sparkhaven.jobs.cli.reading.read import note_set_aside, pinned, show_rows
+from sparkhaven.readers.arrow.cell_values import cell_values
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.errors import SettingsError

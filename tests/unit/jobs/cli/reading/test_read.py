@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import random
 import subprocess
 import sys
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
+from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.small_tables import SmallTable
+from tests.support.writers.coded_rows import DAY, SCHEMA, coded_row, coded_table
+from tests.support.writers.merge_runs import FS
 
 
 @pytest.mark.slow
@@ -56,3 +62,37 @@ def test_a_snapshot_is_chosen_by_its_time(tmp_path: Path) -> None:
         assert (code, value["error"]["what"]) == (2, "as_of is not a time")
     code, value = run_json(small.root, "read", "NS.T", "--as-of", between, "--epoch", "1")
     assert (code, value["error"]["what"]) == (2, "epoch and as_of exclude each other")
+
+
+def test_values_with_codecs_are_shown_as_text_json_and_csv(tmp_path: Path) -> None:
+    root, chance = tmp_path / "db", random.Random(1)
+    row = coded_row(chance, 0) | {
+        "Clock": 48_600_500_000_000,
+        "Short": 0,
+        "Px": Decimal("0.000001"),
+        "Raw": b"\x00\xff",
+        "Texts": ["é", None],
+        "Doubles": [1.5, float("inf")],
+        "Weights": [("a", 1.5), ("b", None)],
+    }
+    db = IntradayRows(root, SCHEMA, fs=FS)
+    db.commit({("a", DAY): coded_table(db.schema, [row])})
+    shown = {
+        "Clock": "13:30:00.5",
+        "Short": "00:00:00",
+        "Px": "0.000001",
+        "Raw": "AP8=",
+        "Texts": '["é", null]',
+        "Doubles": '[1.5, "Infinity"]',
+        "Weights": '{"a": 1.5, "b": null}',
+    }
+    words = ("read", "Test.Coded", "--columns", ",".join(shown))
+    lines = run(root, *words, "--vertical").stdout.splitlines()[1:-1]
+    assert {name: text.strip() for name, text in (line.strip().split(" ", 1) for line in lines)} == shown
+    assert all(text in run(root, *words).stdout for text in shown.values())
+    code, value = run_json(root, *words)
+    nested = {"Texts": ["é", None], "Doubles": [1.5, "Infinity"], "Weights": {"a": 1.5, "b": None}}
+    assert (code, value["first"]) == (0, [shown | nested])
+    assert run(root, *words, "--out", str(tmp_path / "x.csv")).exit_code == 0
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        assert list(csv.DictReader(file)) == [shown]

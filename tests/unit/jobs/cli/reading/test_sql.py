@@ -98,6 +98,6 @@ def test_wrong_usage_is_exit_2(root: Path, words: list[str], what: str) -> None:
 
 
 def test_a_column_that_a_file_cannot_hold_is_reported(root: Path, tmp_path: Path) -> None:
-    code, value = run_json(root, "sql", "select [1, 2] x", "--out", str(tmp_path / "x.csv"))
+    code, value = run_json(root, "sql", "select interval 1 month x", "--out", str(tmp_path / "x.csv"))
     assert (code, list(tmp_path.iterdir())) == (2, [])
     assert "cannot be written in this format" in value["error"]["what"]

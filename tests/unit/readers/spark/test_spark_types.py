@@ -1,0 +1,100 @@
+"""Columns with codecs as Spark types and as the Arrow arrays that Spark takes, without a JVM."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as spark
+
+from sparkhaven.readers.spark.options import Chars, ReadOptions
+from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.schema.document.schema_file import parse_schema
+from tests.support.writers.coded_rows import COLUMNS, SCHEMA, coded_row, coded_table
+
+TABLE = parse_schema(SCHEMA, "Test.Coded.schema").schema
+CODED = [column for column in TABLE.stored if column.name in COLUMNS]
+TYPES = {
+    "Day": "date",
+    "Far": "date",
+    "Clock": "bigint",
+    "Short": "bigint",
+    "Px": "decimal(18,6)",
+    "Wide": "string",
+    "Free": "string",
+    "Whole": "decimal(20,0)",
+    "Huge": "string",
+    "Raw": "binary",
+    "Key": "binary",
+    "Bytes": "binary",
+    "Flags": "array<boolean>",
+    "Units": "array<string>",
+    "Shorts": "array<smallint>",
+    "Ints": "array<int>",
+    "Longs": "array<bigint>",
+    "Floats": "array<float>",
+    "Doubles": "array<double>",
+    "Texts": "array<string>",
+    "Weights": "map<string,double>",
+    "Tags": "array<string>",
+    "Thing": "binary",
+}
+
+
+def options(char: Chars = "string") -> ReadOptions:
+    return ReadOptions(Path("db"), "Test.Coded", char=char)
+
+
+def test_each_type_has_its_spark_type() -> None:
+    schema = spark_schema(CODED, options())
+    assert {field.name: field.dataType.simpleString() for field in schema} == TYPES
+    assert schema["Clock"].metadata == {"deephaven.type": "LocalTime", "deephaven.unit": "ns"}
+    assert schema["Px"].metadata == {}
+    assert spark_schema(CODED, options("int"))["Units"].dataType == spark.ArrayType(spark.IntegerType())
+
+
+def test_values_are_those_of_the_table() -> None:
+    rng = random.Random(2)
+    rows = [coded_row(rng, number) for number in range(200)]
+    table = coded_table(TABLE, rows).select(list(COLUMNS)).combine_chunks()
+    batch = spark_batch(table.to_batches()[0].slice(7), CODED, options())
+    batch.validate(full=True)
+    for name in COLUMNS:
+        values = [row[name] for row in rows[7:]]
+        if name == "Wide":
+            values = [None if value is None else f"{value.normalize():f}" for value in values]
+        elif name == "Units":
+            values = [v and [None if unit is None else chr(unit) for unit in v] for v in values]
+        assert batch.column(name).to_pylist() == values, name
+    numbers = spark_batch(table.to_batches()[0], CODED, options("int")).column("Units")
+    assert (numbers.type, numbers.to_pylist()) == (pa.list_(pa.int32()), [row["Units"] for row in rows])
+
+
+def test_bytes_of_any_offsets_are_binary() -> None:
+    column = [column for column in CODED if column.name == "Raw"]
+    batch = spark_batch(pa.record_batch({"Raw": pa.array([b"a", None], pa.large_binary())}), column, options())
+    assert batch.schema.field("Raw").type == pa.binary()
+
+
+def test_half_of_a_character_in_an_array_is_refused_by_name() -> None:
+    column = [column for column in CODED if column.name == "Units"]
+    batch = pa.record_batch({"Units": pa.array([[65], [0xD83D]], pa.list_(pa.uint16()))})
+    with pytest.raises(SchemaMismatchError, match=r"(?s)half of a character.*U\+D83D.*Units.*char=int"):
+        spark_batch(batch, column, options())
+    assert spark_batch(batch.slice(0, 1), column, options()).column(0).to_pylist() == [["A"]]
+    assert spark_batch(batch, column, options("int")).column(0).to_pylist() == [[65], [0xD83D]]
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1E-10", "-0.0000001", "12.5", "1234567890123456789012345678901234567890", "-10"]
+)
+def test_long_decimals_are_plain_texts(text: str) -> None:
+    column = [column for column in CODED if column.name == "Wide"]
+    batch = pa.record_batch({"Wide": pa.array([Decimal(text), None], column[0].type.arrow)})
+    shown, null = spark_batch(batch, column, options()).column(0).to_pylist()
+    assert "E" not in shown and not shown.endswith(".") and (Decimal(shown), null) == (Decimal(text), None)
+    assert shown == "0" or not ("." in shown and shown.endswith("0"))
