@@ -1,8 +1,8 @@
 """Rows of a data frame, typed already, to blocks: types are checked once, values like those of any feed.
 
-What a column takes of a Spark type is in the table of ``store.conversions``. A bigint is an Instant in nanoseconds
-since the epoch. Every stored column must be there, and every other one must be named for routing, as a position, or as
-ignored: neither nulls nor losses come from a name that was misspelt.
+``frame_types`` says what a column takes of a Spark type. A bigint is an Instant in nanoseconds since the epoch, or a
+LocalTime in nanoseconds of the day. Every stored column must be there, and every other one must be named for routing,
+as a position, or as ignored: neither nulls nor losses come from a name that was misspelt.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
+from sparkhaven.ingest.feeds.frames.frame_types import accepted_types, takes, with_times
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, told_apart
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
@@ -23,7 +24,7 @@ from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, accepted_by, column_rule
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -116,15 +117,17 @@ def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
 
 
 def _check_type(schema: TableSchema, target: Target, spark_type: str, options: frozenset[str]) -> None:
-    name, source = target.column.type.name, spark_source(spark_type)
-    if not column_rule(source, target.column.type).takes(options):
+    kind, source = target.column.type, spark_source(spark_type)
+    if not takes(spark_type, kind, options):
+        plain = "cast it in the query, for instance with to_timestamp or cast('bigint')"
+        hint = _HINTS.get(source.group, plain) if kind.coding is None else "make another type of it in the query"
         raise SchemaMismatchError(
-            f"column {target.source} of the data frame cannot be stored as {name}",
+            f"column {target.source} of the data frame cannot be stored as {kind.name}",
             where=schema.full_name,
             column=target.column.name,
-            expected=f"{accepted_by(target.column.type)}, for {name}",
+            expected=f"{accepted_types(kind)}, for {kind.name}",
             found=spark_type,
-            hint=_HINTS.get(source.group, "cast it in the query, for instance with to_timestamp or cast('bigint')"),
+            hint=hint,
         )
 
 
@@ -138,7 +141,8 @@ def frame_blocks(
     indices = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
     rejects.complete = lambda row: replace(row, line=int(split.numbers[row.line]))
     decoder = ParquetDecoder(targets, (), alias=spec.allow_null_alias, unit=unit)
-    rows = decoder.typed(ParquetBatch(batch), indices, origin, rejects)
+    times = with_times(batch, {target.source: target.column.type for target in targets})
+    rows = decoder.typed(ParquetBatch(times, written=batch), indices, origin, rejects)
     router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
 
     form = row_form(targets)

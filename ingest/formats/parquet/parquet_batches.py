@@ -44,19 +44,23 @@ _MS_NS = 1_000_000
 class ParquetBatch:
     """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
 
-    ``old`` names the columns of type INT96 whose writer does not say whether they are instants.
+    ``old`` names the columns of type INT96 whose writer does not say whether they are instants. ``written``: the rows
+    as they came, where some columns are of another type in ``rows``.
     """
 
     rows: pa.RecordBatch
     far: Mapping[str, pa.TimestampArray] = field(default_factory=dict)
     old: frozenset[str] = frozenset()
+    written: pa.RecordBatch | None = None
 
     def slice(self, start: int, count: int) -> ParquetBatch:
         far = {name: a.slice(start, count) for name, a in self.far.items()}
-        return ParquetBatch(self.rows.slice(start, count), far, self.old)
+        written = None if self.written is None else self.written.slice(start, count)
+        return ParquetBatch(self.rows.slice(start, count), far, self.old, written)
 
     def fields(self, row: int) -> dict[str, pa.Scalar]:
-        scalars = {name: self.rows.column(name)[row] for name in self.rows.schema.names}
+        rows = self.rows if self.written is None else self.written
+        scalars = {name: rows.column(name)[row] for name in rows.schema.names}
         return scalars | {name: array[row] for name, array in self.far.items() if array[row].is_valid}
 
 
