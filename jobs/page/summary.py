@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from sparkhaven.jobs.page.facts import TIERS, Cell, EpochFacts, ErrorFacts, PageFacts, SymbolFacts
+from sparkhaven.readers.symbol_use import LEAST_ROWS, RARELY
 from sparkhaven.store.types.frozen import frozen
 
 MOST_POINTS, BINS = 200, 96
@@ -14,7 +15,7 @@ ROOM, LEAST_ROOM_MS = 40, 5000  # beside the first and the last epoch: a part of
 MOST_SPANS, SINGLE_DATES = 60, 30
 MOST_SOURCES, MOST_LINES, MOST_ROWS = 20, 6, 100
 BANDS = 5
-LEAST_ROWS, RARELY, OFTEN_MORE = 1000, 2.0, 3.0
+OFTEN_MORE = 3.0
 
 
 @frozen

@@ -35,6 +35,7 @@ from sparkhaven.store.format.parquet.trees import (
     value_directory,
 )
 from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.history import totals
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
@@ -112,7 +113,7 @@ class _Follow:
             directories = {(root / leaf.path).parent for leaf in stale}
             fs.sync_dirs([*directories, root])
         with fs.during("extended-describe"):
-            sums |= self._describe(writer, leaves)
+            sums |= replace_description(fs, self.target, self.kind, writer, leaves)
         manifest = writer.manifest(leaves, sums)
         with fs.during("extended-record"):
             fs.replace(root / MANIFEST, encode_manifest(manifest))
@@ -150,25 +151,6 @@ class _Follow:
         suffix = SUFFIX if self.leaf == "parquet" else ""
         return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{suffix}"
 
-    def _describe(self, writer: TreeWriter, leaves: Sequence[TreeLeaf]) -> dict[str, FileState]:
-        """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""
-        fs, root, stage = self.place.fs, self.target.path, self.target.stage
-        before = len(writer.files)
-        writer.describe(leaves, root)
-        sums = sums_of(fs, stage, writer.files[before:])
-        fs.sync(writer.files[before:])
-        if self.kind == "metadata":
-            for name in (COMMON_METADATA, METADATA):
-                fs.rename(stage / name, root / name)
-        elif self.kind == "hive":
-            fs.sync_dirs([stage / LOCATIONS_TABLE])
-            old = stage / f"{LOCATIONS_TABLE}.old"
-            if fs.stat(root / LOCATIONS_TABLE) is not None:
-                fs.rename(root / LOCATIONS_TABLE, old)
-            fs.rename(stage / LOCATIONS_TABLE, root / LOCATIONS_TABLE)
-        fs.sync_dirs([root])
-        return sums
-
     def _clean(self, leaves: Sequence[TreeLeaf]) -> None:
         """Removes what the tree does not have in this layout: leaves, and directories of dates without one."""
         fs, root, named = self.place.fs, self.target.path, {leaf.path for leaf in leaves}
@@ -187,3 +169,25 @@ class _Follow:
                 if f"{name}/{inner}" not in named:
                     clear(fs, path / inner)
             fs.rmdir(path)
+
+
+def replace_description(
+    fs: Fs, target: ExportTarget, kind: TreeLayout, writer: TreeWriter, leaves: Sequence[TreeLeaf]
+) -> dict[str, FileState]:
+    """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""
+    root, stage = target.path, target.stage
+    before = len(writer.files)
+    writer.describe(leaves, root)
+    sums = sums_of(fs, stage, writer.files[before:])
+    fs.sync(writer.files[before:])
+    if kind == "metadata":
+        for name in (COMMON_METADATA, METADATA):
+            fs.rename(stage / name, root / name)
+    elif kind == "hive":
+        fs.sync_dirs([stage / LOCATIONS_TABLE])
+        old = stage / f"{LOCATIONS_TABLE}.old"
+        if fs.stat(root / LOCATIONS_TABLE) is not None:
+            fs.rename(root / LOCATIONS_TABLE, old)
+        fs.rename(stage / LOCATIONS_TABLE, root / LOCATIONS_TABLE)
+    fs.sync_dirs([root])
+    return sums

@@ -11,11 +11,10 @@ from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.parquet.manifest import TreeLeaf
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
-from sparkhaven.store.format.table import table_size
-from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry, decode_locations, locations_schema
+from sparkhaven.store.format.table.locations import DEEPHAVEN
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition, without_generation
-from sparkhaven.store.scan.column_file import read_column
+from sparkhaven.store.scan.locations_table import read_locations
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.foreign_file import foreign_damage, open_foreign
@@ -149,7 +148,7 @@ class TreeWalk:
                 found=" and ".join(tables) or "neither",
                 hint="remove the one that is out of date" if tables else "import it with --layout kv",
             )
-        for entry in self._entries(self.root / tables[0]):
+        for entry in read_locations(self.fs, self.root / tables[0], self.column, self.schema):
             path = self.root / entry.filename
             stat = self.fs.stat(path)
             if stat is None or stat.is_dir != (entry.format == DEEPHAVEN):
@@ -164,17 +163,6 @@ class TreeWalk:
             if len(parts) != 2 or self._value(dict([self._pair(parts[0], path, {})]), path) != entry.value:
                 raise self._misfit(path, f"{self.column}={entry.value}/<leaf>", entry.filename)
             yield self.leaf(path, entry.value, entry.rows)
-
-    def _entries(self, directory: Path) -> list[LocationEntry]:
-        record = table_size.load(self.fs, directory)
-        if record is None:
-            raise CorruptFileError(
-                "the Locations table has no table.size", where=directory, expected="a record of its rows"
-            )
-        schema = locations_schema(self.column, self.schema)
-        sizes, rows = record.data_file_sizes, record.size
-        columns = {c.name: read_column(self.fs, directory, c, sizes, rows).to_pylist() for c in schema.columns}
-        return decode_locations(columns, self.column, directory)
 
     def _pair(self, name: str, where: Path, keys: Mapping[str, str]) -> tuple[str, str]:
         """Key and value of a directory ``<key>=<value>``, a key that is not ``keys`` yet."""

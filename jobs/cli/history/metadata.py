@@ -1,14 +1,15 @@
-"""Commands on location indexes: ``metadata list|validate|update``."""
+"""Commands on location indexes and Locations tables: ``metadata list|validate|update``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.history.locations import LocationsPart, listed, updated, validated
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
@@ -32,9 +33,9 @@ TablesArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     usage, damaged = "no such table", "damaged records, or a damaged index"
-    metadata = group("List, validate and update the location indexes of history.")
+    metadata = group("List, validate and update location indexes and Locations tables.")
     metadata.command("list", epilog=help_end("metadata list Nyc13.Flight", usage=usage, bad_data=damaged))(list_)
-    different = "an index differs from the merge records"
+    different = "an index differs from the merge records, or a Locations table from its tree"
     metadata.command(epilog=help_end("metadata validate Nyc13", usage=usage, bad_data=different))(validate)
     lines = "metadata update Nyc13.Flight --dry-run", "metadata update 'Nyc*.*'"
     metadata.command(epilog=help_end(*lines, usage=usage, bad_data="damaged records", retry="a merge runs"))(update)
@@ -44,12 +45,13 @@ def register(app: typer.Typer) -> None:
 def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
     """Lists the entries of location indexes.
 
-    Each has internal partition, date, rows, time of its merge, and format.
+    Each has internal partition, date, rows, time of its merge, and format. For a table with a tree of type
+    coreplus:hive the leaves of its Locations table are listed too.
     """
     cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
-        stored = stored_entries(place)
+        stored, locations = stored_entries(place), listed(place)
         entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
         header = ["internal", "date", "rows", "modified_ms", "format"]
         record = {"table": str(place.table), "index": stored is not None, "entries": entries}
@@ -59,8 +61,10 @@ def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
             print(text)
             if entries:
                 table(header, [[entry[column] for column in header] for entry in entries])
+            if locations is not None:
+                locations.show()
 
-        cli.result(record, print_text)
+        cli.result(record | _record(locations), print_text)
         return EXIT_DONE
 
     _each(cli, tables, run)
@@ -69,22 +73,18 @@ def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
 def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
     """Compares location indexes with the merge records.
 
-    An entry may be missing, extra, or have another size, format or time. Changes nothing.
+    An entry may be missing, extra, or have another size, format or time. Locations tables are compared with the trees
+    that they belong to. Changes nothing.
     """
     cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
         recorded = recorded_entries(place)
         different = list(differences(place, recorded))
-        _show(
-            cli,
-            place.table,
-            len(recorded),
-            different,
-            {},
-            "right" if not different else f"{len(different):,} differences",
-        )
-        return EXIT_BAD_DATA if different else EXIT_DONE
+        locations = validated(place)
+        text = "right" if not different else f"{len(different):,} differences"
+        _show(cli, place.table, len(recorded), different, {}, text, locations)
+        return EXIT_BAD_DATA if different or not (locations is None or locations.right) else EXIT_DONE
 
     _each(cli, tables, run)
 
@@ -92,7 +92,7 @@ def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
 def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = False) -> None:
     """Writes location indexes from the merge records.
 
-    Only where they differ. Reads and moves no data.
+    Only where they differ. Locations tables are written from their trees. Reads and moves no data.
     """
     cli: CliContext = ctx.obj
 
@@ -100,9 +100,8 @@ def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = 
         done = update_index(place, dry_run=dry_run)
         verb = "would be written" if dry_run else "written"
         text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
-        _show(
-            cli, place.table, len(done.entries), done.differences, {"written": done.written, "dry_run": dry_run}, text
-        )
+        more = {"written": done.written, "dry_run": dry_run}
+        _show(cli, place.table, len(done.entries), done.differences, more, text, updated(place, dry_run=dry_run))
         return EXIT_DONE
 
     _each(cli, tables, run)
@@ -141,18 +140,26 @@ def _show(
     name: TableName,
     entries: int,
     different: list[Difference] | tuple[Difference, ...],
-    more: dict[str, object],
+    more: Mapping[str, object],
     text: str,
+    locations: LocationsPart | None,
 ) -> None:
-    listed = [_difference(difference) for difference in different]
+    lines = [_difference(difference) for difference in different]
     header = ["kind", "internal", "date", "expected", "found"]
 
     def print_text() -> None:
         print(f"{name}: {entries:,} locations, {text}")
-        if listed:
-            table(header, [[line.get(column) for column in header] for line in listed])
+        if lines:
+            table(header, [[line.get(column) for column in header] for line in lines])
+        if locations is not None:
+            locations.show()
 
-    cli.result({"table": str(name), "entries": entries, "differences": listed, **more}, print_text)
+    record = {"table": str(name), "entries": entries, "differences": lines, **more}
+    cli.result(record | _record(locations), print_text)
+
+
+def _record(locations: LocationsPart | None) -> dict[str, Any]:
+    return {} if locations is None else {"locations": locations.record}
 
 
 def _difference(difference: Difference) -> dict[str, Any]:

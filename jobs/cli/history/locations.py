@@ -1,0 +1,93 @@
+"""What the ``metadata`` commands say of a Locations table, where the schema of a table asks for a tree with one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.exports.locations_table import (
+    LeafDifference,
+    has_locations,
+    location_differences,
+    stored_locations,
+    update_locations,
+)
+
+
+@frozen
+class LocationsPart:
+    """A part of a command's result. ``right``: nothing differs."""
+
+    record: dict[str, Any]
+    right: bool
+    text: str
+    header: tuple[str, ...]
+
+    def show(self) -> None:
+        print(self.text)
+        rows = self.record.get("differences", self.record.get("entries"))
+        if rows:
+            table(self.header, [[row[name] for name in self.header] for row in rows])
+
+
+def listed(place: TablePlace) -> LocationsPart | None:
+    """The rows of the Locations table; None for a table without such a tree."""
+    schema = load_deployed(place)
+    if not has_locations(schema):
+        return None
+    stored = stored_locations(place, schema)
+    entries = [
+        {
+            "leaf": entry.filename,
+            "date": entry.value,
+            "rows": entry.rows,
+            "modified_ns": entry.modified,
+            "format": entry.format,
+            "column_version": entry.version,
+        }
+        for entry in (stored or {}).values()
+    ]
+    words = "no Locations table" if stored is None else f"Locations table, {len(entries):,} leaves"
+    record = {"index": stored is not None, "entries": entries}
+    header = ("leaf", "date", "rows", "modified_ns", "format", "column_version")
+    return LocationsPart(record, True, f"{place.table}: {words}", header)
+
+
+def validated(place: TablePlace) -> LocationsPart | None:
+    """Differences of the Locations table from the tree."""
+    schema = load_deployed(place)
+    if not has_locations(schema):
+        return None
+    different = list(location_differences(place, schema))
+    text = "right" if not different else f"{len(different):,} differences"
+    return _differences(place, different, {}, text)
+
+
+def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
+    """The same, and the table is written where it differs."""
+    schema = load_deployed(place)
+    if not has_locations(schema):
+        return None
+    different, written = list(location_differences(place, schema)), False
+    if different and not dry_run:
+        opened = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+        written = update_locations(place, opened, now_ms=int(time.time() * 1000))
+    verb = "would be written" if dry_run else "written"
+    text = f"{len(different):,} differences, {verb}" if different else "right, nothing to write"
+    return _differences(place, different, {"written": written}, text)
+
+
+def _differences(
+    place: TablePlace, different: Iterable[LeafDifference], more: dict[str, Any], text: str
+) -> LocationsPart:
+    record = {"differences": [asdict(difference) for difference in different], **more}
+    header = ("kind", "leaf", "date", "expected", "found")
+    return LocationsPart(record, not record["differences"], f"{place.table}: Locations table, {text}", header)
