@@ -16,10 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.lazy_compute import null_mask
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.types.codings import byte_array
 from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, binary_parts, from_base64, is_bytes
-from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.coding import (
+    BlobCoding,
+    Coding,
+    Ends,
+    Mask,
+    Octets,
+    Unfit,
+    UnfitError,
+    large_binary,
+    some,
+)
 from sparkhaven.store.types.frozen import frozen
 
 _SERIAL = {  # serialVersionUID by the letter of the class
@@ -43,6 +54,7 @@ _ELEMENTS: dict[str, tuple[pa.DataType, str, Any]] = {
     "Z": (pa.bool_(), ">u1", None),
 }
 _LENGTH = 4
+MOST_ELEMENTS = 2**31 - 1
 
 
 def _arrays_of(letter: str, name: str) -> Callable[[str, str, int | None], JavaArrays]:
@@ -106,25 +118,11 @@ class JavaArrays(BlobCoding):
         null = null_mask(array) if array.null_count else None
         starts, elements, bad = self._elements(array)
         lengths = np.diff(starts)
-        if null is not None and lengths[null].any():
-            rows = np.repeat(~null, lengths)
-            elements, lengths = elements[rows], np.where(null, 0, lengths)
-        head, size = np.frombuffer(self.head, np.uint8), elements.dtype.itemsize
-        front = len(head) + _LENGTH
-        taken = lengths * size + front
-        if null is not None:
-            taken = np.where(null, 0, taken)
-        ends = np.cumsum(taken)
-        data = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-        first = (ends - taken) if null is None else (ends - taken)[~null]
-        fronts = first[:, None] + np.arange(front)
-        is_element = np.ones(len(data), np.bool_)
-        is_element[fronts] = False
-        data[fronts[:, : len(head)]] = head
-        counts = (lengths if null is None else lengths[~null]).astype(">i4").view(np.uint8).reshape(-1, _LENGTH)
-        data[fronts[:, len(head) :]] = counts
-        data[is_element] = elements.view(np.uint8)
-        return ends, data, bad
+        counts = large_binary(np.arange(len(lengths) + 1) * _LENGTH, lengths.astype(">i4").view(np.uint8), null)
+        values = large_binary(starts * elements.dtype.itemsize, elements.view(np.uint8), None)
+        head, between = (pa.scalar(part, pa.large_binary()) for part in (self.head, b""))
+        ends, data = binary_parts(pc.binary_join_element_wise(head, counts, values, between))
+        return ends[1:], data[: ends[-1]], bad
 
     def _elements(self, array: pa.Array) -> tuple[Ends, npt.NDArray[Any], Mask | None]:
         """Where lists start in their elements, the elements as a stream has them, and lists with an alias of null."""
@@ -148,45 +146,40 @@ class JavaArrays(BlobCoding):
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A list or binary; a value that does not begin as ``head``, or has another length than it says, is bad."""
         kind, stored, null_value = _ELEMENTS[self.letter]
+        null, dtype, front = np.diff(ends) == 0, np.dtype(stored), len(self.head) + _LENGTH
         octets = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
-        sizes = np.diff(ends)
-        null = sizes == 0
-        head, dtype = np.frombuffer(self.head, np.uint8), np.dtype(stored)
-        front = len(head) + _LENGTH
-        sound = sizes >= front
-        if not (sound | null).all():
-            return pa.nulls(len(sizes), self.arrow), some(~(sound | null))
-        fronts = ends[:-1][sound][:, None] + np.arange(front)
-        starts_alike = octets[fronts]
-        counts = np.ascontiguousarray(starts_alike[:, len(head) :]).view(">i4").reshape(-1).astype(np.int64)
-        wrong = (starts_alike[:, : len(head)] != head).any(axis=1) | (counts < 0)
-        wrong |= counts * dtype.itemsize + front != sizes[sound]
+        streams = large_binary(ends, octets, null if null.any() else None)
+        counts = pc.fill_null(pc.binary_slice(streams, len(self.head), front), bytes(_LENGTH))
+        alike = np.asarray(pc.starts_with(streams, self.head).fill_null(True))
+        whole = np.diff(ends) >= front
+        if not (alike & (whole | null)).all():
+            return pa.nulls(len(null), self.arrow), some(~(alike & (whole | null)))
+        lengths = _bytes_of(counts).view(">i4").astype(np.int64)
+        wrong = ~null & ((lengths < 0) | (lengths * dtype.itemsize + front != np.diff(ends)))
         if wrong.any():
-            bad = np.zeros(len(sizes), np.bool_)
-            bad[np.flatnonzero(sound)[wrong]] = True
-            return pa.nulls(len(sizes), self.arrow), bad
-        is_element = np.ones(len(octets), np.bool_)
-        is_element[: ends[0]] = is_element[ends[-1] :] = False
-        is_element[fronts] = False
-        elements = octets[is_element].view(dtype).astype(dtype.newbyteorder("="))
-        lengths = np.zeros(len(sizes), np.int64)
-        lengths[sound] = counts
-        offsets = np.zeros(len(sizes) + 1, np.int32)
+            return pa.nulls(len(null), self.arrow), wrong
+        offsets = np.zeros(len(null) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
+        if offsets[-1] > MOST_ELEMENTS:
+            raise SchemaMismatchError(
+                "rows have more elements together than one Arrow list can hold",
+                expected=f"at most {MOST_ELEMENTS:,}",
+                found=f"{offsets[-1]:,} in {len(null):,} rows",
+                hint="read fewer rows at once",
+            )
+        longest = int(np.diff(ends).max(initial=front))
+        elements = _bytes_of(pc.binary_slice(streams, front, longest)).view(dtype).astype(dtype.newbyteorder("="))
         bitmap = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+        buffers = [bitmap, pa.py_buffer(offsets.astype(np.int32))]
         missing = int(np.count_nonzero(null))
         if self.letter == "B":
-            buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(elements)]
-            return pa.Array.from_buffers(self.arrow, len(sizes), buffers, missing), None
+            return pa.Array.from_buffers(self.arrow, len(null), [*buffers, pa.py_buffer(elements)], missing), None
         if self.letter == "Z":
             values = pa.array(elements != 0)
         else:
             none = elements == elements.dtype.type(null_value)
             values = pa.array(elements, kind, mask=none if none.any() else None, from_pandas=False)
-        lists = pa.Array.from_buffers(
-            self.arrow, len(sizes), [bitmap, pa.py_buffer(offsets)], missing, children=[values]
-        )
-        return lists, None
+        return pa.Array.from_buffers(self.arrow, len(null), buffers, missing, children=[values]), None
 
     def from_json(self, value: Any) -> Any:
         """Of byte[]: a list of numbers, or base64. Elements of others follow the rules of their own type."""
@@ -206,6 +199,12 @@ class JavaArrays(BlobCoding):
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of byte[]: bytes of any kind. Lists are for ``store.conversions``."""
         return Coding.convert(self, array.cast(pa.binary()) if self.letter == "B" and is_bytes(array.type) else array)
+
+
+def _bytes_of(values: pa.Array) -> Octets:
+    """The bytes of all values, one behind the other."""
+    starts, data = binary_parts(values)
+    return data[starts[0] : starts[-1]]
 
 
 def _lists_with(starts: Ends, marked: Mask) -> Mask | None:
