@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from sparkhaven.store.types.frozen import frozen
 DECIMAL_CODEC = "io.deephaven.util.codec.BigDecimalCodec"
 INTEGER_CODEC = "io.deephaven.util.codec.BigIntegerCodec"
 MOST_DIGITS = 76  # of an Arrow decimal
-LONGEST = 10_000  # digits of a number without bounds, and the largest scale
+LONGEST = 4_000  # digits of a number without bounds; Python makes no more than 4,300 of a text
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\Z", re.ASCII)
 _PLAIN = r"^[+-]?[0-9]+(\.[0-9]+)?$"
 _EXACT = Context(prec=3 * LONGEST, Emax=10**9, Emin=-(10**9))
@@ -255,24 +256,16 @@ class FreeDecimals(_Numbers, BlobCoding):
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: plain decimal texts."""
-        parts = [b"" if text is None else encoded_number(Decimal(text), self.whole) for text in array.to_pylist()]
+        parts = [b"" if text is None else encoded_number(text, self.whole) for text in array.to_pylist()]
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
         return ends, np.frombuffer(b"".join(parts), np.uint8), None
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """Plain decimal texts; fewer than five bytes, and a scale beyond all bounds, are bad."""
-        texts: list[str | None] = []
-        bad = np.zeros(len(ends) - 1, np.bool_)
-        octets = memoryview(data)
-        for index in range(len(ends) - 1):
-            value = octets[ends[index] : ends[index + 1]]
-            number = None
-            if len(value) > 4:
-                scale = int.from_bytes(value[:4], "big", signed=True)
-                if abs(scale) <= 2 * LONGEST and not (self.whole and scale):
-                    number = Decimal(int.from_bytes(value[4:], "big", signed=True)).scaleb(-scale, _EXACT)
-            bad[index] = bool(len(value)) and number is None
-            texts.append(None if number is None else plain_text(number))
+        octets, bounds = bytes(data), ends.tolist()
+        values = [octets[start:stop] for start, stop in pairwise(bounds)]
+        texts = [decoded_number(value, self.whole) if value else None for value in values]
+        bad = np.array([text is None and bool(value) for text, value in zip(texts, values, strict=True)], np.bool_)
         return pa.array(texts, self.arrow), some(bad)
 
     def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
@@ -302,22 +295,29 @@ def plain_text(number: Decimal) -> str:
     return "0" if text in ("-0", "+0", "") else text
 
 
-def encoded_number(number: Decimal, whole: bool) -> bytes:
-    """Scale and unscaled value, without trailing zeros of a decimal."""
-    try:
-        sign, digits, exponent = number.as_tuple()
-        unscaled = int("".join(map(str, digits)) or "0")
-    except InvalidOperation:
-        raise UnfitError(Unfit.NO_VALUE, "a finite number") from None
-    scale = -int(exponent)
-    if whole:
-        unscaled, scale = unscaled * 10 ** max(-scale, 0), 0
-    elif not unscaled:
-        scale = 0
-    else:
-        while unscaled % 10 == 0:
-            unscaled, scale = unscaled // 10, scale - 1
-    if sign:
-        unscaled = -unscaled
+def encoded_number(text: str, whole: bool) -> bytes:
+    """Scale and unscaled value of a plain decimal text, without trailing zeros of a decimal."""
+    front, _, fraction = text.partition(".")
+    digits, scale = front + fraction, len(fraction)
+    if not whole:
+        kept = digits.rstrip("0")
+        digits, scale = (kept, scale - len(digits) + len(kept)) if kept not in ("", "-", "+") else ("0", 0)
+    unscaled = int(digits)
     size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     return scale.to_bytes(4, "big", signed=True) + unscaled.to_bytes(size, "big", signed=True)
+
+
+def decoded_number(value: bytes, whole: bool) -> str | None:
+    """The plain decimal text of scale and unscaled value; None: they are none, or beyond all bounds."""
+    scale = int.from_bytes(value[:4], "big", signed=True)
+    if len(value) < 5 or 2 * len(value) > LONGEST or abs(scale) > LONGEST or (whole and scale):
+        return None
+    unscaled = int.from_bytes(value[4:], "big", signed=True)
+    if scale <= 0:
+        if (unscaled.bit_length() >> 2) - scale > LONGEST:
+            return None
+        return str(unscaled * 10**-scale)
+    sign, digits = ("-", str(-unscaled)) if unscaled < 0 else ("", str(unscaled))
+    digits = digits.rjust(scale + 1, "0")
+    fraction = digits[-scale:].rstrip("0")
+    return f"{sign}{digits[:-scale]}.{fraction}" if fraction else sign + digits[:-scale]

@@ -159,6 +159,8 @@ def test_a_value_that_cannot_be_stored_is_refused_with_its_row(
         ("BigDecimal", "18,6", "NaN", UnfitError),
         ("BigDecimal", None, "1e3", "1000"),
         ("BigDecimal", None, "1e99999", UnfitError),
+        ("BigDecimal", None, "9" * 3999, "9" * 3999),
+        ("BigInteger", None, "9" * 4001, UnfitError),
         ("BigInteger", None, "1.5", UnfitError),
         ("byte[]", None, "AQI=", b"\x01\x02"),
         ("byte[]", None, "AQI", UnfitError),
