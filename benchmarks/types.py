@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_columns import json_tokens
-from sparkhaven.store.format.column.codecs import DAT, Base, Region, codec_for
+from sparkhaven.store.format.column.codecs import Base, codec_for
+from sparkhaven.store.format.column.region import DAT, Region
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.document.schema_file import parse_schema
