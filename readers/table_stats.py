@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.checks.extended_tree import extended_use
 from sparkhaven.readers.checks.symbol_tables import SymbolFile
@@ -26,7 +26,6 @@ from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import Layout, TableName, without_generation
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.store.types.frozen import frozen
 
 RATE_MS = 60_000
@@ -51,14 +50,14 @@ class Total:
 def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> list[dict[str, Any]]:
     """One object a table (default: all); a table that cannot be read has ``error`` instead of numbers."""
     summaries: list[dict[str, Any]] = []
-    for name in deployed_tables(fs, layout) if names is None else names:
+    for name in known_tables(fs, layout) if names is None else names:
         try:
             table = pinned_of(open_table(layout.root, str(name), skip_set_aside=True, fs=fs))
             slices = table.plan().slices
         except (SparkhavenError, OSError) as error:
             summaries.append({"table": str(name), "error": str(error)})
             continue
-        values = sorted({slice_.key.value for slice_ in slices})
+        values = sorted({slice_.key.value for slice_ in slices if slice_.key.value})
         aside = [asdict(note) for note in table.set_aside]
         summaries.append(
             {

@@ -5,6 +5,7 @@
 ``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
 ``write_frame``       a batch DataFrame, as one epoch
 ``read_frame``        a table as a batch DataFrame
+``save_table``        rows as a user table, replaced or extended as a whole
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
 ``errors``            the errors that they raise
 ``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds. Import it by name
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.dataframes.frames import read_frame, register
     from sparkhaven.readers import Table, open_table
     from sparkhaven.readers.sql.query import sql
+    from sparkhaven.writers.users.save import save_table
 
     __version__: str
 
@@ -36,6 +38,7 @@ __all__ = [
     "open_table",
     "read_frame",
     "register",
+    "save_table",
     "sql",
     "write_frame",
 ]
@@ -46,6 +49,7 @@ _ON_USE = {
     "open_table": "readers",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",
+    "save_table": "writers.users.save",
     "sql": "readers.sql.query",
     "write_frame": "jobs.dataframes.frame_writer",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -72,6 +72,23 @@ def stream_of(path: Path) -> tuple[str, str]:
 def table_of(location: Path) -> str:
     """``NS.T`` of the directory of a location, intraday or in history."""
     return f"{location.parts[-5]}.{location.name}"
+
+
+def staged(location: Path, save: int) -> Path:
+    """Where a save of this number writes what becomes a location: beside it, below a hidden name."""
+    return location.with_name(f".{location.name}.stage-{save}")
+
+
+def replaced(location: Path, since: int) -> Path:
+    """Where a location goes that was made by save ``since``, once another one has its place."""
+    return location.with_name(f".{location.name}.old-{since}")
+
+
+def saves_beside(location: Path, names: Iterable[str], kind: str) -> list[int]:
+    """The numbers in names that ``staged`` (``stage``) or ``replaced`` (``old``) gave, ascending."""
+    start = f".{location.name}.{kind}-"
+    ends = (name.removeprefix(start) for name in names if name.startswith(start))
+    return sorted(int(end) for end in ends if end.isascii() and end.isdecimal())
 
 
 def without_generation(internal: str) -> str:
@@ -186,6 +203,34 @@ class Layout:
     def merges(self, table: TableName) -> Path:
         """Merge plans, records, proofs and tombstones of a table, one directory a date below it."""
         return self.system(table.namespace) / "MetadataIndex" / f".{table.table}.merges"
+
+    # --- user tables
+    def users(self) -> Path:
+        return self.root / "Users"
+
+    def user_definitions(self, namespace: str) -> Path:
+        return self.users() / namespace / "Definitions"
+
+    def user_definition(self, table: TableName) -> Path:
+        return self.user_definitions(table.namespace) / f"{table.table}.tbl"
+
+    def user_lock(self, table: TableName) -> Path:
+        """The hidden lock file of a user table: never deleted, never replaced."""
+        return self.user_definitions(table.namespace) / f".{table.table}-LOCKFILE"
+
+    def user_locations(self, table: TableName) -> Path:
+        """What is committed of a partitioned user table: its definition, locations and lengths."""
+        return self.user_definitions(table.namespace) / f".{table.table}.locations"
+
+    def splayed(self, table: TableName) -> Path:
+        """The one location of a user table without partitions."""
+        return self.users() / table.namespace / "Tables" / table.table
+
+    def user_partitions(self, table: TableName) -> Path:
+        return self.users() / table.namespace / "Partitions"
+
+    def user_location(self, table: TableName, key: LocationKey) -> Path:
+        return self.user_partitions(table) / key.internal / key.value / table.table
 
     # --- beside the trees
     def scratch(self, table: TableName, stream: str) -> Path:

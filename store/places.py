@@ -46,6 +46,11 @@ class TablePlace:
     metadata_index = _TablePath(Layout.metadata_index)
     extended = _TablePath(Layout.extended)
     merges = _TablePath(Layout.merges)
+    user_definition = _TablePath(Layout.user_definition)
+    user_lock = _TablePath(Layout.user_lock)
+    user_locations = _TablePath(Layout.user_locations)
+    user_partitions = _TablePath(Layout.user_partitions)
+    splayed = _TablePath(Layout.splayed)
 
     @property
     def partitions(self) -> Path:
@@ -57,6 +62,9 @@ class TablePlace:
 
     def history_location(self, key: LocationKey) -> Path:
         return self.layout.history_location(self.table, key)
+
+    def user_location(self, key: LocationKey) -> Path:
+        return self.layout.user_location(self.table, key)
 
     def of_stream(self, stream: str) -> StreamPlace:
         return StreamPlace(self.fs, self.layout, self.table, stream)

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.pinned_user_table import pinned_user_table
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
@@ -27,6 +28,7 @@ from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.users.user_table import is_user_table, list_user_tables
 
 
 def open_table(
@@ -55,10 +57,15 @@ def open_table(
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
     with as_storage_errors():
+        user = is_user_table(place)
         try:
             schema = load_deployed(place)
         except TableNotFoundError:
+            if user:
+                return _user_table(place, checks, epoch, as_of)
             raise _no_table(place) from None
+        if user:
+            raise _ambiguous(place)
         streams = list_streams(place)
         if not streams:
             refuse(Witnesses(place, ()).locations())
@@ -69,6 +76,18 @@ def open_table(
             pins = {stream: _epoch_at(place.of_stream(stream), moment) for stream in streams}
         held = [Pin.of(place.of_stream(stream), epoch=pins.get(stream)) for stream in streams]
         return Table(pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside))
+
+
+def _user_table(place: TablePlace, checks: Checks | None, epoch: object, as_of: object) -> Table:
+    if epoch is not None or as_of is not None:
+        raise SettingsError(
+            f"{place.table} is a user table, which has no epochs",
+            where=place.user_definition,
+            expected="neither epoch nor as_of",
+            found="epoch" if epoch is not None else "as_of",
+            hint="read it as it is now",
+        )
+    return Table(pinned_user_table(place, checks))
 
 
 def pinned_table(
@@ -145,8 +164,22 @@ def _milliseconds(moment: datetime | str) -> int:
     return int(zoned.timestamp() * 1000)
 
 
+def _ambiguous(place: TablePlace) -> InvalidNameError:
+    return InvalidNameError(
+        f"{place.table} names two tables, one of the system and one of a user",
+        expected="one table of this name",
+        found=f"{place.schema} and {place.user_definition}",
+        hint="move one of them to another root or name",
+    )
+
+
+def known_tables(fs: Fs, layout: Layout) -> list[TableName]:
+    """Every table that ``open_table`` may be asked for: those with a deployed schema, and user tables."""
+    return sorted({*deployed_tables(fs, layout), *list_user_tables(fs, layout)})
+
+
 def _no_table(place: TablePlace) -> TableNotFoundError:
-    names = [str(name) for name in deployed_tables(place.fs, place.layout)]
+    names = [str(name) for name in known_tables(place.fs, place.layout)]
     if place.fs.stat(place.layout.root) is None:
         hint = "there is no such directory. Check --root or SPARKHAVEN_ROOT"
     else:

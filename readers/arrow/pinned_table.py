@@ -160,8 +160,7 @@ class PinnedTable:
         filtered = [c for c in self.schema.readable.columns if predicate and c.name in predicate.columns]
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
-            later, checks = step is None, self._checks
-            reader = SliceReader(self._place.fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
+            reader = self._reader(slice_, shown, filtered, values, pin, later=step is None)
             for rows in slice_.chosen.steps(step or slice_.count):
                 if on_read is not None:
                     on_read(rows.rows)
@@ -176,6 +175,18 @@ class PinnedTable:
             with as_storage_errors():
                 for stream, pin in self._pins.items():
                     pin.require((slice_.key, slice_.directory) for slice_ in slices if slice_.stream == stream)
+
+    def _reader(
+        self,
+        slice_: Slice,
+        shown: Sequence[Column],
+        filtered: Sequence[Column],
+        values: PartitionValues,
+        pin: Pin | None,
+        *,
+        later: bool,
+    ) -> SliceReader:
+        return SliceReader(self._place.fs, slice_, shown, filtered, values, pin, later=later, checks=self._checks)
 
     def predicate(self, where: str | Predicate | None) -> Predicate | None:
         """A where-expression of this table; ExpressionError for one that it does not take."""

@@ -88,6 +88,13 @@ class SliceReader:
         for part in rows.steps(FILTER_ROWS):
             yield from self._matching(part, predicate)
 
+    def open(self) -> None:
+        """Opens all columns, of whose files nothing is lost to the reader when their names lead to others."""
+        for column in (*self._shown, *self._filtered):
+            if column.kind is not Kind.PARTITIONING and column.name not in self._open:
+                self._open[column.name] = self._opened(column)
+                self._has_nulls[column.name] = self._slice.has_nulls(column.name)
+
     def _matching(self, rows: RowRanges, predicate: Predicate) -> Iterator[list[pa.Array]]:
         total = rows.rows
         filtered = self._columns(self._filtered, rows)

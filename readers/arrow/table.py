@@ -73,11 +73,11 @@ class Table:
 
     def values(self, *, tier: str = "all") -> list[str]:
         """Partition values (dates) with rows, sorted."""
-        return sorted({slice_.key.value for slice_ in self._pinned.plan(tier=tier).slices})
+        return sorted({slice_.key.value for slice_ in self._pinned.plan(tier=tier).slices if slice_.key.value})
 
     def sources(self, *, tier: str = "all") -> list[str]:
         """Internal partitions with rows, sorted."""
-        return sorted({slice_.key.internal for slice_ in self._pinned.plan(tier=tier).slices})
+        return sorted({slice_.key.internal for slice_ in self._pinned.plan(tier=tier).slices if slice_.key.internal})
 
     def count(
         self,

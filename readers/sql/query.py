@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
 from sparkhaven.readers.sql.pushdown import ScannedTable, pushed
 from sparkhaven.readers.sql.query_names import refuse_functions, tables_named
@@ -26,7 +26,6 @@ from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.selection import check_tier
-from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
@@ -76,10 +75,10 @@ def open_query(
     fs = fs or Fs()
     check_tier(tier)
     with as_storage_errors():
-        deployed = [str(name) for name in deployed_tables(fs, Layout(local_path(root)))]
+        known = [str(name) for name in known_tables(fs, Layout(local_path(root)))]
     with connected(memory) as connection:
         statements = syntax_tree(connection, query)
-        names = tables_named(query, statements, deployed)
+        names = tables_named(query, statements, known)
         refuse_functions(query, statements)
         prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]
         scans = tuple(

@@ -21,7 +21,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkhaven.store.io.open_files import MAP_FROM, Lock, Opened, shorter
+from sparkhaven.store.io.exchange import exchanged
+from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, shorter
 from sparkhaven.store.io.stat import Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
@@ -257,6 +258,10 @@ class Fs(Durability):
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)
 
+    def exchange(self, one: Path, other: Path) -> bool:
+        """Swaps two names in one step; False where the file system cannot. The caller syncs the directory."""
+        return exchanged(one, other)
+
     def link(self, source: Path, target: Path) -> bool:
         """Gives a file a second name, atomically; False if ``target`` exists. The caller syncs its directory.
 
@@ -315,5 +320,20 @@ class Fs(Durability):
             return None
         except BaseException:
             os.close(descriptor)
+            raise
+        return Lock(descriptor, path)
+
+    def record_lock(self, path: Path) -> Lock | None:
+        """Takes the exclusive ``fcntl`` lock of a whole file that exists; None if it is held elsewhere.
+
+        It excludes locks of that kind in all processes, and other open files of this one.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, WHOLE_FILE)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return None
             raise
         return Lock(descriptor, path)

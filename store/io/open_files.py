@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import struct
 from pathlib import Path
 from types import TracebackType
 
 from sparkhaven.store.errors import CorruptFileError
 
 MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
+WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock: from 0 to the end
 _POPULATE_READ = 22  # MADV_POPULATE_READ, of Linux from 5.14 on
 
 

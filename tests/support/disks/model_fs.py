@@ -104,6 +104,10 @@ class CrashingFs(Fs):
         self._change("rename", target)
         super().rename(source, target)
 
+    def exchange(self, one: Path, other: Path) -> bool:
+        self._change("exchange", other)
+        return super().exchange(one, other)
+
     def link(self, source: Path, target: Path) -> bool:
         self._change("link", target)
         return super().link(source, target)
@@ -161,6 +165,13 @@ class CrashingFs(Fs):
     def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
         self._live()
         lock = super().lock(path, wait=wait, make=make)
+        if lock is not None:
+            self._locks.append(lock)
+        return lock
+
+    def record_lock(self, path: Path) -> Lock | None:
+        self._live()
+        lock = super().record_lock(path)
         if lock is not None:
             self._locks.append(lock)
         return lock

@@ -116,6 +116,12 @@ class PowerCutFs(CrashingFs):
             self._entry(target, node)
             self._entry(source, None)
 
+    def exchange(self, one: Path, other: Path) -> bool:
+        done = super().exchange(one, other)
+        if done:
+            note(self._dir(one.parent), {one.name: self._node(other), other.name: self._node(one)})
+        return done
+
     def link(self, source: Path, target: Path) -> bool:
         done = super().link(source, target)
         if done:

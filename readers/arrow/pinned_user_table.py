@@ -1,0 +1,119 @@
+"""The rows of a user table as they were when it was opened; later saves do not change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sparkhaven.readers.arrow.pinned_table import PinnedTable, filter_of
+from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader
+from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.recovery.set_aside import SetAside
+from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError, TableNotFoundError
+from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, kept_slices
+from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.suggestions import near
+from sparkhaven.store.types.model import Column
+from sparkhaven.store.users.user_table import UNKNOWN, UserTable, load_user_table, splayed_of
+
+LOOKS = 5  # at the directory of a splayed table that is replaced meanwhile
+
+
+class PinnedUserTable(PinnedTable):
+    """The state of a user table after one save. It pickles; its locations stand for tier ``history``.
+
+    A read is a SnapshotMovedError where the rows were replaced long ago, and their files are gone.
+    """
+
+    def __init__(self, place: TablePlace, user: UserTable, checks: Checks | None = None) -> None:
+        super().__init__(place, Snapshot(place.table, user.schema, ()), (), checks)
+        self.user = user
+
+    def with_checks(self, checks: Checks | None) -> PinnedTable:
+        return PinnedUserTable(self._place, self.user, checks)
+
+    def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
+        return self
+
+    def detached(self) -> PinnedTable:
+        return self
+
+    @property
+    def set_aside(self) -> list[SetAside]:
+        return []
+
+    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
+        table, places = self.snapshot.table, self.user.locations if check_tier(tier) != "intraday" else {}
+        values = {key.value for key in places if key.value}
+        refuse_unknown_values(table, selection, check_tier(tier), values, values)
+        sources = {key.internal for key in places if key.internal}
+        for wanted in selection.sources or ():
+            if not any(Selection.of(None, wanted).takes_source(source) for source in sources):
+                raise TableNotFoundError(
+                    f"{table} has no source {wanted!r}", expected=near(wanted, sources), found=wanted
+                )
+        slices = [
+            Slice("history", None, key, self._directory(key), 0, held.rows, held.rows, held.files, {})
+            for key, held in sorted(places.items(), key=lambda item: (item[0].value, item[0].internal))
+            if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
+        ]
+        kept = kept_slices(self.schema, slices, filter_of(predicate))
+        return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
+
+    def _directory(self, key: object) -> Path:
+        return self._place.splayed if self.user.splayed else self._place.user_location(key)  # type: ignore[arg-type]
+
+    def _reader(
+        self,
+        slice_: Slice,
+        shown: Sequence[Column],
+        filtered: Sequence[Column],
+        values: PartitionValues,
+        pin: Pin | None,
+        *,
+        later: bool,
+    ) -> SliceReader:
+        """A reader that has opened all its files, those of the directory that was pinned."""
+        checks = None if any(state.crc == UNKNOWN for state in slice_.files.values()) else self._checks
+        for _ in range(LOOKS):
+            directory = splayed_of(self._place, self.user.since) if self.user.splayed else slice_.directory
+            if directory is None:
+                break
+            reader = SliceReader(
+                self._place.fs,
+                replace(slice_, directory=directory),
+                shown,
+                filtered,
+                values,
+                pin,
+                later=later,
+                checks=checks,
+            )
+            try:
+                reader.open()
+            except (CorruptFileError, FileNotFoundError):
+                if not self.user.splayed or splayed_of(self._place, self.user.since) == directory:
+                    raise
+                continue
+            if not self.user.splayed or splayed_of(self._place, self.user.since) == directory:
+                return reader
+        raise SnapshotMovedError(
+            "the rows were replaced since the table was opened, and their files are gone",
+            where=slice_.directory,
+            expected=f"{slice_.rows} rows, as of save {self.user.save}",
+            found="those of a later save",
+            hint="open the table again",
+        )
+
+
+def pinned_user_table(place: TablePlace, checks: Checks | None) -> PinnedUserTable:
+    """The newest state of a user table. TableNotFoundError: there is none of this name."""
+    user = load_user_table(place)
+    if user is None:
+        raise TableNotFoundError(f"no user table {place.table}", where=place.user_definition)
+    return PinnedUserTable(place, user, checks)

@@ -1,0 +1,227 @@
+"""A user table as it is committed: its schema, and the rows and lengths of its locations.
+
+Of a splayed table ``table.size`` and ``table.tbl`` of its one location say it, of a partitioned one the record beside
+its definition. One that another program wrote has no record: then each location's own ``table.size`` counts.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SnapshotMovedError
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.definition import NESTED, SPLAYED, Definition
+from sparkhaven.store.format.table.table_size import TableSize
+from sparkhaven.store.format.table.tbl import decode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import (
+    Layout,
+    LocationKey,
+    TableName,
+    check_identifier,
+    check_partition,
+    replaced,
+    saves_beside,
+    staged,
+)
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, decode_locations
+
+SAVE, SINCE = "save", "since"  # in ``sourceState`` of a splayed table: its last save, and the one that made the files
+DEFINITION = "table.tbl"
+ONE = LocationKey("", "")  # the location of a splayed table, which has neither partition
+UNKNOWN = -1  # the checksum of a file that another program wrote without one
+LOOKS = 10  # at a table that is replaced meanwhile
+
+
+@frozen
+class UserTable:
+    """A user table after save number ``save`` (0: another program wrote it).
+
+    ``since``: the save that made the files of a splayed table. ``record``: that of a partitioned one, if it has any.
+    """
+
+    definition: Definition
+    save: int
+    since: int
+    locations: dict[LocationKey, CommittedRows]
+    record: LocationRecord | None = None
+
+    @property
+    def splayed(self) -> bool:
+        return self.definition.storage_type == SPLAYED
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.definition.schema()
+
+
+def list_user_tables(fs: Fs, layout: Layout) -> list[TableName]:
+    """Every user table, sorted: each definition names one. Other names are ignored."""
+    tables = set()
+    for namespace in fs.names(layout.users()):
+        with suppress(InvalidNameError):
+            for name in fs.names(layout.user_definitions(TableName.parse(f"{namespace}.T").namespace)):
+                if name.endswith(".tbl"):
+                    with suppress(InvalidNameError):
+                        tables.add(TableName.parse(f"{namespace}.{name.removesuffix('.tbl')}"))
+    return sorted(tables)
+
+
+def is_user_table(place: TablePlace) -> bool:
+    return place.fs.stat(place.user_definition) is not None
+
+
+def load_user_table(place: TablePlace) -> UserTable | None:
+    """The committed state of a user table; None: there is none of this name.
+
+    CorruptFileError: a file is damaged or missing. SnapshotMovedError: it was replaced again and again meanwhile.
+    """
+    try:
+        definition = _definition(place, place.user_definition)
+    except FileNotFoundError:
+        return None
+    if definition.storage_type == SPLAYED:
+        return _splayed(place)
+    if definition.storage_type != NESTED:
+        raise CorruptFileError(
+            "definition of a user table has another storage type",
+            where=place.user_definition,
+            expected=f"{NESTED} (partitioned) or {SPLAYED} (splayed)",
+            found=definition.storage_type,
+            hint="restore the file from a copy",
+        )
+    record = load_locations(place)
+    if record is None:
+        return UserTable(definition, 0, 0, _listed(place))
+    return UserTable(_decoded(place, record.definition, place.user_locations), record.save, 0, record.locations, record)
+
+
+def load_locations(place: TablePlace) -> LocationRecord | None:
+    """The record of a partitioned table; None: it has none."""
+    try:
+        record = decode_locations(place.fs.read(place.user_locations), place.user_locations)
+    except FileNotFoundError:
+        return None
+    if record.table != str(place.table):
+        raise CorruptFileError(
+            "the record of another table", where=place.user_locations, expected=place.table, found=record.table
+        )
+    return record
+
+
+def splayed_now(place: TablePlace) -> Path | None:
+    """The directory that has the splayed table: its place, or where it is while another one takes its place."""
+    path, names = place.splayed, place.fs.names(place.splayed.parent)
+    if path.name in names:
+        return path
+    saves = saves_beside(path, names, "old")
+    return replaced(path, saves[-1]) if saves and saves_beside(path, names, "stage") else None
+
+
+def splayed_of(place: TablePlace, since: int) -> Path | None:
+    """The directory of a splayed table that save ``since`` made; None: it is no longer there."""
+    now = place.splayed
+    swapped = [staged(now, save) for save in saves_beside(now, place.fs.names(now.parent), "stage")]
+    for path in (now, *swapped, replaced(now, since), now):  # in the order in which it moves
+        size = table_size.load(place.fs, path)
+        if size is not None and since_of(size) == since:
+            return path
+    return None
+
+
+def since_of(size: TableSize) -> int:
+    return _number(size, SINCE)
+
+
+def save_of(size: TableSize) -> int:
+    return _number(size, SAVE)
+
+
+def _number(size: TableSize, name: str) -> int:
+    text = (size.source_state or {}).get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _splayed(place: TablePlace) -> UserTable:
+    for _ in range(LOOKS):
+        path = splayed_now(place)
+        size = table_size.load(place.fs, path) if path is not None else None
+        if path is None or size is None:
+            if splayed_now(place) == path and (path is None or table_size.load(place.fs, path) is None):
+                raise _without_rows(place)
+            continue
+        try:
+            definition = _definition(place, path / DEFINITION)
+        except FileNotFoundError:
+            definition = None
+        again = table_size.load(place.fs, path)
+        if again is None or since_of(again) != since_of(size):
+            continue
+        if definition is None:
+            raise CorruptFileError(
+                "the definition of a location is missing",
+                where=path / DEFINITION,
+                expected=f"a copy of {place.user_definition}",
+                found="no file",
+                hint="restore the file from a copy",
+            )
+        held = _published(size)
+        return UserTable(definition, save_of(size), since_of(size), {ONE: held})
+    raise SnapshotMovedError(
+        "the table was replaced each time that it was looked at", where=place.splayed, hint="open it again"
+    )
+
+
+def _published(size: TableSize) -> CommittedRows:
+    sums = size.checksums
+    states = {name: FileState(count, sums.get(name, UNKNOWN)) for name, count in size.data_file_sizes.items()}
+    return CommittedRows(size.size, states)
+
+
+def _without_rows(place: TablePlace) -> CorruptFileError:
+    return CorruptFileError(
+        "the rows of a user table are missing, although its definition is here",
+        where=place.splayed / table_size.NAME,
+        expected="the published size of the location",
+        found="no file",
+        hint="restore the directory from a copy, or save the table again with mode replace",
+    )
+
+
+def _listed(place: TablePlace) -> dict[LocationKey, CommittedRows]:
+    """The published locations of a partitioned table that has no record."""
+    locations, base = {}, place.user_partitions
+    for internal in place.fs.names(base):
+        for value in place.fs.names(base / internal):
+            with suppress(InvalidNameError):
+                key = LocationKey(
+                    check_partition("internal partition", internal), check_partition("partition value", value)
+                )
+                size = table_size.load(place.fs, place.user_location(key))
+                if size is not None and not size.truncated:
+                    locations[key] = _published(size)
+    return locations
+
+
+def _definition(place: TablePlace, path: Path) -> Definition:
+    return _decoded(place, place.fs.read(path), path)
+
+
+def _decoded(place: TablePlace, data: bytes, path: Path) -> Definition:
+    definition = decode_tbl(data, path)
+    for column in definition.columns:
+        check_identifier("column name", column.name)  # it is the name of files
+    if (definition.namespace, definition.name) != (place.table.namespace, place.table.table):
+        raise CorruptFileError(
+            "the definition of another table",
+            where=path,
+            expected=place.table,
+            found=f"{definition.namespace}.{definition.name}",
+            hint="restore the file from a copy",
+        )
+    return definition

@@ -1,0 +1,156 @@
+"""The columns of a user table by the Arrow types of its data; a type without an exact one is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.layout import check_identifier
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, case_twins
+
+CHARSET = "UTF_8"
+DECIMALS = "io.deephaven.util.codec.BigDecimalCodec"
+INTEGERS = "io.deephaven.util.codec.BigIntegerCodec"
+UINT64_DIGITS = "20"
+Spelling = tuple[str, str | None, str | None]  # data type, codec, its arguments
+
+_PLAIN = {
+    "bool": "Boolean",
+    "int8": "byte",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "uint8": "short",
+    "uint16": "int",
+    "uint32": "long",
+    "halffloat": "float",
+    "float": "float",
+    "double": "double",
+    "string": "String",
+    "large_string": "String",
+    "string_view": "String",
+    "binary": "byte[]",
+    "large_binary": "byte[]",
+    "binary_view": "byte[]",
+}
+_ELEMENTS = {
+    "bool": "boolean[]",
+    "int16": "short[]",
+    "int32": "int[]",
+    "int64": "long[]",
+    "float": "float[]",
+    "double": "double[]",
+    "string": "String[]",
+    "large_string": "String[]",
+}
+_REASONS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_null, "no row has a value. Cast the column to a type, or give a schema"),
+    (pa.types.is_timestamp, "a time without zone names no instant. Give it a zone, like UTC"),
+    (pa.types.is_duration, "cast it to int64, in a unit of your choice"),
+    (pa.types.is_struct, "make a column of each field"),
+    (pa.types.is_map, "give a schema that names a codec of java.util.Map"),
+    (pa.types.is_nested, "lists have numbers, booleans or texts as elements. Cast the elements"),
+    (pa.types.is_decimal, "cast it to a decimal with a scale from 0 to its precision"),
+)
+
+
+def columns_of(schema: pa.Schema, partition_by: str | None) -> tuple[Column, ...]:
+    """Columns in the order of the data, that of the partition values first.
+
+    SchemaMismatchError: a type that cannot be stored exactly, or names that cannot stand beside each other.
+    InvalidNameError: a name that cannot be one of a column.
+    """
+    if not len(schema):
+        raise SchemaMismatchError("the data have no column", expected="one or more", found="none")
+    names = [check_identifier("column name", name) for name in schema.names]
+    if (twins := case_twins(names)) is not None or len(set(names)) < len(names):
+        shown = twins or next((name, name) for name in names if names.count(name) > 1)
+        raise SchemaMismatchError(
+            "the data have two columns of one name, or of names that differ in case only",
+            expected="names that differ by more than case",
+            found=" and ".join(shown),
+            hint="rename one of the two",
+        )
+    if partition_by is not None and partition_by not in names:
+        raise SchemaMismatchError(
+            "the data lack the column of the partition values",
+            expected=f"column {partition_by}",
+            found=", ".join(names),
+            hint="name one of the columns as partition_by",
+        )
+    if partition_by is not None and len(names) == 1:
+        raise SchemaMismatchError(
+            "no column is stored beside the partition values", expected="another column", found=partition_by
+        )
+    ordered = sorted(schema, key=lambda field: field.name != partition_by)
+    return tuple(_column(field, number, field.name == partition_by) for number, field in enumerate(ordered))
+
+
+def _column(field: pa.Field, number: int, partitioning: bool) -> Column:
+    if partitioning:
+        return Column(field.name, data_type("String"), Kind.PARTITIONING, Storage.NONE, number, CHARSET)
+    spelling, codec, arguments = _spelling(field)
+    kind = data_type(spelling, codec, arguments)
+    if kind.name == "String":
+        return Column(field.name, kind, Kind.NORMAL, Storage.SYMBOL, number, CHARSET)
+    origin, coding = kind.origin, kind.coding
+    return Column(
+        field.name,
+        kind,
+        Kind.NORMAL,
+        Storage.FIXED if kind.width else Storage.BLOB,
+        number,
+        codec=None if origin is None else origin.codec,
+        codec_args=None if origin is None else origin.arguments,
+        codec_width=None if coding is None else coding.width,
+        component=data_type(spelling[:-2]) if spelling.endswith("[]") else None,
+    )
+
+
+def _spelling(field: pa.Field) -> Spelling:
+    kind, types = field.type, pa.types
+    while types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    if str(kind) in _PLAIN:
+        return _PLAIN[str(kind)], None, None
+    if types.is_fixed_size_binary(kind):
+        return "byte[]", None, None
+    if types.is_uint64(kind):
+        return "BigInteger", INTEGERS, UINT64_DIGITS
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return "Instant", None, None
+    if types.is_date(kind):
+        return "LocalDate", None, None
+    if types.is_time(kind):
+        return "LocalTime", None, None
+    if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision:
+        return "BigDecimal", DECIMALS, f"{kind.precision},{kind.scale}"
+    if (types.is_list(kind) or types.is_large_list(kind)) and str(kind.value_type) in _ELEMENTS:
+        return _ELEMENTS[str(kind.value_type)], None, None
+    reason = next((text for fits, text in _REASONS if fits(kind)), "cast the column to another type, or leave it out")
+    raise SchemaMismatchError(
+        f"column {field.name} has an Arrow type that no column type holds exactly",
+        where=f"column {field.name}",
+        expected="numbers, booleans, texts, bytes, dates, times, instants with a zone, decimals, or lists of those",
+        found=field.type,
+        hint=reason,
+    )
+
+
+def require_same_columns(table: str, columns: Sequence[Column], names: Sequence[str]) -> None:
+    """SchemaMismatchError unless data have exactly the columns of the table, in any order."""
+    wanted = [column.name for column in columns]
+    missing = [name for name in wanted if name not in names]
+    foreign = [name for name in names if name not in wanted]
+    twice = [name for name in names if names.count(name) > 1]
+    if missing or foreign or twice:
+        odd = f"no {missing[0]}" if missing else f"also {foreign[0]}" if foreign else f"{twice[0]} twice"
+        raise SchemaMismatchError(
+            f"the data have other columns than {table}",
+            expected=", ".join(wanted),
+            found=odd,
+            hint="give the data the columns of the table, or save the table with mode replace",
+        )

@@ -1,0 +1,79 @@
+"""What may be saved as a user table, as a stream of Arrow batches; and its values as those of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError
+from sparkhaven.store.layout import check_partition
+from sparkhaven.store.types.model import Column, Kind
+from sparkhaven.writers.imports.foreign_values import mapped
+
+KINDS = "a pyarrow Table, RecordBatch or RecordBatchReader, pandas or polars data frame, Arrow stream, or Spark frame"
+BATCH_ROWS = 1 << 17
+
+
+def arrow_stream(data: Any) -> pa.RecordBatchReader:
+    """The rows of anything that gives Arrow; SettingsError for what does not.
+
+    An index of pandas is kept if it has a name.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if not isinstance(data, pa.Table):
+        package = type(data).__module__.partition(".")[0]
+        if package == "pandas" and hasattr(data, "index"):
+            kept = any(name is not None for name in data.index.names)
+            data = pa.Table.from_pandas(data, preserve_index=kept)
+        elif package == "pyspark" and hasattr(data, "toArrow"):
+            data = data.toArrow()
+        elif hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        else:
+            raise SettingsError("the data cannot be read as Arrow", expected=KINDS, found=type(data).__name__)
+    return data.to_reader(BATCH_ROWS)
+
+
+def rows_of(batches: pa.RecordBatchReader, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Batches with the columns of a table, in their types; columns are found by name.
+
+    SchemaMismatchError: a value that its column does not hold exactly, by its row.
+    """
+    first = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        arrays = [_values(batch, column, first) for column in columns]
+        yield pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
+        first += batch.num_rows
+
+
+def _values(batch: pa.RecordBatch, column: Column, first: int) -> pa.Array:
+    array = batch.column(batch.schema.get_field_index(column.name))
+
+    def place(row: int) -> str:
+        return f"column {column.name}, row {first + row}"
+
+    if column.kind is not Kind.PARTITIONING:
+        return mapped(array, column, place)
+    values = mapped(array, column, place).cast(pa.string()).dictionary_encode()
+    if values.null_count:
+        raise SchemaMismatchError(
+            "a row has no partition value",
+            where=place(next(row for row, valid in enumerate(values.is_valid().to_pylist()) if not valid)),
+            expected=f"a value of {column.name}",
+            found="null",
+            hint="leave such rows out, or give them a value",
+        )
+    for value in values.dictionary.to_pylist():
+        try:
+            check_partition("partition value", value)
+        except InvalidNameError as error:
+            error.where = f"column {column.name}"
+            raise
+    return values
