@@ -97,6 +97,8 @@ class PinnedUserTable(PinnedTable):
             try:
                 reader.open()
             except (CorruptFileError, FileNotFoundError):
+                if self._place.fs.stat(directory) is None:
+                    continue
                 if not self.user.splayed or splayed_of(self._place, self.user.since) == directory:
                     raise
                 continue
