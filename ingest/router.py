@@ -9,6 +9,7 @@ location is that of the file.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
 from sparkhaven.store.layout import LocationKey, encode_internal
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
 from sparkhaven.store.types.frozen import frozen
 
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -116,18 +118,47 @@ class Router:
         """Rejects the rows of a block that belong to locations which take no more; returns how many they are."""
         if not len(rows):
             return 0
-        internal, value = self._internal(rows), self._value(rows)
-        codes: dict[tuple[int, int], LocationKey] = {}
-        for key in keys:
-            if key.internal in internal.names and key.value in value.names:
-                codes[internal.names.index(key.internal), value.names.index(key.value)] = key
-        pairs = zip(internal.codes.tolist(), value.codes.tolist(), strict=True)
-        late = [(row, codes[pair]) for row, pair in enumerate(pairs) if pair in codes]
+        late = self._going_to(rows, keys)
         bad_rows = (self._late(int(rows.numbers[row]), key, payload) for row, key in late)
         if late and self.partition.late == "fail":
             raise dates_refused(rejects.completed(next(bad_rows)), "late")
         rejects.add_all(bad_rows)
         return len(late)
+
+    def without_room(
+        self,
+        rows: TypedRows,
+        payload: Callable[[int], bytes],
+        left: Mapping[LocationKey, Mapping[int, str]],
+        passed: Counter[LocationKey],
+        rejects: Rejects,
+    ) -> int:
+        """Rejects rows of a block by their numbers in their locations, of which ``passed`` were in blocks before."""
+        if not len(rows):
+            return 0
+        bad_rows = []
+        for row, key in self._going_to(rows, frozenset(left)):
+            name = left[key].get(passed[key])
+            passed[key] += 1
+            if name is not None:
+                index, number = _index_of(self.targets, name), int(rows.numbers[row])
+                why = Refusal(
+                    Reason.NO_ROOM_IN_SETS, f"at most {MOST_SYMBOLS} different texts in {key.internal}/{key.value}"
+                )
+                shown = str(rows.columns[index][row].as_py())
+                bad_rows.append(bad_row(self.file, number, name, why, shown, payload(number), unit=self.unit))
+        rejects.add_all(bad_rows)
+        return len(bad_rows)
+
+    def _going_to(self, rows: TypedRows, keys: frozenset[LocationKey]) -> list[tuple[int, LocationKey]]:
+        """The rows of a block that are good and belong to some locations."""
+        internal, value, lacking = self._internal(rows), self._value(rows), self._lacking(rows)
+        codes: dict[tuple[int, int], LocationKey] = {}
+        for key in keys:
+            if key.internal in internal.names and key.value in value.names:
+                codes[internal.names.index(key.internal), value.names.index(key.value)] = key
+        pairs = zip(internal.codes.tolist(), value.codes.tolist(), strict=True)
+        return [(row, codes[pair]) for row, pair in enumerate(pairs) if pair in codes and row not in lacking]
 
     def _late(self, number: int, key: LocationKey, payload: Callable[[int], bytes]) -> BadRow:
         detail = f"{key.internal}/{key.value} was truncated"

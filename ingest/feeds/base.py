@@ -7,6 +7,7 @@ A ``Feed`` decodes splits. A ``PlannedFeed`` is one that a stream file can name:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -263,6 +264,23 @@ def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], re
         return []
     rejects.others[FAILED_BLOCKS] += 1
     return [routed for row in range(len(rows)) for routed in _routed(router, rows.part(row, row + 1), payload, rejects)]
+
+
+def reject_rows(
+    decode: Callable[[Rejects], Iterator[Block]], left: Mapping[LocationKey, Mapping[int, str]], rejects: Rejects
+) -> int:
+    """Decodes a split again to reject some rows, by their numbers in each location; returns how many they are.
+
+    ``left`` has the column of each, whose set has no room in the location.
+    """
+    silent, passed = Rejects(SILENT, keep=0), Counter[LocationKey]()
+    count = 0
+    for router, rows, payload in decode(silent):
+        rejects.header, rejects.time_ns, rejects.complete = silent.header, silent.time_ns, silent.complete
+        count += router.without_room(rows, payload, left, passed, rejects)
+    rejects.complete = None
+    rejects.flush()
+    return count
 
 
 def reject_late(decode: Callable[[Rejects], Iterator[Block]], keys: frozenset[LocationKey], rejects: Rejects) -> int:

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
-from sparkhaven.ingest.feeds.base import reject_late, route, split_of
+from sparkhaven.ingest.feeds.base import reject_late, reject_rows, route, split_of
 from sparkhaven.ingest.feeds.frames.options import FrameBatch
 from sparkhaven.ingest.feeds.registry import feed_of
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
@@ -20,6 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.task.decoding import SplitNotes
 
 
@@ -43,6 +44,14 @@ class Decoder:
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
         count = reject_late(decode, keys, rejects)
+        _note(rejects, notes)
+        return count
+
+    def reject_rows(self, split: Split, left: LeftOut, notes: SplitNotes) -> int:
+        """Rejects rows whose sets have no room in their location; returns their number."""
+        feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
+        decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
+        count = reject_rows(decode, left, rejects)
         _note(rejects, notes)
         return count
 

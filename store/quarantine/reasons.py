@@ -218,6 +218,11 @@ class Reason(StrEnum):
         "The row's date is further from the clock than `[partition]` allows.",
         "Correct the time, or set `max_past`, `max_future` or `clock` of `[partition]`.",
     )
+    NO_ROOM_IN_SETS = (
+        "no-room-in-the-sets-of-the-location",
+        "A text of the set would be the 65th of its column in the location, and a StringSet holds 64.",
+        "Declare the column as `String[]`, or route the row to another location.",
+    )
     LATE = (
         "late",
         "The row's date was truncated. It takes no rows until its files are deleted.",

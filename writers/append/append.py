@@ -228,6 +228,12 @@ class LocationAppender:
             self._stats[name] = join(self._stats[name], part) if name in self._stats else part
         self.rows = rows
 
+    @property
+    def set_texts(self) -> dict[str, Ids]:
+        """The texts that the location has in each column of sets, by its name in the schema."""
+        sets = {current: column for column, current in self._columns.values() if column.storage is Storage.SET}
+        return {current: dict(self._base(column).symbols) for current, column in sets.items()}
+
     def _base(self, column: Column) -> Base:
         if f"{column.name}.dat" not in self._files:
             self._ids[column.name] = {}

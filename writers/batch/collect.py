@@ -14,6 +14,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AppendedRows, SpillFile, combine, split_order
 from sparkhaven.writers.batch.file_parts import by_position
+from sparkhaven.writers.batch.left_rows import LeftRows
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.batch.scratch import close_scratch
 from sparkhaven.writers.batch.task import TaskResult, make_durable
@@ -97,8 +98,9 @@ def collect(
         _check_splits(collected.splits, expected)
         collected.reports = {key: part.report for key, part in owned.items()}
     if spilled:
-        late = _combine(fs, target, memory, scratch, collected, owned, spilled)
-        _reject(fs, target, scratch, collected, late, decode)
+        left = LeftRows(decode)
+        late = _combine(fs, target, memory, scratch, collected, owned, spilled, left)
+        _reject(fs, target, scratch, collected, late, left, decode)
     return collected
 
 
@@ -118,13 +120,14 @@ def _combine(
     collected: Collected,
     owned: dict[LocationKey, AppendedRows],
     spilled: dict[LocationKey, list[SpillFile]],
+    left: LeftRows,
 ) -> LateSplits:
     late = LateSplits(Counter)
     with fs.sync_guard(target.layout.root) as guard:
         files: list[Path] = []
         directories: list[Path] = []
         for key in sorted(spilled):
-            combined = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch))
+            combined = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch), left)
             if combined.report is not None:
                 collected.reports[key] = combined.report
             collected.written += combined.written
@@ -138,12 +141,19 @@ def _combine(
 
 
 def _reject(
-    fs: Fs, target: StreamTarget, scratch: str, collected: Collected, late: LateSplits, decode: Decode | None
+    fs: Fs,
+    target: StreamTarget,
+    scratch: str,
+    collected: Collected,
+    late: LateSplits,
+    left: LeftRows,
+    decode: Decode | None,
 ) -> None:
     rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
     collected.notes.sink = rejected
     for split, keys in late.items():
         reject_late(decode, split, keys, collected.notes)
+    left.reject(collected.notes)
     collected.notes.sink = None
     collected.notes.rejected_files.extend(rejected.files)
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender, writing
 from sparkhaven.writers.append.worker_cache import WorkerCache
+from sparkhaven.writers.batch.left_rows import LeftRows, Row, batches_of
 from sparkhaven.writers.batch.scratch import check_open
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -62,10 +64,14 @@ class SpillFile:
 
 @frozen
 class AppendedRows:
-    """What a task has appended to a location that it owns; ``parts`` in row order."""
+    """What a task has appended to a location that it owns; ``parts`` in row order.
+
+    ``left``: numbers of rows that the task has left out, by split.
+    """
 
     report: LocationReport
     parts: tuple[SplitRows, ...]
+    left: Mapping[Split, Sequence[int]] = field(default_factory=dict)
 
 
 class AttemptScratch:
@@ -104,9 +110,6 @@ class AttemptScratch:
         return files
 
 
-Row = tuple[Split, pa.RecordBatch]
-
-
 def split_rows(rows: Iterable[Row]) -> tuple[SplitRows, ...]:
     """Row counts of batches by split, neighbours of one split added up."""
     return tuple(
@@ -138,6 +141,7 @@ def combine(
     owned: AppendedRows | None,
     spilled: Sequence[SpillFile],
     scratch: Path,
+    left: LeftRows,
 ) -> Combined:
     """Orders the rows of all tasks at one location by split; runs when no task writes. Does not sync."""
 
@@ -153,24 +157,24 @@ def combine(
         appender = open_location()
     if appender.closed:
         return Combined(None, (), (), tuple(part for file in spilled for part in file.parts))
-    for batches in _bundles(_in_order(fs, spilled)):
-        appender.append(batches)
+    for rows in _bundles(_in_order(fs, spilled)):
+        appender.append(batches_of(left.taken(appender, rows, owned.left if owned is not None else None)))
     return Combined(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
 
 
-def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _bundles(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Groups batches, because small appends are expensive."""
-    bundle: list[pa.RecordBatch] = []
-    for batch in batches:
-        bundle.append(batch)
-        if sum(part.num_rows for part in bundle) >= BUNDLE_ROWS:
+    bundle: list[Row] = []
+    for row in rows:
+        bundle.append(row)
+        if sum(part.num_rows for _, part in bundle) >= BUNDLE_ROWS:
             yield bundle
             bundle = []
     if bundle:
         yield bundle
 
 
-def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
+def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[Row]:
     """Rows of spill files by split. One task reads a split, and its files are in write order."""
     pieces = [
         (split_order(part.split), number, position)
@@ -181,7 +185,7 @@ def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
     for _, number, position in sorted(pieces):
         if number not in opened:
             opened[number] = _parts_in(fs, spilled[number])
-        yield from opened[number][position]
+        yield from ((spilled[number].parts[position].split, batch) for batch in opened[number][position])
 
 
 def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:

@@ -21,7 +21,8 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, Row, SpillFile, SplitRows, split_rows
+from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, SpillFile, SplitRows, split_rows
+from sparkhaven.writers.batch.left_rows import LeftRows, Row, batches_of
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
@@ -102,7 +103,7 @@ class _Run:
     ) -> None:
         self._rejected = RejectedFiles(fs, target.scratch(task.batch), task.index, task.attempt)
         self.notes = SplitNotes(sink=self._rejected)
-        self._late = LateSplits(Counter)
+        self._late, self._left = LateSplits(Counter), LeftRows(None)
         self._fs, self._memory, self._target, self._task = fs, memory, target, task
         self._max_buffered, self._clock = max_buffered, clock
         self._scratch = AttemptScratch(fs, target.scratch(task.batch), task.index, task.attempt)
@@ -117,6 +118,7 @@ class _Run:
     def all(self, decode: Decode) -> TaskResult:
         started = self._clock()
         taken, skipped = [], []
+        self._left = LeftRows(decode)
         with self._fs.sync_guard(self._target.layout.root) as guard:
             for named in self._task.splits:
                 split = self._task.instead.get(named, named)
@@ -129,9 +131,10 @@ class _Run:
             self._flush()
             for split, keys in self._late.items():
                 reject_late(decode, split, keys, self.notes)
+            self._left.reject(self.notes)
             self.notes.sink, self.notes.rejected_files = None, self._rejected.files
             reports = tuple(
-                AppendedRows(appender.report(), tuple(self._parts[key]))
+                AppendedRows(appender.report(), tuple(self._parts[key]), self._left.of(key))
                 for key, appender in self._appenders.items()
                 if not appender.closed
             )
@@ -181,7 +184,8 @@ class _Run:
             for part in split_rows(rows):
                 self._late[part.split][key] += part.rows
             return
-        appender.append([batch for _, batch in rows])
+        rows = self._left.taken(appender, rows)
+        appender.append(batches_of(rows))
         self._parts[key].extend(split_rows(rows))
 
     def _may_write(self) -> None:

@@ -28,6 +28,7 @@ nested-too-deeply
 no-duration
 no-frame
 no-object
+no-room-in-the-sets-of-the-location
 no-such-day
 no-such-offset
 no-such-time-of-day
