@@ -16,13 +16,11 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.coded_rows import DAY, TABLE, coded_row, coded_table, plain_rows
-from tests.support.writers.coded_rows import SCHEMA as CODED
+from tests.support.writers.coded_rows import DAY, SCHEMA, TABLE, coded_row, coded_table, plain_rows
 from tests.support.writers.import_cases import bring, empty
 from tests.support.writers.merge_runs import FS, merge
 
 Row = dict[str, Any]
-SCHEMA = CODED.replace(b'<Column name="Bytes" dataType="byte[]"/>', b"")
 TREES = {
     "nested": ["nested"],
     "flat": ["flat"],
@@ -39,8 +37,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
     root = tmp_path_factory.mktemp("source") / "db"
     rng = random.Random(5)
     rows = [coded_row(rng, number) for number in range(60)]
-    for row in rows:
-        del row["Bytes"]
     db = IntradayRows(root, SCHEMA, fs=FS)
     db.commit({("a", DAY): coded_table(db.schema, rows[:40])})
     partitions(db.layout)
