@@ -224,10 +224,14 @@ class MapContract(CodedContract):
     damaged = b"\xff\xff\xff\xff"
 
     def boundaries(self, column: Column) -> list[Any]:
-        return [[(text, self.values[0]) for text in TEXTS], [], [("k", value) for value in self.values]]
+        return [
+            [(text, self.values[0]) for text in TEXTS],
+            [],
+            [(f"k{number}", value) for number, value in enumerate(self.values)],
+        ]
 
     def strategy(self, column: Column) -> st.SearchStrategy[Any]:
-        return st.lists(st.tuples(ANY_TEXT, st.sampled_from(self.values)), max_size=4)
+        return st.dictionaries(ANY_TEXT, st.sampled_from(self.values), max_size=4).map(lambda value: [*value.items()])
 
 
 class TestBooleanMaps(MapContract):
@@ -257,7 +261,7 @@ class TestLongMaps(MapContract):
 
 class TestTextMaps(MapContract):
     codec, decode, borders = "StringStringMapCodec", naive_codecs.text_map("String"), [[("a", "b")]]
-    values, unstorable = TEXTS, [[("a", None)]]
+    values, unstorable = TEXTS, [[("a", None)], [("a", "b"), ("a", "c")]]
 
 
 class TestOpaqueBytes(BytesContract):
