@@ -27,6 +27,7 @@ from sparkhaven.store.layout import Layout, TableName, without_generation
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.users.user_table import is_user_table, user_directories
 
 RATE_MS = 60_000
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")
@@ -111,7 +112,7 @@ def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any
             _stream(place.of_stream(stream), None if is_newest else epoch, table.schema.version)
             for stream, epoch in table.epochs.items()
         ],
-        "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
+        "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items()) if value],
         "sources": [
             {"tier": tier, "source": internal, **total.to_json()} for (tier, internal), total in sorted(sources.items())
         ],
@@ -278,6 +279,8 @@ def _directories(place: TablePlace) -> Iterator[Path]:
     for internal in place.fs.names(root):
         if not internal.startswith("."):
             yield from (root.joinpath(internal, value, place.table.table) for value in place.fs.names(root / internal))
+    if is_user_table(place):
+        yield from user_directories(place)
     root = place.partitions
     for internal in place.fs.names(root):
         for value in place.fs.names(root / internal):

@@ -27,6 +27,7 @@ from sparkhaven.readers.checks.stream_files import (
     check_removals,
     stray_stream_files,
 )
+from sparkhaven.readers.checks.user_tables import check_user_table
 from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
@@ -43,6 +44,7 @@ from sparkhaven.store.scan.ranges import Stream
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
 from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.users.user_table import list_user_tables
 from sparkhaven.store.volumes import require_volume
 
 _Looked = dict[Path, tuple[Expected, Hashable, list[CheckFinding]]]
@@ -65,7 +67,14 @@ def verify(
     files.
     """
     report = Report()
+    users = [name for name in list_user_tables(fs, layout) if table in (None, name)]
+    for name in users:
+        checked = check_user_table(TablePlace(fs, layout, name), deep=deep, progress=progress)
+        report.findings += checked.findings
+        report.count(checked)
     if table is not None and table not in standing_tables(fs, layout):
+        if users:
+            return report
         load_deployed(TablePlace(fs, layout, table))  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
         checked = _settled(TablePlace(fs, layout, name), deep=deep, progress=progress)

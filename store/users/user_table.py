@@ -6,6 +6,7 @@ its definition. One that another program wrote has no record: then each location
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -132,6 +133,23 @@ def splayed_of(place: TablePlace, since: int) -> Path | None:
         if size is not None and since_of(size) == since:
             return path
     return None
+
+
+def user_directories(place: TablePlace) -> Iterator[Path]:
+    """Every directory that holds, held or will hold rows of the table."""
+    fs = place.fs
+    yield from _directories_in(place, place.splayed.parent)
+    for internal in fs.names(place.user_partitions):
+        for value in fs.names(place.user_partitions / internal):
+            yield from _directories_in(place, place.user_partitions / internal / value)
+
+
+def _directories_in(place: TablePlace, holder: Path) -> Iterator[Path]:
+    location, names = holder / place.table.table, place.fs.names(holder)
+    if location.name in names:
+        yield location
+    yield from (staged(location, save) for save in saves_beside(location, names, "stage"))
+    yield from (replaced(location, save) for save in saves_beside(location, names, "old"))
 
 
 def since_of(size: TableSize) -> int:

@@ -21,6 +21,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
+from sparkhaven.store.users.user_table import list_user_tables
 
 AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of namespace SparkhavenInternal.")]
 
@@ -101,7 +102,8 @@ def stats(
 
 
 def _listed(layout: Layout, all_tables: bool) -> list[TableName]:
-    return deployed_tables(Fs(), layout) if all_tables else user_tables(Fs(), layout)
+    deployed = deployed_tables(Fs(), layout) if all_tables else user_tables(Fs(), layout)
+    return sorted({*deployed, *list_user_tables(Fs(), layout)})
 
 
 def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
