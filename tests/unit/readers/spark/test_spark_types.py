@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.readers.spark.options import Chars, ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from tests.support.writers.coded_rows import COLUMNS, SCHEMA, coded_row, coded_table
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, coded_row, coded_table
+from tests.support.writers.merge_runs import FS
 
 TABLE = parse_schema(SCHEMA, "Test.Coded.schema").schema
 CODED = [column for column in TABLE.stored if column.name in COLUMNS]
@@ -74,6 +80,14 @@ def test_values_are_those_of_the_table() -> None:
     assert (numbers.type, numbers.to_pylist()) == (pa.list_(pa.int32()), [row["Units"] for row in rows])
 
 
+@pytest.mark.parametrize("char", ["string", "int"])
+def test_batches_have_the_arrow_types_that_a_worker_asks_for(char: Chars) -> None:
+    rows = [coded_row(random.Random(3), number) for number in range(5)]
+    table = coded_table(TABLE, rows).select(list(COLUMNS)).combine_chunks()
+    batch = spark_batch(table.to_batches()[0], CODED, options(char))
+    assert to_arrow_schema(spark_schema(CODED, options(char)), timezone="UTC").equals(batch.schema)
+
+
 def test_bytes_of_any_offsets_are_binary() -> None:
     column = [column for column in CODED if column.name == "Raw"]
     batch = spark_batch(pa.record_batch({"Raw": pa.array([b"a", None], pa.large_binary())}), column, options())
@@ -98,3 +112,19 @@ def test_long_decimals_are_plain_texts(text: str) -> None:
     shown, null = spark_batch(batch, column, options()).column(0).to_pylist()
     assert "E" not in shown and not shown.endswith(".") and (Decimal(shown), null) == (Decimal(text), None)
     assert shown == "0" or not ("." in shown and shown.endswith("0"))
+
+
+def test_tasks_read_the_rows_that_an_expression_keeps(tmp_path: Path) -> None:
+    rng = random.Random(9)
+    rows = [coded_row(rng, number) for number in range(100)]
+    db = IntradayRows(tmp_path, SCHEMA, fs=FS, statistics=True)
+    for start in (0, 50):
+        db.commit({("a", DAY): coded_table(db.schema, rows[start : start + 50])})
+    wanted = {"root": str(tmp_path), "path": "Test.Coded", "where": "Far >= '2024-01-01' && Px > 0.1"}
+    source = DeephavenSource(wanted)
+    reader = pickle.loads(pickle.dumps(source)).reader(source.schema())
+    reader, tasks = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    for _ in range(2):
+        numbers = [number for task in tasks for batch in reader.read(task) for number in batch["N"].to_pylist()]
+        kept = (row for row in rows if row["Far"] and row["Px"] and row["Far"] >= date(2024, 1, 1) and row["Px"] > 0)
+        assert numbers == [row["N"] for row in kept]
