@@ -134,6 +134,10 @@ def test_history_has_the_same_rows(rising: tuple[Path, list[Row]], tmp_path: Pat
     db.commit({("a", DAY): coded_table(db.schema, rising[1])})
     merge(db.layout, table=db.table, format=form)
     opened = sparkhaven.open_table(tmp_path, "Test.Coded")
+    for where in ("Far < '2024-01-01'", "Clock > '05:00:00.0000003'", "Px in (-0.05, 30)", "Whole > 200"):
+        counts: list[int] = []
+        opened.to_batches(["N"], where=where, on_read=counts.append).read_all()
+        assert sum(counts) == 0, where
     for query, where, name, keep, _ in CASES:
         expected = numbers(rising[1], keep, name)
         assert sorted(opened.to_arrow(["N"], where=where, tier="history")["N"].to_pylist()) == expected
