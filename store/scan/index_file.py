@@ -38,14 +38,29 @@ KEPT = 1 << 12  # indexes of which it is remembered that their keys ascend
 _ordered: OrderedDict[tuple[str, int], bool] = OrderedDict()
 
 
-def key_column(column: Column, number: int) -> Column:
-    """A key column of an index. Keys are distinct, so texts need no symbol table."""
+def key_columns(columns: Sequence[Column]) -> list[Column]:
+    """The key columns of an index. Keys are distinct, so texts need no symbol table."""
+    return [_key_column(column, number) for number, column in enumerate(columns, 1)]
+
+
+def index_columns(columns: Sequence[Column], *, contiguous: bool) -> list[Column]:
+    """All columns of an index over these; ``contiguous``: each key has one range of rows."""
+    number = len(columns) + 1
+    return [*key_columns(columns), *(_range_columns(number) if contiguous else (_row_set_column(number),))]
+
+
+def is_contiguous(names: Sequence[str], grouped: Mapping[str, bool]) -> bool:
+    """Whether an index over these columns has one range a key: that of a column that is grouped there."""
+    return len(names) == 1 and grouped.get(names[0], False)
+
+
+def _key_column(column: Column, number: int) -> Column:
     storage = Storage.FIXED if column.storage is Storage.FIXED else Storage.BLOB
     encoding = charset_of(column) if storage is Storage.BLOB else None
     return Column(column.name, column.type, Kind.NORMAL, storage, number, encoding)
 
 
-def range_columns(first: int) -> tuple[Column, Column]:
+def _range_columns(first: int) -> tuple[Column, Column]:
     """The positions of the keys of a grouping column; ``first``: the number of the first of the two."""
     long = BY_NAME["long"]
     return (
@@ -54,9 +69,9 @@ def range_columns(first: int) -> tuple[Column, Column]:
     )
 
 
-def row_set_column(number: int) -> Column:
+def _row_set_column(number: int) -> Column:
     codec, kind = ROW_SET_CODEC
-    return Column(ROW_SET, data_type(kind, codec), Kind.NORMAL, Storage.BLOB, number, codec=codec)
+    return Column(ROW_SET, data_type(kind, opaque=True), Kind.NORMAL, Storage.BLOB, number, codec=codec)
 
 
 _prefix = lru_cache(maxsize=256)(encode_prefix)
@@ -107,19 +122,18 @@ def open_index(
 ) -> IndexFile | None:
     """The index over these columns of a location of ``rows`` rows; None where there is none to be used."""
     name = index_of(tuple(column.name for column in columns))
-    keys = [key_column(column, number) for number, column in enumerate(columns, 1)]
-    single = range_columns(len(keys) + 1)
-    positions = single if f"{name}/{BEGIN}{DAT}" in files else (row_set_column(len(keys) + 1),)
+    contiguous = f"{name}/{BEGIN}{DAT}" in files
+    stored = index_columns(columns, contiguous=contiguous)
     try:
-        regions = [_region(fs, location, name, column, files, checks) for column in (*keys, *positions)]
+        regions = [_region(fs, location, name, column, files, checks) for column in stored]
     except (SparkhavenError, OSError, KeyError):
         return None
     opened = [region for region in regions if region is not None]
     if len(opened) < len(regions) or len({region.rows for region in opened}) > 1:
         return None
-    key_values = tuple(_keys_of(region) for region in opened[: len(keys)])
-    index = IndexFile(location / name, key_values, tuple(opened[len(keys) :]), rows)
-    if positions is single and not (_ascends(index, files[f"{name}/{keys[0].files[0]}"]) and _in_bounds(index)):
+    key_values = tuple(_keys_of(region) for region in opened[: len(columns)])
+    index = IndexFile(location / name, key_values, tuple(opened[len(columns) :]), rows)
+    if contiguous and not (_ascends(index, files[f"{name}/{stored[0].files[0]}"]) and _in_bounds(index)):
         return None
     return index
 

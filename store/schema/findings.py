@@ -50,7 +50,7 @@ VIOLATIONS: dict[str, str] = {
     "E143": "the bounds of a rule are not ascending values, or its filter cannot be parsed",
     "E151": "a DataIndex has no columns, unknown ones, or one twice",
     "E152": "a merge codec stands beside a format that does not compress",
-    "W155": "a merge of this release does not build the index",
+    "W155": "a DataIndex has a column that cannot be a key, and is not built",
     "W153": "a table of ExtendedStorage has Partitions, whose formula is ignored",
     "E154": "the type of ExtendedStorage is unknown",
     "E161": "the schema changes how existing data are stored",

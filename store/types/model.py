@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -13,6 +13,7 @@ from sparkhaven.store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")
+MOST_NAMES = 200  # bytes of the names of the columns of an index, which its directory has
 
 
 class Kind(Enum):
@@ -61,6 +62,11 @@ class Column:
         return self.type.width if self.storage in (Storage.FIXED, Storage.NONE) else 8
 
     @property
+    def indexable(self) -> bool:
+        """Whether the column can be a key of an index: numbers, texts, Booleans, Instants with files of their own."""
+        return self.type.groupable and self.kind is not Kind.PARTITIONING and bool(self.files)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """Names of the files of this column in a location, ``.dat`` first."""
         name, storage = self.name, self.storage
@@ -76,6 +82,12 @@ class Column:
             return self
         label = next((label for label in self.labels if f"{label}.dat" in files), self.name)
         return replace(self, name=label)
+
+
+def is_built(keys: Sequence[str], columns: Iterable[Column]) -> bool:
+    """Whether a merge writes an index of these columns: all can be compared, and their names fit a file name."""
+    comparable = {column.name for column in columns if column.indexable}
+    return comparable.issuperset(keys) and len(",".join(keys).encode()) <= MOST_NAMES
 
 
 def case_twins(names: Iterable[str]) -> tuple[str, str] | None:
@@ -138,6 +150,11 @@ class TableSchema:
     def grouping(self) -> tuple[Column, ...]:
         """The grouping columns in definition order."""
         return tuple(c for c in self.columns if c.kind is Kind.GROUPING)
+
+    @property
+    def built_indexes(self) -> tuple[tuple[str, ...], ...]:
+        """The data indexes that a merge writes."""
+        return tuple(keys for keys in self.data_indexes if is_built(keys, self.columns))
 
     @property
     def readable(self) -> TableSchema:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr
-from sparkhaven.store.format.index.row_set import encode_range
+from sparkhaven.store.format.index.row_set import encode_rows
 from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
 from sparkhaven.store.layout import LocationKey
@@ -212,10 +212,12 @@ def tlmi_dump() -> str:
 
 
 def row_set_dump() -> str:
-    """Row sets of one range."""
+    """Row sets of one and of several ranges."""
     rows = []
-    for start, stop in ((3, 4), (300, 301), (0, 5), (100_000, 3_000_001)):
-        rows.append((f"{start} to {stop - 1}", code(bytes(encode_range(start, stop)).hex(" ").upper())))
+    for pairs in ([(3, 4)], [(300, 301)], [(0, 5)], [(100_000, 3_000_001)], [(1, 2), (5, 6), (300, 303), (900, 901)]):
+        ranges = np.array(pairs, np.int64)
+        texts = [f"{start} to {stop - 1}" for start, stop in pairs]
+        rows.append((", ".join(texts), code(encode_rows(ranges[:, 0], ranges[:, 1]).hex(" ").upper())))
     return table(("rows", "bytes"), rows)
 
 

@@ -17,7 +17,7 @@ from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.write.parquet_write import DEFAULT_CODEC
+from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC
 
 LeafFormat = Literal["parquet", "deephaven"]
 LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)

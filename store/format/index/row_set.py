@@ -17,6 +17,8 @@ command      content after the number                  size  number
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,17 +30,84 @@ Positions = npt.NDArray[np.int64]
 OFFSET, SHORTS, BYTES, END = 0x08, 0x10, 0x18, 0x20
 _NUMBERS = {1: struct.Struct(">h"), 2: struct.Struct(">i"), 3: struct.Struct(">q"), 4: struct.Struct(">b")}
 ALONE = 32767  # a distance from here on is a command of its own
+BYTE_RUN = 4  # distances of one byte in a row that are worth a command of their own
+FEW = 64  # distances that plain Python writes sooner than numpy
 
 
-def encode_range(start: int, stop: int) -> bytes:
-    if not 0 <= start < stop:
-        raise ValueError(f"[{start}, {stop}) is not a range of rows")
-    span = start + 1 - stop
-    if span >= -128 and start <= 127 and span:
-        return bytes((BYTES | 4, 2, start, span & 0xFF, END))
-    if span and start < ALONE and -span < ALONE:
-        return struct.pack(">BBhhB", SHORTS | 4, 2, start, span, END)
-    return encode_command(OFFSET, start) + (encode_command(OFFSET, span) if span else b"") + bytes((END,))
+def encode_rows(starts: Positions, stops: Positions) -> bytes:
+    """The bytes of the set of rows ``[starts[i], stops[i])``, ranges that ascend and neither touch nor are empty.
+
+    The narrowest numbers are used. Raises ValueError for other ranges.
+    """
+    return encode_sets(starts, stops, np.array([0, len(starts)], np.int64))[0]
+
+
+def encode_sets(starts: Positions, stops: Positions, bounds: Positions) -> list[bytes]:
+    """The same of several sets: set ``i`` has the ranges from ``bounds[i]`` up to ``bounds[i + 1]``."""
+    firsts = bounds[:-1][bounds[:-1] < len(stops)]
+    before = np.concatenate((np.zeros(min(1, len(stops)), np.int64), stops[:-1]))
+    before[firsts] = -1
+    if bool((starts <= before).any() or (stops <= starts).any()):
+        raise ValueError("ranges of a row set do not ascend, or are not ranges of rows")
+    before -= 1
+    before[firsts] = 0
+    pairs = np.stack((starts - before, starts - (stops - 1)), axis=1)
+    kept = np.ones_like(pairs, np.bool_)
+    kept[:, 1] = pairs[:, 1] != 0
+    distances = pairs[kept]
+    edges = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept.sum(axis=1))))[bounds]
+    return [_encoded(distances[low:high]) for low, high in pairwise(edges.tolist())]
+
+
+def _encoded(distances: Positions) -> bytes:
+    parts: list[bytes] = []
+    first = 0
+    for alone in np.flatnonzero(np.abs(distances) >= ALONE).tolist():
+        _queue(distances[first:alone], parts)
+        parts.append(encode_command(OFFSET, int(distances[alone])))
+        first = alone + 1
+    _queue(distances[first:], parts)
+    return b"".join([*parts, bytes((END,))])
+
+
+def _queue(distances: Positions, parts: list[bytes]) -> None:
+    """Commands for distances below ``ALONE``: long runs of small ones as bytes, others as shorts."""
+    if len(distances) < 2:
+        _array(SHORTS, distances, parts)
+        return
+    first = 0
+    for start, stop in _narrow_runs(distances):
+        last = stop == len(distances)
+        if stop - start >= BYTE_RUN or (last and (stop - start >= 2 or start == first)):
+            _array(SHORTS, distances[first:start], parts)
+            _array(BYTES, distances[start:stop], parts)
+            first = stop
+    _array(SHORTS, distances[first:], parts)
+
+
+def _narrow_runs(distances: Positions) -> Sequence[tuple[int, int]]:
+    """Runs of distances that one byte holds."""
+    if len(distances) > FEW:
+        narrow = (distances >= -(2**7)) & (distances < 2**7)
+        edges = np.flatnonzero(np.diff(narrow.astype(np.int8), prepend=0, append=0))
+        return [(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
+    runs, start = [], -1
+    for index, distance in enumerate(distances.tolist()):
+        if -128 <= distance < 128:
+            start = index if start < 0 else start
+        elif start >= 0:
+            runs.append((start, index))
+            start = -1
+    return runs if start < 0 else [*runs, (start, len(distances))]
+
+
+def _array(command: int, numbers: Positions, parts: list[bytes]) -> None:
+    if len(numbers) == 1:
+        parts.append(encode_command(OFFSET, int(numbers[0])))
+    elif len(numbers):
+        parts.append(
+            encode_command(command, len(numbers)) + numbers.astype(">i2" if command == SHORTS else ">i1").tobytes()
+        )
 
 
 def encode_command(command: int, number: int) -> bytes:

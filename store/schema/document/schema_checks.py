@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from sparkhaven.store.schema.document.validator_rules import check_rule
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.model import Column, Kind, TableSchema, ValidatorRule
+from sparkhaven.store.types.model import Column, TableSchema, ValidatorRule, is_built
 
 
 def check_indexes(
@@ -26,7 +25,8 @@ def check_indexes(
             indexes.append(keys)
             if not is_built(keys, columns):
                 effect = "it has no effect. No merge writes it, and reads do not use it"
-                findings.add("W155", element, expected="a single grouping column", found=", ".join(keys), hint=effect)
+                wanted = "columns of numbers, texts, Booleans, Instants"
+                findings.add("W155", element, expected=wanted, found=", ".join(keys), hint=effect)
             continue
         if unknown:
             fault, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
@@ -40,19 +40,13 @@ def check_indexes(
     return tuple(indexes)
 
 
-def is_built(keys: Sequence[str], columns: Sequence[Column]) -> bool:
-    """Whether a merge writes an index of these columns: it does so for each grouping column."""
-    return len(keys) == 1 and any(c.name == keys[0] and c.kind is Kind.GROUPING for c in columns)
-
-
 def unbuilt_indexes(schema: TableSchema) -> str | None:
     """A line about the indexes of a schema that merges do not write; None if there are none."""
     listed = ["(" + ", ".join(keys) + ")" for keys in schema.data_indexes if not is_built(keys, schema.columns)]
     if not listed:
         return None
-    return (
-        f"DataIndex {', '.join(listed)} of {schema.full_name} is not built. This release indexes grouping columns only"
-    )
+    names = f"DataIndex {', '.join(listed)} of {schema.full_name}"
+    return f"{names} is not built. An index takes columns of numbers, texts, Booleans and Instants"
 
 
 def check_rules(root: Element, columns: tuple[Column, ...], findings: FindingCollector) -> tuple[ValidatorRule, ...]:

@@ -25,6 +25,7 @@ from tests.support.writers.merge_cases import DAY, SCHEMA, STRINGS, as_table, co
 from tests.support.writers.merge_runs import FS, merge
 
 KEYS = ["Sym", "Venue", "Flag", "B", "C", "S", "I", "L", "F", "D", "T"]
+INDEXES = st.lists(st.lists(st.sampled_from([*KEYS, "Note"]), min_size=1, max_size=3, unique=True), max_size=2)
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 TYPES = dict(
     zip(
@@ -35,11 +36,13 @@ TYPES = dict(
 )
 
 
-def schema_of(grouping: str) -> bytes:
-    """The schema with another grouping column."""
+def schema_of(grouping: str, indexes: list[list[str]]) -> bytes:
+    """The schema with another grouping column, and with indexes."""
     text = SCHEMA.replace(b'"Sym" dataType="String" columnType="Grouping"', b'"Sym" dataType="String"')
     text = text.replace(b"autobalance_by_first_grouping_column", b"autobalance_single")
     plain = f'"{grouping}" dataType="{TYPES[grouping]}"'
+    elements = "".join(f'<DataIndex columns="{",".join(columns)}"/>' for columns in indexes)
+    text = text.replace(b"</Table>", f"{elements}</Table>".encode())
     return text.replace(plain.encode(), f'{plain} columnType="Grouping"'.encode())
 
 
@@ -50,10 +53,12 @@ def literal(column: str, value: Any) -> str:
 
 
 def leaf(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[str]) -> str:
-    column = data.draw(st.sampled_from(KEYS) | st.sampled_from(indexed))
+    column = data.draw(st.sampled_from([*KEYS, "Note"]) | st.sampled_from(indexed))
     values = [row[column] for row in rows if row[column] is not None]
     finite = [value for value in values if not isinstance(value, float) or abs(value) < float("inf")]
-    others = STRINGS if column in ("Sym", "Venue") else [True, False] if column == "Flag" else [0, 0, 1, 7, -(2**31)]
+    others = (
+        STRINGS if column in ("Sym", "Venue", "Note") else [True, False] if column == "Flag" else [0, 0, 1, 7, -(2**31)]
+    )
     value = st.sampled_from(finite or others) | st.sampled_from(others)
     kind = data.draw(st.sampled_from(["==", "==", "in", "isNull", "!=", "<"]))
     if kind == "isNull":
@@ -81,14 +86,14 @@ def values(table: pa.Table) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @SLOW
-@given(st.sampled_from(KEYS), st.sampled_from(["deephaven", "parquet"]), st.integers(0, 99), st.data())
+@given(st.sampled_from(KEYS), INDEXES, st.sampled_from(["deephaven", "parquet", "both"]), st.integers(0, 99), st.data())
 def test_a_filter_keeps_the_same_rows_with_indexes_and_without(
-    grouping: str, form: str, seed: int, data: st.DataObject
+    grouping: str, indexes: list[list[str]], form: str, seed: int, data: st.DataObject
 ) -> None:
     rng = random.Random(seed)
     rows = [random_row(rng) for _ in range(rng.randint(1, 60))] * 2
     with tempfile.TemporaryDirectory() as root:
-        db = IntradayRows(Path(root), schema_of(grouping), fs=FS)
+        db = IntradayRows(Path(root), schema_of(grouping, indexes), fs=FS)
         db.commit({("a", DAY): as_table(rows)})
         add_partition(FS, db.layout, "Test", "0")
         merge(db.layout, format=form)
@@ -97,7 +102,7 @@ def test_a_filter_keeps_the_same_rows_with_indexes_and_without(
         pinned, whole = pinned_of(table), pinned_of(table).plan().slices
         worth = Worth(data.draw(st.sampled_from([1, 4096]), "what is long"), scattered=0)
         for _ in range(4):
-            where = expression(data, rows, [grouping])
+            where = expression(data, rows, [grouping, *(name for columns in indexes for name in columns)])
             wanted = parse_predicate(where, table.schema).filter(everything)
             assert values(table.to_arrow(where=where)) == values(wanted), where
             predicate = parse_predicate(where, table.schema)

@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkhaven.store.format.index.row_set import decode_rows
+from sparkhaven.store.format.index.row_set import decode_rows, encode_rows
 from tests.support.tables.naive_rowset import naive_ranges
-from tests.support.tables.row_set_writer import encode_rows
 
 STEP = st.one_of(st.integers(1, 3), st.integers(1, 200), st.integers(1, 70_000), st.integers(1, 2**40))
 SETS = st.tuples(st.integers(0, 200), st.lists(st.tuples(STEP, STEP), max_size=40))

@@ -24,7 +24,7 @@ from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blob
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import decode_ovr, encode_ovr
-from sparkhaven.store.format.index.row_set import decode_rows, encode_range
+from sparkhaven.store.format.index.row_set import decode_rows, encode_rows
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.parquet.footer import decode_footer
@@ -166,7 +166,8 @@ def parsers() -> Mapping[str, Parser]:
         "symbols": Parser(_symbols, (_joined([4, 5, 9], b"AAPL\0MSFT"), _joined([0, 2], "é".encode()))),
         "blobs": Parser(_blobs, (_joined([4, 4, 8], 2 * "é".encode("utf-16")),)),
         "row-set": Parser(
-            lambda data: decode_rows(data, WHERE, 1 << 40), (encode_range(0, 5), encode_range(7, 99_999))
+            lambda data: decode_rows(data, WHERE, 1 << 40),
+            tuple(encode_rows(np.array([a]), np.array([b])) for a, b in ((0, 5), (7, 99_999))),
         ),
         "log-record": Parser(lambda data: decode_log_record(data, WHERE), payloads("stream-v1.log", "stream-v2.log")),
         "frames": Parser(lambda data: scan(data, 0), (frame(b'{"a":1}') + frame(b'{"b":2}'),)),

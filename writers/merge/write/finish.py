@@ -33,14 +33,14 @@ from sparkhaven.writers.merge.write.staging import Runs
 class Finished:
     """A complete staged location: its rows, the data bytes of each file, and whether each group column is grouped.
 
-    ``indexes``: keys of each indexed column; ``index_files``: files of the indexes, as paths below the location.
+    ``indexes``: keys of each index, by its columns; ``index_files``: files of the indexes, as paths below the location.
     """
 
     destination: int
     rows: int
     sizes: dict[str, int]
     grouped: dict[str, bool]
-    indexes: dict[str, int] = field(default_factory=dict)
+    indexes: dict[tuple[str, ...], int] = field(default_factory=dict)
     index_files: tuple[str, ...] = ()
 
 
@@ -140,7 +140,7 @@ def size_record(plan: MergePlan, finished: Finished, files: Mapping[str, FileSta
             data_file_sizes={name: state.size for name, state in sorted(files.items())},
             schema_version=plan.schema.version,
             sorted_columns=sort_directions(plan),
-            data_indexes={index_of((name,)): keys for name, keys in finished.indexes.items()},
+            data_indexes={index_of(names): keys for names, keys in finished.indexes.items()},
             checksums={name: state.crc for name, state in sorted(files.items())},
         )
     )

@@ -13,6 +13,7 @@ from sparkhaven.writers.merge.plan.block_sizes import SIZES
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
+DEFAULT_CODEC = "SNAPPY"
 CODECS = {"UNCOMPRESSED": "NONE", "LZ4_RAW": "LZ4"}  # where pyarrow has another name
 
 

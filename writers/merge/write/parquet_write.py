@@ -2,7 +2,7 @@
 
 Row group by row group: in memory are the symbol tables of the location and the columns of one row group, and of those
 only what is not mapped. Row groups do not depend on memory or workers, so that the same rows give the same bytes. For
-``parquet`` the column files are removed at the end; sidecars come first, ``table.parquet`` last.
+``parquet`` the column files are removed at the end; indexes were written before.
 """
 
 from __future__ import annotations
@@ -25,37 +25,32 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write.finish import Finished, sort_directions
-from sparkhaven.writers.merge.write.indexes import write_index
-from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
 
 GROUP_BYTES = 64 << 20  # bytes of a row group's columns at most, about
 LEAST = 8  # a row group ends at the border of a group from an eighth of its length on
-DEFAULT_CODEC = "SNAPPY"
 
 
 @frozen
 class ParquetTask:
-    """A task: a finished location, to be written as Parquet; ``now_ms`` is the time of the merge."""
+    """A task: a finished location with its indexes, to be written as Parquet."""
 
     plan: MergePlan
     finished: Finished
-    now_ms: int
 
 
 def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
-    """Writes the indexes and ``table.parquet``; returns the location with its new files."""
+    """Writes ``table.parquet``; returns the location with its new files."""
     plan, finished, block = task.plan, task.finished, task.plan.options.sizes
     location = plan.destinations[finished.destination].stage(plan.table, plan.value)
     codec = plan.schema.merge_codec or DEFAULT_CODEC
-    indexes = []
     starts: npt.NDArray[np.int64] | None = None
-    for column in plan.schema.grouping:
-        ranges = read_grouping(fs, location, column, finished.rows) if finished.grouped.get(column.name) else None
-        if ranges is not None:
-            indexes.append(write_index(fs, location, plan.schema, column, ranges, codec, task.now_ms))
-            starts = ranges.starts if starts is None else starts  # groups of further columns lie inside of these
+    grouped = [column for column in plan.schema.grouping if finished.grouped.get(column.name)]
+    if grouped:  # groups of further columns lie inside of these
+        ranges = read_grouping(fs, location, grouped[0], finished.rows)
+        starts = None if ranges is None else ranges.starts
     columns = [(column, open_column(fs, location, column, finished.sizes, finished.rows)) for column in plan.columns]
-    footer = Footer({(i.column,): sidecar_of((i.column,)) for i in indexes}, sorting=sort_directions(plan))
+    footer = Footer({names: sidecar_of(names) for names in finished.indexes}, sorting=sort_directions(plan))
     schema = file_schema(plan.columns, footer)
     coded = tuple(column.name for column in plan.columns if column.storage is Storage.SYMBOL)
     width = sum(finished.sizes.values()) // max(finished.rows, 1)
@@ -71,12 +66,7 @@ def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
         _remove_columns(fs, location, finished, plan.columns)
         sizes = {}
     sizes[NAME] = sink.size
-    return replace(
-        finished,
-        sizes=sizes,
-        indexes={index.column: index.keys for index in indexes},
-        index_files=tuple(name for index in indexes for name in index.files),
-    )
+    return replace(finished, sizes=sizes)
 
 
 def row_groups(rows: int, starts: npt.NDArray[np.int64] | None, most: int) -> Iterator[tuple[int, int]]:

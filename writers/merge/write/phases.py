@@ -28,12 +28,14 @@ from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, Proof, store_record
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex, total
 from sparkhaven.writers.merge.write.date_survey import source_files, verify_file
 from sparkhaven.writers.merge.write.finish import Finished, size_record
+from sparkhaven.writers.merge.write.index_check import IndexCheck, check_index
 from sparkhaven.writers.merge.write.indexes import directories_of
 from sparkhaven.writers.merge.write.location_check import ColumnFound, ColumnTask, check_column
 from sparkhaven.writers.merge.write.staging import Run, StagedPiece, here
@@ -177,6 +179,9 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     if plan.format != "deephaven":
         parquet = _read_parquet(fs, plan, run, staged)
         read_back = _agreed(plan, read_back, parquet) if read_back else parquet
+    checks = [IndexCheck(plan, done, columns) for done in staged.finished for columns in done.indexes]
+    for _ in run(partial(check_index, fs), checks) if checks else ():
+        pass
     digests_in = total(part.digests for part in staged.written)
     digests_out = total({column.column: column.digest} for column in read_back)
     proof = Proof(
@@ -227,11 +232,9 @@ def _output(fs: Fs, plan: MergePlan, done: Finished, columns: Sequence[ColumnFou
         files |= column.files
     destination = plan.destinations[done.destination]
     location = destination.stage(plan.table, plan.value)
-    indexes: dict[str, FileState] = {}
+    indexes = {name: file_state(fs, location / name) for name in done.index_files}
     if plan.format != "deephaven":
-        from sparkhaven.writers.merge.write.parquet_check import whole_files
-
-        files[NAME], indexes = whole_files(fs, location, done)
+        files[NAME] = file_state(fs, location / NAME)
     fs.write_new(location / table_size.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
     return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine}, indexes)

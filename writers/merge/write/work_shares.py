@@ -21,6 +21,7 @@ from sparkhaven.writers.merge.plan.unions import Unions, late_columns
 from sparkhaven.writers.merge.write.date_survey import Counts, Stretch, measure, store_used, unions
 from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
 from sparkhaven.writers.merge.write.finish import Finished, finish
+from sparkhaven.writers.merge.write.indexes import IndexTask, planned_indexes, with_indexes, write_index
 from sparkhaven.writers.merge.write.parquet_write import ParquetTask, write_parquet
 from sparkhaven.writers.merge.write.row_order import Keys, bounds
 from sparkhaven.writers.merge.write.staging import (
@@ -67,9 +68,18 @@ def stage_date(
             finished.append(finish(fs, plan, index, rows, runs, used, texts))
         else:
             fs.remove_tree(destination.stage_root / destination.internal)
+    finished = _indexed(fs, plan, run, finished, now_ms)
     if plan.format != "deephaven":
-        finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, location, now_ms) for location in finished]))
+        finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, location) for location in finished]))
     return written, finished
+
+
+def _indexed(fs: Fs, plan: MergePlan, run: Run[Any, Any], finished: list[Finished], now_ms: int) -> list[Finished]:
+    """The locations with their indexes, each of which is a task."""
+    names = [planned_indexes(plan, location) for location in finished]
+    tasks = [IndexTask(plan, one, columns, now_ms) for one, own in zip(finished, names, strict=True) for columns in own]
+    written = iter(run(partial(write_index, fs), tasks) if tasks else ())
+    return [with_indexes(one, [next(written) for _ in own]) for one, own in zip(finished, names, strict=True)]
 
 
 def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = ()) -> Unions:

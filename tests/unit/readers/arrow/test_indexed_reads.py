@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import OrderedDict
 from pathlib import Path
 
@@ -40,11 +41,11 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_metadata, "_remembered", OrderedDict())
 
 
-def built(root: Path, form: str, *, symbols: int = 100, rows: int = ROWS) -> Path:
+def built(root: Path, form: str, *, symbols: int = 100, rows: int = ROWS, schema: bytes = SCHEMA) -> Path:
     """History of rows in which each symbol comes equally often, in turn, and every tenth row has none."""
     syms = [None if row % 10 == 9 else f"S{row % symbols:03}" for row in range(rows)]
     notes = [None if row % 7 == 0 else "" if row % 11 == 0 else f"note {row}" for row in range(rows)]
-    db = IntradayRows(root, SCHEMA, fs=FS)
+    db = IntradayRows(root, schema, fs=FS)
     db.commit({("a", DAY): pa.table({"Sym": syms, "Size": pa.array(range(rows), pa.int32()), "Note": notes})})
     add_partition(FS, db.layout, "Test", "0")
     merge(db.layout, format=form)
@@ -84,6 +85,32 @@ def test_several_keys_and_other_conditions_read_the_rows_of_the_keys(tmp_path: P
     assert sizes(tmp_path, either) == ([row for row in range(ROWS) if row % 100 in (1, 2) and row > 1], 60)
 
 
+@FORMS
+@pytest.mark.parametrize(
+    ("indexes", "where", "read"),
+    [
+        (["Size"], "Size in (7, 1700, -1)", 2),
+        (["Note"], 'Note == "note 15"', 1),
+        (["Note"], "isNull(Note)", 429),
+        (["Size,Note"], 'Size == 15 && Note == "note 15"', 1),
+        (["Size,Note"], "Size == 15", 1),
+        (["Note,Size"], 'Note == "" && Size in (11, 22)', 2),
+        (["Note,Size"], "Size in (11, 22)", ROWS),
+        (["Size", "Note"], 'Size == 15 || Note == "note 16"', 2),
+        (["Size", "Note"], "Size == 15 || Size > 2000", ROWS),
+    ],
+)
+def test_other_indexes_give_the_rows_that_match(
+    tmp_path: Path, form: str, indexes: list[str], where: str, read: int
+) -> None:
+    elements = "".join(f'<DataIndex columns="{columns}"/>' for columns in indexes)
+    built(tmp_path, form, schema=SCHEMA.replace(b"</Table>", f"{elements}</Table>".encode()))
+    table = open_table(tmp_path, "Test.Every")
+    everything = table.to_arrow(["Size", "Note"]).sort_by("Size")
+    wanted = parse_predicate(where, table.schema).filter(everything.unify_dictionaries())
+    assert sizes(tmp_path, where) == (wanted["Size"].to_pylist(), read)
+
+
 def test_a_read_of_few_rows_takes_only_their_symbols(tmp_path: Path) -> None:
     built(tmp_path, "deephaven", symbols=MANY_SYMBOLS + 100, rows=2 * MANY_SYMBOLS + 200)
     for where, keys in ((WHERE, ["S017"]), ('Sym in ("S017", "S4000")', ["S017", "S4000"])):
@@ -106,8 +133,11 @@ def test_long_ranges_are_slices_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["other key", "other border", "cut", "gone"])
 def test_damaged_grouping_costs_time_only(tmp_path: Path, damage: str) -> None:
+    """Of a location as earlier releases wrote it, without ``Index-Sym``."""
     location = built(tmp_path, "deephaven", symbols=1000)
+    shutil.rmtree(location / "Index-Sym")
     wanted = sizes(tmp_path, WHERE)[0]
+    assert sizes(tmp_path, WHERE)[1] == len(wanted)
     (path,) = location.glob("*.ovr")
     data = path.read_bytes()
     if damage == "gone":
@@ -125,8 +155,10 @@ def test_damaged_grouping_costs_time_only(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["other key", "other position", "cut", "gone", "other column"])
-def test_a_damaged_index_costs_time_only(tmp_path: Path, damage: str) -> None:
-    location = built(tmp_path, "parquet")
+@FORMS
+def test_a_damaged_index_costs_time_only(tmp_path: Path, form: str, damage: str) -> None:
+    """Column files have the grouping in their prefix too."""
+    location = built(tmp_path, form)
     wanted = sizes(tmp_path, WHERE)[0]
     index = location / "Index-Sym"
     name = {"other position": "dh_begin_pos.dat", "other column": "dh_end_pos.dat"}.get(damage, "Sym.bytes")
@@ -142,7 +174,7 @@ def test_a_damaged_index_costs_time_only(tmp_path: Path, damage: str) -> None:
         }[damage]
         assert other != data
         (index / name).write_bytes(other)
-    assert sizes(tmp_path, WHERE) == (wanted, ROWS)
+    assert sizes(tmp_path, WHERE) == (wanted, ROWS if form == "parquet" else len(wanted))
 
 
 def test_damaged_rows_are_an_error_also_by_an_index(tmp_path: Path) -> None:

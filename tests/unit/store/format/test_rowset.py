@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.index.row_set import decode_rows
-from tests.support.tables.row_set_writer import encode_rows
+from sparkhaven.store.format.index.row_set import decode_rows, encode_rows
 
 EXAMPLES = {
     "20": [],
@@ -67,5 +66,5 @@ def test_ranges_that_do_not_ascend_are_not_written() -> None:
     for found in ([(3, 5), (6, 7)], [(3, 5), (1, 1)], [(-1, 1), (5, 5)]):
         with pytest.raises(ValueError, match="ascend"):
             encode_rows(*ranges(found))
-    with pytest.raises(ValueError, match="not a range"):
+    with pytest.raises(ValueError, match="not ranges of rows"):
         encode_rows(*ranges([(-1, 1)]))

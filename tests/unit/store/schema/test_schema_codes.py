@@ -92,10 +92,8 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
      1, 1, 'Table "Tab"', "NestedPartitionedOnDisk", "SplayedOnDisk", "refuse the table"),
     ("W113", table('<ExtendedStorage type="parquet:kv"/>', DATE.replace("Date", "Hour")),
      4, 1, 'Column "Hour"', "one", "Date, Hour", "would be lost"),
-    ("W155", table(SYM, '<DataIndex columns="Sym"/>'),
-     4, 1, "DataIndex", "a single grouping column", "Sym", "no effect"),
-    ("W155", table(GROUPED, PX, '<DataIndex columns="Sym,Px"/>'),
-     5, 1, "DataIndex", "a single grouping column", "Sym, Px", "no effect"),
+    ("W155", table(SYM, '<DataIndex columns="Sym,Date"/>'),
+     4, 1, "DataIndex", "numbers, texts, Booleans, Instants", "Sym, Date", "no effect"),
     ("E113", table(date=PX), 1, 1, 'Table "Tab"', "one column with columnType Partitioning", "none", 'name="Date"'),
     ("E113", table(DATE.replace("Date", "Day")),
      3, 1, 'Column "Day"', "one column", "Date, Day", "make the others Normal"),
@@ -269,5 +267,5 @@ def test_an_error_crosses_a_process_border() -> None:
     assert isinstance(back.findings[0], SchemaFinding)
 
 
-def test_an_index_of_a_grouping_column_is_built() -> None:
-    assert findings(table(GROUPED, '<DataIndex columns="Sym"/>')) == ()
+def test_an_index_of_columns_that_can_be_compared_is_built() -> None:
+    assert findings(table(GROUPED, PX, '<DataIndex columns="Sym"/><DataIndex columns="Px,Sym"/>')) == ()

@@ -29,8 +29,7 @@ def parsed(*elements: str, head: str = HEAD) -> SchemaFile:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_examples_have_no_errors_and_stay_as_they_are(path: Path) -> None:
     findings, file = check_schema(Fs(), path)
-    warned = {"Equities.QuoteL1": ["W155"]}  # of what this release leaves out
-    assert [finding.code for finding in findings] == warned.get(path.stem, [])
+    assert findings == ()
     assert file is not None
     assert file.to_bytes() == path.read_bytes()
     reported = json.loads(json.dumps(describe(file.schema, file)))

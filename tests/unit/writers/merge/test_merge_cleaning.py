@@ -39,7 +39,7 @@ def test_replaced_locations_wait_for_their_grace_and_then_go(tmp_path: Path) -> 
     now = history_bytes(db.layout)
     found = waiting(db.place, NOW)
     assert [(old.internal, old.due_s) for old in found] == [("0", 3600.0), ("1", 3600.0)]
-    assert all(old.size == sum(p.stat().st_size for p in old.path.iterdir()) for old in found)
+    assert all(old.size == sum(p.stat().st_size for p in old.path.rglob("*") if p.is_file()) for old in found)
     assert clean(db.place, lambda: NOW + 3599) == ([], waiting(db.place, NOW + 3599))
     assert history_bytes(db.layout) == now
     due, later = clean(db.place, lambda: LATER, dry_run=True)

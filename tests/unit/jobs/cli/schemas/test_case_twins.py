@@ -139,8 +139,8 @@ def test_a_table_of_an_earlier_release_is_read_and_each_other_reader_says_why_no
 def test_an_index_that_is_not_built_is_told(tmp_path: Path) -> None:
     root = ingested(tmp_path)
     file = tmp_path / "Test.Event.schema"
-    file.write_text(schema("Small", "Big", extra='<DataIndex columns="Small"/>'))
-    line = f"DataIndex (Small) of {TABLE} is not built"
+    file.write_text(schema("Small", "Big", extra='<DataIndex columns="Small,Date"/>'))
+    line = f"DataIndex (Small, Date) of {TABLE} is not built"
     for words in (
         ["ingest", str(tmp_path / "s.toml"), "--dry-run"],
         ["ingest", str(tmp_path / "s.toml"), "--once"],

@@ -35,7 +35,7 @@ from tests.support.writers.merge_runs import make
         ("write", "Sym.dat", 1, "stage"),
         ("write", "table.tbl", 1, "stage"),
         ("sync", "Sym.dat", 1, "sync"),
-        ("write", "table.size", 1, "check"),
+        ("write", "table.size", 3, "check"),
         ("rename", "", 3, "publish"),
         ("write", "Every.tlmi", 1, "index"),
         ("write", "1.json.tmp", 3, "record"),
