@@ -149,6 +149,14 @@ OutOption = Annotated[
 ]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")]
 VerticalOption = Annotated[bool, typer.Option("--vertical", help="Show one column a line, each value whole.")]
+NullCharOption = Annotated[
+    str | None,
+    typer.Option(
+        "--null-char",
+        metavar="UNIT",
+        help="Null of char in column files: 0xFFFF or 0xFFFE. Default: SPARKHAVEN_NULL_CHAR, else 0xFFFF.",
+    ),
+]
 SkipSetAsideOption = Annotated[
     bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
 ]

@@ -105,6 +105,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
             epoch=options.epoch,
             as_of=options.as_of,
             checksum_verify=options.checksum_verify,
+            null_char=options.null_char,
             skip_set_aside=options.skip_set_aside,
         )
         return pinned_of(table).detached()

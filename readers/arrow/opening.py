@@ -28,6 +28,7 @@ from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.null_char import chosen_null_char, with_null_char
 from sparkhaven.store.users.user_table import is_user_table, list_user_tables
 
 
@@ -38,6 +39,7 @@ def open_table(
     epoch: int | Mapping[str, int] | None = None,
     as_of: datetime | str | None = None,
     checksum_verify: ChecksumVerify | None = None,
+    null_char: str | int | None = None,
     skip_set_aside: bool = False,
     fs: Fs | None = None,
 ) -> Table:
@@ -51,18 +53,21 @@ def open_table(
     ``checksum_verify`` says when reads compare committed bytes with their checksums: ``read`` when a file is first
     read in this process, whole, and later its growth (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each time
     that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a CorruptFileError.
+
+    ``null_char`` is the null of char in column files: 0xFFFF (default; else SPARKHAVEN_NULL_CHAR), or 0xFFFE for files
+    that Deephaven wrote before November 2021.
     """
     place = TablePlace(fs or Fs(), Layout(local_path(root)), TableName.parse(name))
-    checks = checks_of(chosen_mode(checksum_verify, os.environ))
+    checks, null = checks_of(chosen_mode(checksum_verify, os.environ)), chosen_null_char(null_char, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
     with as_storage_errors():
         user = is_user_table(place)
         try:
-            schema = load_deployed(place)
+            schema = with_null_char(load_deployed(place), null)
         except TableNotFoundError:
             if user:
-                return _user_table(place, checks, epoch, as_of)
+                return _user_table(place, checks, null, (epoch, as_of))
             raise _no_table(place) from None
         if user:
             raise _ambiguous(place)
@@ -78,7 +83,8 @@ def open_table(
         return Table(pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside))
 
 
-def _user_table(place: TablePlace, checks: Checks | None, epoch: object, as_of: object) -> Table:
+def _user_table(place: TablePlace, checks: Checks | None, null_char: int, pins: tuple[object, object]) -> Table:
+    epoch, as_of = pins
     if epoch is not None or as_of is not None:
         raise SettingsError(
             f"{place.table} is a user table, which has no epochs",
@@ -87,7 +93,7 @@ def _user_table(place: TablePlace, checks: Checks | None, epoch: object, as_of: 
             found="epoch" if epoch is not None else "as_of",
             hint="read it as it is now",
         )
-    return Table(pinned_user_table(place, checks))
+    return Table(pinned_user_table(place, checks, null_char))
 
 
 def pinned_table(

@@ -26,6 +26,7 @@ from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
@@ -115,7 +116,7 @@ class PinnedTable:
             self.snapshot,
             tier=check_tier(tier),
             selection=selection,
-            where=filter_of(predicate),
+            where=filter_of(predicate, self.schema),
             checks=self._checks or MEMORY,
         )
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
@@ -220,9 +221,10 @@ class PinnedTable:
         return tuple(column for name in requested for column in readable if column.name == name)
 
 
-def filter_of(predicate: Predicate | None) -> Filter | None:
-    return (
-        None
-        if predicate is None
-        else Filter(frozenset(predicate.columns), predicate.may_match, lookup_of(predicate.node))
-    )
+def filter_of(predicate: Predicate | None, schema: TableSchema) -> Filter | None:
+    """A predicate as the scan sees it; statistics and indexes know nothing of nulls that other files have."""
+    if predicate is None:
+        return None
+    odd = {column.name for column in schema.readable.columns if has_other_null(column)}
+    named = frozenset(predicate.columns)
+    return Filter(named - odd, predicate.may_match, None if named & odd else lookup_of(predicate.node))

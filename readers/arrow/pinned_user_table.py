@@ -18,7 +18,9 @@ from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, kept_slices
 from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.null_char import with_null_char
 from sparkhaven.store.users.user_table import UNKNOWN, UserTable, load_user_table, splayed_of
 
 LOOKS = 5  # at the directory of a splayed table that is replaced meanwhile
@@ -30,12 +32,14 @@ class PinnedUserTable(PinnedTable):
     A read is a SnapshotMovedError where the rows were replaced long ago, and their files are gone.
     """
 
-    def __init__(self, place: TablePlace, user: UserTable, checks: Checks | None = None) -> None:
-        super().__init__(place, Snapshot(place.table, user.schema, ()), (), checks)
-        self.user = user
+    def __init__(
+        self, place: TablePlace, user: UserTable, checks: Checks | None = None, null_char: int = CHAR_NULL
+    ) -> None:
+        super().__init__(place, Snapshot(place.table, with_null_char(user.schema, null_char), ()), (), checks)
+        self.user, self.null_char = user, null_char
 
     def with_checks(self, checks: Checks | None) -> PinnedTable:
-        return PinnedUserTable(self._place, self.user, checks)
+        return PinnedUserTable(self._place, self.user, checks, self.null_char)
 
     def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
         return self
@@ -62,7 +66,7 @@ class PinnedUserTable(PinnedTable):
             for key, held in sorted(places.items(), key=lambda item: (item[0].value, item[0].internal))
             if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
         ]
-        kept = kept_slices(self.schema, slices, filter_of(predicate))
+        kept = kept_slices(self.schema, slices, filter_of(predicate, self.schema))
         return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
 
     def _directory(self, key: object) -> Path:
@@ -113,9 +117,9 @@ class PinnedUserTable(PinnedTable):
         )
 
 
-def pinned_user_table(place: TablePlace, checks: Checks | None) -> PinnedUserTable:
+def pinned_user_table(place: TablePlace, checks: Checks | None, null_char: int = CHAR_NULL) -> PinnedUserTable:
     """The newest state of a user table. TableNotFoundError: there is none of this name."""
     user = load_user_table(place)
     if user is None:
         raise TableNotFoundError(f"no user table {place.table}", where=place.user_definition)
-    return PinnedUserTable(place, user, checks)
+    return PinnedUserTable(place, user, checks, null_char)

@@ -20,6 +20,7 @@ from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_c
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.types.row_ranges import RowRanges
 
 FILTER_ROWS = 1 << 20  # rows that a filter evaluates at once: bounds its temporary memory
@@ -114,7 +115,8 @@ class SliceReader:
         try:
             for column in missing:
                 self._open[column.name] = self._opened(column)
-                self._has_nulls[column.name] = self._slice.has_nulls(column.name)
+                counted = not has_other_null(column)
+                self._has_nulls[column.name] = self._slice.has_nulls(column.name) if counted else None
             if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, rows) for column in columns]

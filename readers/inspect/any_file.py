@@ -50,8 +50,8 @@ class Inspection:
     def cells(self) -> list[tuple[str, str, str]]:
         """Path, name and value of each member of the JSON form, inner ones as ``facts.rows``; then the findings."""
         facts = {"kind": self.kind, "size": self.size, "sound": self.sound, "facts": self.facts}
-        found = [(self.path, finding.severity, " ".join(finding.text().split())) for finding in self.findings]
-        return [*((self.path, *cell) for cell in _cells(facts, "")), *found]
+        defects = [(self.path, finding.severity, " ".join(finding.text().split())) for finding in self.findings]
+        return [*((self.path, *cell) for cell in _cells(facts, "")), *defects]
 
     def lines(self) -> list[str]:
         head = f"{self.path}: {self.kind}, {self.size} bytes, {'sound' if self.sound else 'damaged'}"

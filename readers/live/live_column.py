@@ -29,8 +29,10 @@ from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.column_file import ColumnFile, committed_prefix, map_region, open_parquet
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.null_char import has_other_null
 
 _NO_TEXTS = pa.array([], pa.string())
 _CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe
@@ -138,6 +140,9 @@ class LiveColumn:
         if region.order != LITTLE:
             swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
             entries = pa.py_buffer(swapped.astype(swapped.dtype.newbyteorder("=")))
+        if has_other_null(self._column):  # an engine has one null only
+            units = np.frombuffer(entries, np.uint16)
+            entries = pa.py_buffer(np.where(units == self._column.type.null, np.uint16(CHAR_NULL), units))
         return pa.Array.from_buffers(self._type, stop - start, [None, entries], 0)
 
     def plain(self, start: int, stop: int) -> Plain | None:
@@ -148,7 +153,8 @@ class LiveColumn:
             if not 0 <= start <= stop <= self.rows:
                 raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
             region = self._region
-            if region is None or region.order != LITTLE or region.dat.size < MAP_FROM:
+            mapped = region is not None and region.order == LITTLE and region.dat.size >= MAP_FROM
+            if region is None or not mapped or has_other_null(self._column):
                 return None
             self._check()
             data = region.entries(start, stop)

@@ -15,6 +15,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
+from sparkhaven.store.types.datatypes import CHAR_NULL
 
 LOOK_SECONDS = 0.010  # between looks at the heads of logs
 WIDE_SECONDS = 0.200  # between looks for new tables, streams, schemas and merged dates
@@ -64,9 +65,10 @@ class LiveRoot:
         *,
         note: Note,
         checks: Checks | None = None,
+        null_char: int = CHAR_NULL,
         now_ms: Callable[[], int],
     ) -> None:
-        self._fs, self._layout, self._checks = fs, layout, checks
+        self._fs, self._layout, self._checks, self._null_char = fs, layout, checks, null_char
         self._note, self._now_ms = note, now_ms
         self._all = names is None
         self._served: dict[TableName, _Served] = {}
@@ -172,7 +174,7 @@ class LiveRoot:
 
     def _opened(self, name: TableName) -> _Served:
         schema = self._fs.stat(self._layout.schema(name))
-        table = LiveTable(TablePlace(self._fs, self._layout, name), self._checks)
+        table = LiveTable(TablePlace(self._fs, self._layout, name), self._checks, null_char=self._null_char)
         self._number += 1
         key = TableKey(str(name), self._number)
         self.backend.add(key, table)

@@ -29,6 +29,8 @@ from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.datatypes import CHAR_NULL
+from sparkhaven.store.types.null_char import with_null_char
 
 MAX_ROWS, MAX_PLACES = 1 << 43, 1 << 20  # of an engine: rows a location, locations a table
 MEMORY = 256 << 20  # bytes of small files and symbols that a table keeps
@@ -39,7 +41,10 @@ class LiveTable:
     """A table from now on. Raises what opening a table raises, and UnsupportedVersionError for a type that engines
     cannot take. Thread-safe."""
 
-    def __init__(self, place: TablePlace, checks: Checks | None = None, *, memory: int = MEMORY) -> None:
+    def __init__(
+        self, place: TablePlace, checks: Checks | None = None, *, memory: int = MEMORY, null_char: int = CHAR_NULL
+    ) -> None:
+        self._null_char = null_char
         self._place, self.name, self._checks = place, place.table, checks
         self._lock = threading.RLock()
         self._mapped = Mapped(memory)
@@ -58,7 +63,7 @@ class LiveTable:
         place = self._place
         self._shown = ShownPlaces(place)
         self._schema_seen = place.fs.stat(place.schema)
-        schema = load_deployed(place)
+        schema = with_null_char(load_deployed(place), self._null_char)
         self.schema: ServedSchema = served_schema(schema)
         self._streams = {stream: Follower(place.of_stream(stream)) for stream in list_streams(place)}
         if not self._streams:
@@ -123,7 +128,7 @@ class LiveTable:
         """Before files are looked for: a column may have been renamed since, and have another name in newer ones."""
         stat = self._place.fs.stat(self._place.schema)
         if stat != self._schema_seen:
-            self.schema = self.schema.known_as(load_deployed(self._place))
+            self.schema = self.schema.known_as(with_null_char(load_deployed(self._place), self._null_char))
             self._schema_seen = stat
 
     def _map(self, held: Held, shown: Committed, column: LiveColumn, name: str) -> None:

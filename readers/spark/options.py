@@ -23,7 +23,9 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
 from sparkhaven.store.scan.selection import Tier, check_tier
 from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.null_char import chosen_null_char
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]
 Chars = Literal["string", "int"]
@@ -33,7 +35,7 @@ Names = tuple[str, ...] | None
 TASK_BYTES = 128 << 20
 LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
 BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char")
-COMMON = ("checksumVerify", "skipSetAside", "taskBytes")
+COMMON = ("checksumVerify", "nullChar", "skipSetAside", "taskBytes")
 STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger")
 EPOCH = '{"STREAM": EPOCH}'
 
@@ -54,6 +56,7 @@ class ReadOptions:
     instant: Instants = "timestamp"
     char: Chars = "string"
     checksum_verify: ChecksumVerify = "read"
+    null_char: int = CHAR_NULL
     skip_set_aside: bool = False
     task_bytes: int = TASK_BYTES
     start: Literal["earliest", "latest"] | Epochs = "earliest"
@@ -94,6 +97,7 @@ def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stre
         instant=_one_of(values, "instant", get_args(Instants)),
         char=_one_of(values, "char", get_args(Chars)),
         checksum_verify=chosen_mode(values.get("checksumVerify"), environ),
+        null_char=chosen_null_char(values.get("nullChar"), environ),
         skip_set_aside=_parsed(values, "skipSetAside", truth) or False,
         task_bytes=_parsed(values, "taskBytes", _task_bytes) or TASK_BYTES,
         start=_parsed(values, "start", _start) or "earliest",

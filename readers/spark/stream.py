@@ -118,7 +118,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 slices: Sequence[Slice] = plan.slices
             else:
                 added = self._added(table, start, end)
-                slices = kept_slices(self._schema, added, filter_of(self._where))
+                slices = kept_slices(self._schema, added, filter_of(self._where, self._schema))
             require_exact(slices, self._columns, options)
             opened = read_columns(self._schema, self._columns, self._where)
             return make_tasks(table, slices, opened, options.task_bytes)

@@ -7,6 +7,7 @@ module that does so, and the type of a column depends on the codec's arguments: 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ class Origin:
     arguments: str | None = None
     width: int | None = None
     opaque: bool = False
+    null: int | None = None  # of a char whose files have another one
 
 
 @frozen
@@ -196,6 +198,8 @@ def data_type(
 
 
 def _data_type_of(origin: Origin) -> DataType:
+    if origin.null is not None:
+        return replace(_BY_SPELLING[origin.spelling], null=origin.null, origin=origin)
     return data_type(origin.spelling, origin.codec, origin.arguments, origin.width, opaque=origin.opaque)
 
 

@@ -16,6 +16,7 @@ from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.null_char import as_written, has_other_null
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC
 
@@ -116,7 +117,8 @@ def _columns(table: PinnedTable, options: ExportOptions, partitioning: Column) -
             hint="name more columns, or export with --layout flat",
         )
     return tuple(
-        replace(c, kind=Kind.NORMAL, storage=Storage.SYMBOL) if c.kind is Kind.PARTITIONING else c for c in shown
+        replace(c, kind=Kind.NORMAL, storage=Storage.SYMBOL) if c.kind is Kind.PARTITIONING else as_written(c)
+        for c in shown
     )
 
 
@@ -137,5 +139,6 @@ def _id(table: PinnedTable, plan: ExportPlan) -> str:
         for s in slices
     ]
     columns = [[c.name, c.type.name, c.id, c.storage.value] for c in plan.columns]
-    form = [options.layout, options.leaf, plan.codec, table.name, table.schema.version]
+    form: list[object] = [options.layout, options.leaf, plan.codec, table.name, table.schema.version]
+    form += {str(c.type.null) for c in table.schema.readable.columns if has_other_null(c)}
     return sha256(dump({"form": form, "columns": columns, "rows": rows})).hexdigest()[:12]

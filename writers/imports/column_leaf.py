@@ -14,7 +14,9 @@ from sparkhaven.store.scan.column_file import ColumnFile, column_header, open_co
 from sparkhaven.store.scan.location_definition import location_schema
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.null_char import char_type
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, storable
 from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
@@ -24,8 +26,9 @@ from sparkhaven.writers.merge.plan.merge_source import check_crc
 class ColumnLeafReader:
     """One directory. CorruptFileError: it is damaged. SchemaMismatchError: other columns, or other types."""
 
-    def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema) -> None:
+    def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, null_char: int = CHAR_NULL) -> None:
         self._fs, self._leaf, self._schema = fs, leaf, schema
+        self._null_char = null_char
         record = table_size.load(fs, leaf.path)
         if record is None or (leaf.rows is not None and record.size != leaf.rows):
             raise CorruptFileError(
@@ -88,6 +91,8 @@ class ColumnLeafReader:
         for name in own.files:
             if name in sums and name in sizes:
                 check_crc(self._fs, directory / name, FileState(sizes[name], sums[name]), stream="")
+        if own.type.name == "char":
+            own = replace(own, type=char_type(self._null_char))
         return open_column(self._fs, directory, own, sizes, self.rows)
 
 
@@ -96,5 +101,5 @@ def open_leaf(
 ) -> LeafReader | ColumnLeafReader:
     """The reader of a leaf; ``value``: that of rows which have none."""
     if fs.is_dir(leaf.path):
-        return ColumnLeafReader(fs, leaf, schema)
+        return ColumnLeafReader(fs, leaf, schema, options.null_char)
     return LeafReader(fs, leaf, schema, value, options)

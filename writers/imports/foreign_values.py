@@ -32,6 +32,7 @@ from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import Coding, UnfitError
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 
@@ -42,10 +43,14 @@ _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 @frozen
 class AllowedConversions:
-    """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8."""
+    """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8.
+
+    ``null_char``: the null of char in column files of the tree.
+    """
 
     lossy: frozenset[str] = frozenset()
     binary_as_text: bool = False
+    null_char: int = CHAR_NULL
 
     def given(self) -> frozenset[str]:
         """The names of the options of the table of conversions that are set."""

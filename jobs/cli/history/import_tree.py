@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,7 +13,15 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.history.extended import follow
-from sparkhaven.jobs.cli.options import DryRun, TableArgument, WorkersOption, help_end, memory_bytes, split_dates
+from sparkhaven.jobs.cli.options import (
+    DryRun,
+    NullCharOption,
+    TableArgument,
+    WorkersOption,
+    help_end,
+    memory_bytes,
+    split_dates,
+)
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
@@ -26,6 +35,7 @@ from sparkhaven.store.scan.date_ranges import refuse_malformed
 from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.null_char import chosen_null_char
 from sparkhaven.writers.imports.date_import import Imported, ImportOptions, ImportOutcome, import_dates
 from sparkhaven.writers.imports.foreign_values import AllowedConversions
 from sparkhaven.writers.imports.tree_leaves import FoundTree, find_tree
@@ -91,6 +101,7 @@ def import_tree(
     binary_as_text: Annotated[
         bool, typer.Option("--binary-as-text", help="Columns of bytes without annotation are texts in UTF-8.")
     ] = False,
+    null_char: NullCharOption = None,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
     dry_run: DryRun = False,
@@ -108,7 +119,8 @@ def import_tree(
     template = None if value is None else ValueTemplate.parse(value)
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values, value=template)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
-    conversions = AllowedConversions(_lossy(definition, lossy or []), binary_as_text)
+    null = chosen_null_char(null_char, os.environ)
+    conversions = AllowedConversions(_lossy(definition, lossy or []), binary_as_text, null)
     options = ImportOptions(tuple(dates) if dates else None, replace, merge, conversions)
     with ExitStack() as opened:
         executor = opened.enter_context(LocalExecutor(workers or 1))

@@ -12,6 +12,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.locations_table import (
     LeafDifference,
@@ -78,7 +79,7 @@ def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
         return None
     different, written = list(location_differences(place, schema)), False
     if different and not dry_run:
-        opened = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+        opened = pinned_of(open_table(place.layout.root, str(place.table), null_char=CHAR_NULL, fs=place.fs))
         written = update_locations(place, opened, now_ms=int(time.time() * 1000))
     verb = "would be written" if dry_run else "written"
     text = f"{len(different):,} differences, {verb}" if different else "right, nothing to write"

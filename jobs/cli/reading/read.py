@@ -15,6 +15,7 @@ from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
     LimitOption,
+    NullCharOption,
     OutOption,
     SkipSetAsideOption,
     TableArgument,
@@ -71,6 +72,7 @@ def read(
             help="Compare files with committed checksums: read, open, scrub or off. Default: read, each file once.",
         ),
     ] = None,
+    null_char: NullCharOption = None,
     skip_set_aside: SkipSetAsideOption = False,
 ) -> None:
     """Reads rows of one snapshot of a table.
@@ -80,7 +82,8 @@ def read(
     cli: CliContext = ctx.obj
     mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
     pins, skip = _pins(epoch), skip_set_aside
-    opened = open_table(cli.database().root, name, epoch=pins, as_of=as_of, checksum_verify=mode, skip_set_aside=skip)
+    more: dict[str, Any] = {"checksum_verify": mode, "null_char": null_char, "skip_set_aside": skip}
+    opened = open_table(cli.database().root, name, epoch=pins, as_of=as_of, **more)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
     selection: dict[str, Any] = {"dates": dates, "sources": source, "where": where, "tier": tier}
     record: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_code
-from sparkhaven.jobs.cli.options import help_end, memory_bytes
+from sparkhaven.jobs.cli.options import NullCharOption, help_end, memory_bytes
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_root import Health, LiveRoot
 from sparkhaven.readers.live.served_columns import served_schema
@@ -23,6 +23,7 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of, chosen_mode
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.null_char import chosen_null_char
 
 ENVIRONMENT = "SPARKHAVEN_DEEPHAVEN"  # the Python of an environment that has the engine
 UI = "--ui: whoever has the key can run any code on this machine as the user who runs this command"
@@ -42,6 +43,7 @@ def serve(
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port. 0: any free port.")] = 10000,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of the engine.")] = "2GiB",
+    null_char: NullCharOption = None,
     ui: Annotated[
         bool, typer.Option("--ui", help="Turn on the web page. Then whoever has the key can run any code here.")
     ] = False,
@@ -63,7 +65,16 @@ def serve(
     _enter_environment(sys.argv[1:])
     stop = stopped_by_signals()
     checks = checks_of(chosen_mode(None, os.environ))
-    root = LiveRoot(Fs(), layout, chosen or None, note=cli.note, checks=checks, now_ms=lambda: time.time_ns() // 10**6)
+    unit = chosen_null_char(null_char, os.environ)
+    root = LiveRoot(
+        Fs(),
+        layout,
+        chosen or None,
+        note=cli.note,
+        checks=checks,
+        null_char=unit,
+        now_ms=lambda: time.time_ns() // 10**6,
+    )
     results = _apart_from_engine()
     code = EXIT_DONE
     try:

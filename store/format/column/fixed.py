@@ -18,7 +18,7 @@ from sparkhaven.store.format.column.coded import encode_coded
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.native.checked_columns import count_nulls, valid_bits
-from sparkhaven.store.types.datatypes import DataType
+from sparkhaven.store.types.datatypes import BY_NAME, DataType
 
 
 def _entry(data_type: DataType) -> np.dtype[Any]:
@@ -50,7 +50,7 @@ def sentinels(array: pa.Array, data_type: DataType) -> Mask:
     if pa.types.is_boolean(array.type):
         return np.zeros(len(array), np.bool_)
     values = _values(array, data_type)
-    mask: Mask = values == values.dtype.type(data_type.null)
+    mask: Mask = values == values.dtype.type(BY_NAME[data_type.name].null)
     if array.null_count:
         mask &= ~null_mask(array)
     return mask
@@ -77,14 +77,14 @@ def encode_fixed(
             raise SchemaMismatchError(
                 "value equals the null value of its type",
                 where=locate(row),
-                expected=f"{data_type.name} other than {data_type.null}",
+                expected=f"{data_type.name} other than {BY_NAME[data_type.name].null}",
                 found=values[row],
                 hint="reject the row, or set allow_null_alias to store it as null",
             )
     if array.null_count:
         nulls = null_mask(array)
         values = values.copy()
-        values[nulls] = data_type.null
+        values[nulls] = BY_NAME[data_type.name].null
     return np.ascontiguousarray(values, _entry(data_type)).view(np.uint8).data
 
 
