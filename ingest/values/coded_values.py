@@ -41,7 +41,7 @@ def coded_json(value: Any, coding: Coding, alias: bool, element: Element) -> Val
 
 def coded_text(text: str, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
     """A field of a CSV file, or a text of another source. Arrays and maps are written as JSON."""
-    if coding.json in STRUCTURED:
+    if coding.json in STRUCTURED and ("text" not in coding.sources or text.startswith("[")):
         try:
             return coded_json(strict_json(text), coding, alias, element)
         except (ValueError, RecursionError):
