@@ -6,6 +6,7 @@ Nothing is believed that the decoder would not take: each value goes through the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -47,7 +48,10 @@ ColumnSettings = TypedDict(
 
 @frozen
 class Reading:
-    """A column type, and the settings under ``[columns]`` by which values become it."""
+    """A column type with its codec, and the settings under ``[columns]`` by which values become it.
+
+    Without ``codec`` it is that of the type; ``arguments`` are the codec's.
+    """
 
     type: str
     unit: Unit = "iso"
@@ -55,6 +59,13 @@ class Reading:
     form: TextForm | None = None
     far: Far | None = None
     lossy: bool = False
+    arguments: str | None = None
+    codec: str | None = None
+
+    def of_column(self, column: Column) -> Reading:
+        """The same with the codec of a column."""
+        origin = column.type.origin
+        return self if origin is None else replace(self, codec=origin.codec, arguments=origin.arguments)
 
     def spec(self, column: str, source: str) -> ColumnSpec:
         named = None if source == column else source
@@ -62,9 +73,9 @@ class Reading:
 
     def target(self, source: str, encoding: str | None = None) -> Target:
         """What decoders take."""
-        text = self.type == "String"
-        storage = Storage.SYMBOL if text else Storage.FIXED
-        column = Column("v", data_type(self.type), Kind.NORMAL, storage, 0, (encoding or "UTF_8") if text else None)
+        kind, text = data_type(self.type, self.codec, self.arguments), self.type == "String"
+        storage = Storage.SYMBOL if text else Storage.FIXED if kind.coding is None else Storage.BLOB
+        column = Column("v", kind, Kind.NORMAL, storage, 0, (encoding or "UTF_8") if text else None)
         return Target(column, source, self.unit, self.zone, None, True, far=self.far, form=self.form, lossy=self.lossy)
 
 

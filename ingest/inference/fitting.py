@@ -89,14 +89,15 @@ def _fitted(
     facts = facts_of(sample, source)
     fits: Callable[[Reading], bool] = lambda reading: misfit(sample, source, reading, column.encoding) is None  # noqa: E731
     chosen = choose(facts, source, sample.form, zone, fits).reading
-    if chosen is not None and chosen.type == column.type.name and fits(chosen):
-        return Fitted(column, source, chosen)
-    for reading in readings_of(column.type.name, facts, sample.form, zone):
+    if chosen is not None and chosen.type == column.type.name and fits(chosen.of_column(column)):
+        return Fitted(column, source, chosen.of_column(column))
+    for plain in readings_of(column.type.name, facts, sample.form, zone):
+        reading = plain.of_column(column)
         if fits(reading):
             return Fitted(column, source, reading)
     if column.type.name == "String" and chosen is not None and chosen.type == "String":
         return Fitted(column, source, chosen, bad=len(list(misfits(sample, source, chosen, column.encoding))))
-    first = misfit(sample, source, Reading(column.type.name), column.encoding)
+    first = misfit(sample, source, Reading(column.type.name).of_column(column), column.encoding)
     raise SchemaMismatchError(
         f"column {column.name} does not take the values of its field",
         where=None if first is None else first.place,
@@ -121,7 +122,7 @@ def _given(column: Column, settings: ColumnSettings) -> Reading:
     )
     unit, zone, far = settings.get("unit", "iso"), settings.get("zone"), settings.get("far")
     plain = None if form == TextForm() else form
-    return Reading(column.type.name, unit, zone, plain, far, settings.get("lossy", False))
+    return Reading(column.type.name, unit, zone, plain, far, settings.get("lossy", False)).of_column(column)
 
 
 def _source(column: Column, sample: Sample, by_name: Mapping[str, str]) -> str | None:

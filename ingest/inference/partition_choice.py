@@ -49,7 +49,7 @@ class DateColumn:
 
 
 def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> DateColumn | None:
-    """The best column for dates: an Instant without nulls, by its name, its order, its place; else texts of days."""
+    """The best column for dates: an Instant without nulls, by its name, its order, its place; else dates."""
     instants = [c for c in columns if c.reading.type == "Instant" and not c.facts.nulls]
     ranked: list[tuple[tuple[bool, bool, int], DateColumn]] = []
     for index, column in enumerate(instants):
@@ -62,7 +62,9 @@ def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> Date
         return min(ranked, key=lambda candidate: candidate[0])[1]
     taken = {column.name for column in columns}
     for column in columns:
-        if column.reading.type != "String" or column.facts.nulls or not all(map(DAY.match, column.facts.counts)):
+        days = column.reading.type == "LocalDate" and column.reading.form is None
+        days |= column.reading.type == "String" and all(map(DAY.match, column.facts.counts))
+        if not days or column.facts.nulls:
             continue
         reading = Reading("Instant", zone=zone)
         values = _instants(sample, column.source, reading)

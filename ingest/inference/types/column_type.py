@@ -13,15 +13,19 @@ import pyarrow as pa
 from sparkhaven.ingest.inference.field_facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
 from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
-from sparkhaven.ingest.inference.types.moments import EPOCHS, moments, patterned, units
+from sparkhaven.ingest.inference.types.moments import DAYS, EPOCHS, moments, patterned, units
 from sparkhaven.ingest.inference.types.number_types import forms, numbers, quoted, written_otherwise
 from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, first, seen
 from sparkhaven.ingest.sample_rows import Form
 from sparkhaven.ingest.spec.stream_spec import TextForm
+from sparkhaven.ingest.values.text_forms import NUMBERS
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
 from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.types.codings.decimals import MOST_DIGITS
 
 CHARS = 100  # values of one letter that make a char
 AS_TEXT = TextForm(as_text=True)
+_FRACTION_DIGITS = {"s": "0", "ms": "3", "us": "6", "ns": "9"}
 _WORDS = (("1", "0"), ("t", "f"), ("T", "F"), ("y", "n"), ("Y", "N"), ("yes", "no"), ("Yes", "No"), ("YES", "NO"))
 
 
@@ -44,6 +48,8 @@ def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> Type
         choice = written_otherwise(facts, fits)
     if choice is None and form == "json" and TEXT in kinds and kinds <= {TEXT, WHOLE, FRACTION} and not facts.only:
         choice = quoted(facts, fits)
+    if facts.only == ARRAY:
+        choice = _array(facts, fits)
     return choice or _text(facts, form)
 
 
@@ -63,8 +69,20 @@ def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Read
     elif kind == "Boolean":
         yield from (Reading(kind, form=TextForm(true=(yes,), false=(no,))) for yes, no in _WORDS)
         yield Reading(kind, form=TextForm(quoted=True))
-    if kind not in ("String", "char", "Instant", "Boolean"):
+    elif kind == "LocalDate":
+        yield Reading(kind, form=TextForm(trim=True))
+        yield from (Reading(kind, form=TextForm(pattern=pattern)) for pattern in DAYS)
+    if kind in NUMBERS:
         yield from (Reading(kind, form=number_form) for number_form in (TextForm(quoted=True), *forms()))
+
+
+def _array(facts: Facts, fits: Fits) -> TypeChoice | None:
+    """Arrays whose elements are of one kind. Of empty ones nothing is known."""
+    if all(text == "[]" for text in facts.counts):
+        return None
+    fractions = any("." in text or "e" in text or "E" in text for text in facts.counts)
+    kinds = ("boolean[]", *(() if fractions else ("long[]",)), "double[]", "String[]")
+    return first(facts, [Reading(kind) for kind in kinds], fits, "", "arrays")
 
 
 def _letters(facts: Facts, fits: Fits) -> TypeChoice | None:
@@ -77,7 +95,7 @@ def _text(facts: Facts, form: Form) -> TypeChoice:
     if plain:
         words = "texts" if facts.only == TEXT else "texts, as no one type takes all"
     elif facts.only in (ARRAY, OBJECT):
-        words = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept (this release stores no type for them)"
+        words = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept"
     elif facts.only is not None:
         words = f"{PLURAL[facts.only]} that no type takes, of which the JSON text is kept"
     else:
@@ -103,15 +121,26 @@ def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
         tries = [Reading("String")]
     elif all(pa.types.is_integer(t) or (pa.types.is_decimal(t) and t.scale == 0) for t in every):
         tries = [Reading("Instant", unit=unit) for unit in units(facts)] if hints.moment(source) else []
-        tries += [Reading(kind) for kind in ("short", "int", "long", "double") if _holds(kind, every)]
-        tries.append(Reading("double", lossy=True))
+        tries += [Reading(kind) for kind in ("short", "int", "long") if _holds(kind, every)]
+        tries.append(Reading("BigInteger", arguments=str(max(map(_digits, every)))))
+    elif groups == {Group.DECIMAL}:
+        whole = max(kind.precision - kind.scale for kind in every)
+        scale = max(0, *(kind.scale for kind in every))
+        exact = f"{max(whole, 0) + scale},{scale}" if max(whole, 0) + scale <= MOST_DIGITS else None
+        tries = [Reading("BigDecimal", arguments=exact)]
     elif groups <= {Group.WHOLE, Group.FLOATING, Group.DECIMAL}:
         small = all(t in (pa.float16(), pa.float32()) for t in every)
         tries = [*([Reading("float")] if small else []), Reading("double"), Reading("double", lossy=True)]
+    elif groups == {Group.DATE}:
+        tries = [Reading("LocalDate")]
+    elif groups == {Group.NESTED}:
+        kinds = ("boolean", "short", "int", "long", "float", "double", "String")
+        tries = [Reading(f"{kind}[]") for kind in kinds if _elements(kind, every)]
     elif groups <= {Group.TIMESTAMP, Group.LOCAL, Group.DATE}:
         tries = [Reading("Instant"), Reading("Instant", zone=zone), Reading("Instant", zone=zone, far="clamp")]
     elif groups == {Group.SPAN} and len(every) == 1:
-        tries = [Reading("long")]
+        digits = _FRACTION_DIGITS.get(every[0].unit) if pa.types.is_time(every[0]) else None
+        tries = [*([] if digits is None else [Reading("LocalTime", arguments=digits)]), Reading("long")]
     named = " and ".join(map(str, every))
     for reading in [*tries, *([Reading("String", form=AS_TEXT)] if Group.BYTES not in groups else [])]:
         if fits(reading):
@@ -129,15 +158,33 @@ def _notes(reading: Reading, groups: set[Group], zone: str) -> tuple[str, ...]:
         notes.append("values beyond 1677 to 2262 become the nearest that can be stored")
     if reading.lossy:
         notes.append("a double does not hold every value. The nearest is stored, digits beyond 15 may be lost")
-    if groups == {Group.SPAN}:
+    if groups == {Group.SPAN} and reading.type == "long":
         notes.append("a long holds the count of its unit")
     if reading.form == AS_TEXT:
         notes.append("the text of each value is kept. No column type takes them")
     return tuple(notes)
 
 
+def _elements(name: str, types: tuple[pa.DataType, ...]) -> bool:
+    """Whether arrays of a plain type have room for every element of these types of lists, but for the null value."""
+    if not all(hasattr(kind, "value_type") and not pa.types.is_map(kind) for kind in types):
+        return False
+    sources = [source_of(kind.value_type) for kind in types]
+    if name in INTEGER_BITS:
+        half = 1 << (INTEGER_BITS[name] - 1)
+        return all(s.group is Group.WHOLE and -half <= s.low and s.high < half for s in sources)
+    if name in SIGNIFICANT:
+        return all(s.group is Group.FLOATING and s.digits <= SIGNIFICANT[name] for s in sources)
+    return all(s.group is (Group.BOOLEAN if name == "boolean" else Group.TEXT) for s in sources)
+
+
+def _digits(kind: pa.DataType) -> int:
+    """Digits of any whole number of a type."""
+    return int(kind.precision) if pa.types.is_decimal(kind) else 20
+
+
 def _holds(kind: str, types: tuple[pa.DataType, ...]) -> bool:
-    bits = {"short": 16, "int": 32, "long": 64, "double": 10**6}[kind]
+    bits = {"short": 16, "int": 32, "long": 64}[kind]
     return all(_bits(t) <= bits for t in types)
 
 

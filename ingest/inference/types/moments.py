@@ -27,20 +27,20 @@ PATTERNS = (
     "%a, %d %b %Y %H:%M:%S %z",
     "%b %d %Y %H:%M:%S",
 )
+DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%Y%m%d", "%d-%b-%Y")  # patterns of dates, each of which fits one order only
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?\Z")
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100, in seconds since 1970
 
 
 def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
-    """An Instant for texts that are all moments; a String where this release has no type for what they are."""
+    """An Instant for texts that are all moments, a LocalDate for dates, a LocalTime for times of day."""
     example = next(iter(facts.counts))
-    if all(map(DAY.match, facts.counts)) and fits(Reading("Instant", zone=zone)):
-        return TypeChoice(Reading("String"), f"String: {seen(facts, 'dates')} (this release has no LocalDate)")
-    if all(map(_CLOCK.match, facts.counts)):
-        return TypeChoice(
-            Reading("String"), f"String: {seen(facts, 'times of day')} (this release stores no LocalTime)"
-        )
+    for pattern, kind, words in ((DAY, "LocalDate", "dates"), (_CLOCK, "LocalTime", "times of day")):
+        if all(map(pattern.match, facts.counts)):
+            choice = first(facts, [Reading(kind)], fits, "", words)
+            if choice is not None:
+                return choice
     choice = first(facts, [Reading("Instant")], fits, "", f"ISO instants with their offset, like {example}")
     if choice is not None:
         return choice

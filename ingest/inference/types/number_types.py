@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from sparkhaven.ingest.inference.field_facts import TEXT, WHOLE, Facts
 from sparkhaven.ingest.inference.field_readings import Reading
@@ -10,7 +11,9 @@ from sparkhaven.ingest.inference.types import hints
 from sparkhaven.ingest.inference.types.moments import units
 from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, between, first, seen
 from sparkhaven.ingest.spec.stream_spec import TextForm
+from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, nearest_double
 
+_MOST = 76  # digits of a codec of one width
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large
 _NUMERIC = re.compile(r"[ \t]*[+-]?[0-9][0-9.,]*[ \t]*\Z")
 _CODE = re.compile(r"[ \t]*[+-]?0[0-9]")
@@ -25,10 +28,30 @@ def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
             if choice is not None:
                 return choice
     if facts.only == WHOLE:
-        lost = " (a long would lose digits)"
-        return _whole(facts, source, fits) or first(facts, [Reading("double")], fits, lost, "whole numbers")
+        lost = " (a long has no room for them)"
+        return _whole(facts, source, fits) or first(facts, [Reading("BigInteger")], fits, lost, "whole numbers")
     mixed = f", {facts.kinds[WHOLE]:,} of them without a fraction" if facts.kinds[WHOLE] else ""
+    decimal = _decimal(facts)
+    if decimal is not None:
+        choice = first(facts, [decimal], fits, " (a double would lose digits)", between(facts, "numbers"))
+        if choice is not None:
+            return choice
     return first(facts, [Reading("double")], fits, mixed, between(facts, "numbers"))
+
+
+def _decimal(facts: Facts) -> Reading | None:
+    """A BigDecimal that holds all digits, if a double does not."""
+    numbers = [Decimal(text) for text in facts.counts if not SPECIAL_TEXT.match(text)]
+    if len(numbers) < len(facts.counts) or all(number == Decimal(repr(nearest_double(number))) for number in numbers):
+        return None
+    scale = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
+    return Reading("BigDecimal", arguments=decimal_arguments(max(number.adjusted() + 1 for number in numbers), scale))
+
+
+def decimal_arguments(whole: int, scale: int) -> str | None:
+    """Of a codec with so many digits before the point and behind it: 38 digits, or 76, or any number of them."""
+    digits = max(whole, 0) + scale
+    return None if digits > _MOST else f"{38 if digits <= 38 else _MOST},{scale}"
 
 
 def written_otherwise(facts: Facts, fits: Fits) -> TypeChoice | None:

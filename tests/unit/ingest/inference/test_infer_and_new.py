@@ -6,7 +6,7 @@ import csv
 import gzip
 import itertools
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ JSON: list[tuple[str, list[Any], str, list[Any], str]] = [
     ("large ones", [1, 2**40], "long", [1, 2**40], "from 1 to 1,099,511,627,776"),
     ("near the end of int", [1, 2**31 - 1], "long", [1, 2**31 - 1], "an int would leave them little room"),
     ("the null of int", [1, -(2**31)], "long", [1, -(2**31)], ""),
-    ("beyond long", [1, 2**70], "double", [1.0, 2.0**70], "a long would lose digits"),
+    ("beyond long", [1, 2**70], "BigInteger", ["1", str(2**70)], "a long has no room for them"),
     ("1 and 1.0", [1, 1.0, 2.5], "double", [1.0, 1.0, 2.5], "1 of them without a fraction"),
     ("booleans", [True, None, False], "Boolean", [True, None, False], "2 of 3 values are booleans"),
     ("texts", ["a", "", None], "String", ["a", "", None], "2 different"),
@@ -94,14 +94,21 @@ JSON: list[tuple[str, list[Any], str, list[Any], str]] = [
         "%d.%m.%Y",
     ),
     ("days or months", ["01/02/2013 05:00:00"], "String", ["01/02/2013 05:00:00"], "both fit"),
-    ("dates", ["2013-01-01", "2013-01-02"], "String", ["2013-01-01", "2013-01-02"], "LocalDate"),
-    ("times of day", ["05:00", "05:00:01.5"], "String", ["05:00", "05:00:01.5"], "LocalTime"),
+    ("dates", ["2013-01-01", "1500-01-02"], "LocalDate", [date(2013, 1, 1), date(1500, 1, 2)], "dates"),
+    ("no dates", ["2013-01-01", "2013-02-30"], "String", ["2013-01-01", "2013-02-30"], "texts"),
+    ("times of day", ["05:00", "05:00:01.5"], "LocalTime", [time(5), time(5, 0, 1, 500_000)], "times of day"),
+    ("no times", ["05:00", "24:00"], "String", ["05:00", "24:00"], "texts"),
     ("beyond 2262", BEYOND, "String", BEYOND, ""),
     ("letters", ["B", "S"] * 60, "char", ["B", "S"] * 60, "single letters"),
     ("few letters", ["B", "S"], "String", ["B", "S"], ""),
     ("ids as texts", ["17", "18"], "String", ["17", "18"], ""),
     ("some in quotes", [17, "18", ""], "long", [17, 18, None], "in quotes"),
-    ("arrays", [[1, 2.5], None, []], "String", ["[1, 2.5]", None, "[]"], "arrays"),
+    ("arrays", [[1, 2.5], None, []], "double[]", [[1, 2.5], None, []], "arrays"),
+    ("arrays of whole numbers", [[1, None], [2**40]], "long[]", [[1, None], [2**40]], "arrays"),
+    ("arrays of texts", [["a", None]], "String[]", [["a", None]], "arrays"),
+    ("arrays of booleans", [[True], [False]], "boolean[]", [[True], [False]], "arrays"),
+    ("arrays of several kinds", [[1, "a"], [[2]]], "String", ['[1, "a"]', "[[2]]"], "JSON text"),
+    ("empty arrays", [[], []], "String", ["[]", "[]"], "JSON text"),
     ("a conflict", [1, "x", True], "String", ["1", "x", "true"], "values conflict: 1 whole numbers, first 1 ("),
     ("object or not", [{"a": 1}, 5], "String", ['{"a": 1}', "5"], "values conflict"),
     ("no keys", [{}, None], "String", ["{}", None], "objects"),
@@ -115,6 +122,30 @@ def test_values_of_json(tmp_path: Path, values: list[Any], kind: str, stored: li
     found = infer_and_new(tmp_path, path)
     assert (found.bad, found.types, found.columns) == ([], {"v": kind}, {"v": stored})
     assert said.replace("--", "- -") in found.above("v")
+
+
+@pytest.mark.parametrize(
+    ("texts", "arguments", "stored"),
+    [
+        (["1", "0.12345678901234567890"], "38,20", [Decimal(1), Decimal("0.12345678901234567890")]),
+        (["1.5", f"{10**40}.25"], "76,2", [Decimal("1.50"), Decimal(f"{10**40}.25")]),
+        (["1.5", "1e-100"], None, [1.5, 1e-100]),
+        (["1.5", f"{10**80}.25"], None, ["1.5", f"{10**80}.25"]),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_digits_that_a_double_would_lose(
+    tmp_path: Path, form: str, texts: list[str], arguments: str | None, stored: list[Any]
+) -> None:
+    path = tmp_path / f"a.{form}"
+    lines = ["v", *texts] if form == "csv" else [f'{{"v":{text}}}' for text in texts]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    found = infer_and_new(tmp_path, path)
+    (column,) = found.schema.stored
+    lost = not isinstance(stored[0], float)
+    assert (found.bad, found.types["v"], found.columns["v"]) == ([], "BigDecimal" if lost else "double", stored)
+    assert (column.type.origin is not None) == lost == ("a double would lose digits" in found.above("v"))
+    assert column.type.origin is None or column.type.origin.arguments == arguments
 
 
 @pytest.mark.parametrize(("unit", "scale"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
@@ -145,7 +176,7 @@ def test_objects_become_columns_of_their_fields(tmp_path: Path) -> None:
         "sym": ["A", "A", None],
         "a_b": [1, None, None],
         "extra": ["{}", None, None],
-        "late": [None, None, "[1]"],
+        "late": [None, None, [1]],
     }
     assert "of field trade.price" in found.above("trade__price")
 
@@ -241,6 +272,9 @@ def test_types_that_parquet_declares(tmp_path: Path) -> None:
             "iso": ["2013-01-01T05:00:00Z", None],
             "none": pa.nulls(2),
             "list": [[1], None],
+            "lists": [[[1]], None],
+            "clock": pa.array([1000, None], pa.time32("ms")),
+            "lasting": pa.array([1000, None], pa.duration("us")),
             "bytes": [b"\xff", None],
         }
     )
@@ -248,15 +282,19 @@ def test_types_that_parquet_declares(tmp_path: Path) -> None:
     found = infer_and_new(tmp_path, tmp_path / "a.parquet")
     assert found.bad == []
     assert found.types == {
-        "i8": "short", "i32": "long", "u64": "double", "f32": "float", "f64": "double", "flag": "Boolean",
-        "dec": "double", "at": "Instant", "local": "Instant", "day": "Instant", "far": "Instant", "text": "String",
-        "iso": "Instant", "none": "String", "list": "String",
+        "i8": "short", "i32": "long", "u64": "BigInteger", "f32": "float", "f64": "double", "flag": "Boolean",
+        "dec": "BigDecimal", "at": "Instant", "local": "Instant", "day": "LocalDate", "far": "Instant",
+        "text": "String", "iso": "Instant", "none": "String", "list": "long[]", "clock": "LocalTime",
+        "lasting": "long", "lists": "String",
     }  # fmt: skip
     assert found.columns["i8"] == [-128, None] and found.columns["i32"] == [1, -(2**31)]
-    assert found.columns["local"] == [S * NS, None] and found.columns["day"] == [15_706 * 86_400 * NS, None]
-    assert found.columns["far"] == [2**63 - 1, None] and found.columns["dec"] == [1.5, None]
-    assert found.columns["list"] == ["[1]", None] and "binary_as_text" in found.xml
-    assert 'ignore = ["bytes"]' in found.stream and "u64 = { lossy = true }" in found.stream
+    assert found.columns["local"] == [S * NS, None] and found.columns["day"] == [date(2013, 1, 1), None]
+    assert found.columns["far"] == [2**63 - 1, None] and found.columns["dec"] == [Decimal("1.50"), None]
+    assert found.columns["list"] == [[1], None] and "binary_as_text" in found.xml
+    assert 'ignore = ["bytes"]' in found.stream and "lossy" not in found.stream
+    assert found.columns["u64"] == [Decimal(1), Decimal(2**64 - 1)] and found.columns["clock"] == [time(0, 0, 1), None]
+    arguments = {c.name: c.type.origin.arguments for c in found.schema.stored if c.type.origin is not None}
+    assert arguments == {"u64": "20", "dec": "10,2", "day": None, "list": None, "clock": "3"}
 
 
 def test_several_files_of_which_one_lacks_a_field(tmp_path: Path) -> None:
@@ -287,10 +325,10 @@ def test_the_column_for_dates_is_the_event_and_has_no_nulls(tmp_path: Path) -> N
     assert 'value = { column = "event_time", zone = "America/New_York" }' in found.stream
 
 
-def test_texts_of_days_give_the_date_and_stay_texts(tmp_path: Path) -> None:
+def test_dates_give_the_date_and_stay_dates(tmp_path: Path) -> None:
     lines = [{"day": f"2013-01-0{n}", "n": n} for n in (1, 2)]
     found = infer_and_new(tmp_path, json_file(tmp_path / "a.json", lines))
-    assert found.bad == [] and found.columns["day"] == ["2013-01-01", "2013-01-02"]
+    assert found.bad == [] and found.columns["day"] == [date(2013, 1, 1), date(2013, 1, 2)]
     assert [key.value for key in found.keys] == ["2013-01-01", "2013-01-02"]
 
 

@@ -60,7 +60,7 @@ def test_messages_with_their_position() -> None:
     assert rejects.bad == 0
     values = {t.column.name: plain(array) for t, array in zip(targets, found.columns, strict=True)}
     assert values["trade__price"] == [268.5, None, 1.0] and values["trade__size"] == [100, None, None]
-    assert values["tags"] == [None, None, '["x"]'] and values["KafkaOffset"] == [5, 6, 7]
+    assert values["tags"] == [None, None, ["x"]] and values["KafkaOffset"] == [5, 6, 7]
     assert values["KafkaPartition"] == [3, 3, 3] and values["KafkaTimestamp"][0] == 1_357_016_400 * 10**9
 
 
