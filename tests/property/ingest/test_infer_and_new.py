@@ -8,7 +8,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,6 +46,13 @@ JSON_VALUES: tuple[st.SearchStrategy[Any], ...] = (
     st.one_of(st.integers(), TEXTS, st.booleans(), st.lists(st.booleans(), max_size=2)),
     st.dictionaries(TEXTS, st.integers(-9, 9), max_size=3),
     st.integers(0, 2**40),
+    st.integers(-(2**80), 2**80),
+    st.dates().map(date.isoformat),
+    st.times().map(time.isoformat),
+    st.lists(st.booleans(), max_size=3),
+    st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), max_size=3),
+    st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=3),
+    st.lists(TEXTS, max_size=3),
 )
 NAMES = st.one_of(st.sampled_from(["v", "time", "id", "Date", "a.b", "ts_ms", "x y"]), TEXTS)
 CSV_VALUES: tuple[st.SearchStrategy[str], ...] = (
@@ -94,6 +101,12 @@ def expected(value: Any, column: Any) -> Any:
         return None
     if kind == "String":
         return value if isinstance(value, str) else json.dumps(value)
+    if kind.endswith("[]"):
+        return [float(element) if kind == "double[]" else element for element in value]
+    if kind in ("LocalDate", "LocalTime"):
+        return (date if kind == "LocalDate" else time).fromisoformat(value)
+    if kind == "BigInteger":
+        return str(int(value))
     if kind == "Instant" and unit == "iso":
         at = datetime.fromisoformat(value) - datetime(1970, 1, 1, tzinfo=UTC)
         return ((at.days * 86_400 + at.seconds) * 10**6 + at.microseconds) * 1000
@@ -108,6 +121,8 @@ def expected(value: Any, column: Any) -> Any:
 def same(left: Any, right: Any) -> bool:
     if isinstance(left, float) and isinstance(right, float):
         return left == right and math.copysign(1, left) == math.copysign(1, right)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right and type(left) is type(right))
 
 
