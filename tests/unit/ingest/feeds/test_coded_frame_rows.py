@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,34 @@ def test_a_value_in_doubt_does_not_reject_the_rest_of_its_row() -> None:
     stored, rejected = decode(batch, SPARK | {"Short": "string"})
     assert rejected == []
     assert (stored[0]["Short"], stored[0]["Clock"], stored[0]["Raw"]) == (45_000_000_000_000, 5, b"a")
+
+
+BAD = [
+    ("Clock", pa.array([-1], pa.int64()), "bigint"),
+    ("Short", pa.array([43_200_000_000_001], pa.int64()), "bigint"),
+    ("Px", pa.array([Decimal("0.0000001")], pa.decimal128(38, 10)), "decimal(38,10)"),
+    ("Px", pa.array([Decimal("1234567890123")], pa.decimal128(38, 10)), "decimal(38,10)"),
+    ("Wide", pa.array(["x"]), "string"),
+    ("Wide", pa.array(["1e60"]), "string"),
+    ("Huge", pa.array(["1.5"]), "string"),
+    ("Raw", pa.array([b""]), "binary"),
+    ("Key", pa.array([b"abc"]), "binary"),
+    ("Shorts", pa.array([[40_000]], pa.list_(pa.int32())), "array<int>"),
+    ("Shorts", pa.array([[-(2**15)]], pa.list_(pa.int32())), "array<int>"),
+    ("Ints", pa.array([[-(2**31)]], pa.list_(pa.int64())), "array<bigint>"),
+    ("Units", pa.array([["ab"]]), "array<string>"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "spark_type"), BAD, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(BAD)]
+)
+def test_a_value_that_a_column_cannot_hold_is_a_rejected_row(name: str, array: pa.Array, spark_type: str) -> None:
+    batch = handed_over([coded_row(random.Random(5), 0)])
+    stored, rejected = decode(
+        batch.set_column(batch.schema.get_field_index(name), name, array), SPARK | {name: spark_type}
+    )
+    assert (stored, [row.column for row in rejected]) == ([], [name])
 
 
 WRONG = {
