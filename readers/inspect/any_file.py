@@ -79,6 +79,8 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.removals", "removals", inspect_logs.removals),
     (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
     (r".+\.lock", "lock", inspect_records.json_file),
+    (r"\..+\.locations", "locations of a user table", inspect_records.user_locations),
+    (r"\..+-LOCKFILE", "lock of a user table", inspect_records.empty_lock),
 )
 MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"SHVLOG", "commit log"),
@@ -87,6 +89,7 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"SHVREM", "removals"),
     (b"SHVMRG", "merge record"),
     (b"SHVVAL", "validation result"),
+    (b"SHVUSR", "locations of a user table"),
     (b"PAR1", "Parquet file"),
     (b"\xdb\x2b\xb2\xdb", "location index"),
     (b"\x77\x01\xfe", "table definition"),

@@ -30,6 +30,7 @@ from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.schema.document.schema_file import load_schema
+from sparkhaven.store.users.location_record import decode_locations
 
 
 def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
@@ -144,6 +145,26 @@ def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[Check
         yield finding(
             "error", path, "note of another stream", expected="/".join(path.parts[-4:]), found="/".join(expected)
         )
+
+
+def user_locations(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+    """What is committed of a partitioned user table; its locations as ``internal/value`` with their rows."""
+    record = decode_locations(fs.read(path), path)
+    rows = {f"{key.internal}/{key.value}": held.rows for key, held in sorted(record.locations.items())}
+    facts.update(table=record.table, save=record.save, rows=sum(rows.values()), locations=rows)
+    facts["replaced"] = [f"{key.internal}/{key.value}" for key in sorted(record.replaced)]
+    tbl.decode_tbl(record.definition, path)
+    yield from ()
+
+
+def empty_lock(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+    """The lock file of a user table, which nobody writes to."""
+    facts["held"] = (lock := fs.record_lock(path)) is None
+    if lock is not None:
+        lock.release()
+    stat = fs.stat(path)
+    if stat is not None and stat.size:
+        yield finding("warning", path, "lock file has content", expected="0 bytes", found=f"{stat.size} bytes")
 
 
 def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:

@@ -13,6 +13,7 @@ from sparkhaven import save_table
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.readers.checks.findings import CheckFinding
 from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.readers.table_stats import table_stats
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -88,6 +89,17 @@ def test_figures_count_rows_and_what_is_replaced(tmp_path: Path, by: str | None)
     assert figures["bytes"] > 0
     assert figures["waste"] > 4096
     assert [line["date"] for line in figures["dates"]] == (["a", "b"] if by else [])
+
+
+def test_inspect_shows_record_and_lock(tmp_path: Path) -> None:
+    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    record = tmp_path / "Users/me/Definitions/.T.locations"
+    shown = inspect_file(Fs(), record)
+    assert (shown.sound, shown.facts["locations"]) == (True, {"0/a": 2, "0/b": 1})
+    lock = inspect_file(Fs(), record.with_name(".T-LOCKFILE"))
+    assert (lock.kind, lock.sound, lock.facts["held"]) == ("lock of a user table", True, False)
+    record.write_bytes(record.read_bytes()[:-1])
+    assert not inspect_file(Fs(), record).sound
 
 
 @KINDS
