@@ -71,7 +71,11 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from sparkhaven.jobs.dataframes.source_writers import batch_writer
+        from sparkhaven.jobs.dataframes.user_writer import user_writer
+        from sparkhaven.jobs.settings.user_options import names_user_table
 
+        if names_user_table(self.options):
+            return user_writer(self.options, schema, overwrite)
         return batch_writer(self.options, schema, overwrite)
 
     @message_first()
