@@ -147,7 +147,7 @@ def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[Check
         )
 
 
-def user_locations(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def user_locations(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
     """What is committed of a partitioned user table; its locations as ``internal/value`` with their rows."""
     record = decode_locations(fs.read(path), path)
     rows = {f"{key.internal}/{key.value}": held.rows for key, held in sorted(record.locations.items())}
@@ -157,7 +157,7 @@ def user_locations(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckF
     yield from ()
 
 
-def empty_lock(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def empty_lock(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
     """The lock file of a user table, which nobody writes to."""
     facts["held"] = (lock := fs.record_lock(path)) is None
     if lock is not None:
