@@ -96,8 +96,9 @@ class LiveBackend:
         self, key: TableKey, location: LiveLocation, column: str, offset: int, least: int, most: int
     ) -> pa.Table:
         """One column of some rows; raises what ``LiveTable.values`` raises."""
-        array = self.table(key).values(location, column, offset, least, most)
-        return pa.Table.from_batches([pa.record_batch([array], names=[column])])
+        table = self.table(key)
+        array = table.values(location, column, offset, least, most)
+        return pa.Table.from_arrays([array], schema=pa.schema([table.schema.data.field(column)]))
 
     def plain(self, key: TableKey, location: LiveLocation, column: str) -> Plain | None:
         """One column as it is mapped; raises what ``LiveTable.values`` raises."""

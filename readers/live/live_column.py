@@ -1,9 +1,9 @@
 """The values of one column of one location, for an engine: straight from the mapped files.
 
 Numbers, chars and Instants are the bytes of the file, nulls as the distinguished values that lie there: no copy, no
-validity bitmap. Deephaven has the same ones. Booleans and texts are Arrow arrays with validity. Symbols are decoded
-once; a table of symbols that has grown costs its new ones only. Of history that has only ``table.parquet``, row groups
-are decoded as they are asked for, with validity.
+validity bitmap. Deephaven has the same ones. All others are Arrow arrays with validity, those with a codec as
+``live_values`` says. Symbols are decoded once; a table of symbols that has grown costs its new ones only. Of history
+that has only ``table.parquet``, row groups are decoded as they are asked for, with validity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.errors import UnsupportedVersionError
+from sparkhaven.readers.live.live_values import live_field, live_values
 from sparkhaven.store.format.column.charset import decode_values
 from sparkhaven.store.format.column.codecs import codec_for
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
@@ -38,22 +38,6 @@ _NO_TEXTS = pa.array([], pa.string())
 _CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe
 
 
-def live_type(column: Column) -> pa.DataType:
-    """The Arrow type in which an engine gets a column.
-
-    UnsupportedVersionError: engines are not given its type.
-    """
-    if column.type.coding is not None:
-        raise UnsupportedVersionError(
-            f"column {column.name} has type {column.type.name}, which an engine is not given by this release",
-            where=f"column {column.name}",
-            expected="a number, a Boolean, a char, an Instant or a String",
-            found=column.type.name,
-            hint="`sparkhaven read` and `open_table` give the column. Serve a table without it",
-        )
-    return column.type.arrow
-
-
 @frozen
 class Plain:
     """Rows of a mapped column as an engine has them: their bytes, and for a column of symbols the texts by number."""
@@ -69,7 +53,7 @@ class LiveColumn:
 
     def __init__(self, fs: Fs, directory: Path, column: Column, checks: Checks | None) -> None:
         self._fs, self._directory, self._column, self._checks = fs, directory, column, checks
-        self._type = live_type(column)
+        self._type = live_field(column).type
         self._lock = threading.Lock()
         self._prefix: Prefix | None = None
         self._region: Region | None = None
@@ -120,7 +104,7 @@ class LiveColumn:
             if self._parquet is not None:
                 self._check()
                 array = self._parquet.read(start, stop)
-                return _plain(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array, self._type)
+                return self._live(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
             region = self._region
             if region is None or start == stop:
                 return pa.nulls(stop - start, self._type)
@@ -129,13 +113,13 @@ class LiveColumn:
                 self._take_symbols(region)
                 texts, where = self._texts, region.where
                 symbols = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
-                return _plain(symbols.dictionary_decode(), self._type)
+                return self._live(symbols.dictionary_decode())
         if (
             self._column.type.coding is not None
             or self._column.storage is Storage.BLOB
             or pa.types.is_boolean(self._type)
         ):
-            return _plain(codec_for(self._column).open(region)(start, stop, None), self._type)
+            return self._live(codec_for(self._column).open(region)(start, stop, None))
         entries = region.entries(start, stop)
         if region.order != LITTLE:
             swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
@@ -164,6 +148,9 @@ class LiveColumn:
             checked = check_ids(np.frombuffer(data, np.int32), len(self._texts)) is not None
             return Plain(stop - start, data, self._texts) if checked else None
 
+    def _live(self, array: pa.Array) -> pa.Array:
+        return live_values(array, self._column, self._type)
+
     def _check(self) -> None:
         if self._checks is not None and not self._checked:
             with _CHECKING:
@@ -186,7 +173,3 @@ class LiveColumn:
         )
         self._texts = fresh if not first else pa.concat_arrays([self._texts, fresh.cast(self._texts.type)])
         self._symbols, self._end = count, int(ends[-1])
-
-
-def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    return array if array.type == kind else array.cast(kind)

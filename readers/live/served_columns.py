@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from sparkhaven.readers.live.live_column import live_type
+from sparkhaven.readers.live.live_values import live_field
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.types.frozen import frozen
@@ -56,7 +56,7 @@ def served_schema(schema: TableSchema) -> ServedSchema:
                 found=column.name,
                 hint=f"name the other tables, or read this one: `sparkhaven read {schema.full_name}`",
             )
-    data = pa.schema([pa.field(column.name, live_type(column)) for column in schema.stored])
+    data = pa.schema([live_field(column) for column in schema.stored])
     by = schema.partitioning
     partition = pa.schema([pa.field(by.name, pa.string())] if by else [])
     return ServedSchema(data, partition, schema.stored)

@@ -34,7 +34,7 @@ JAVA = {
     **dict.fromkeys(("Whole", "Huge"), "java.math.BigInteger"),
     **dict.fromkeys(("Raw", "Key", "Bytes", "Thing"), "byte[]"),
     **dict.fromkeys(("Texts", "Tags"), "java.lang.String[]"),
-    "Flags": "java.lang.Boolean[]",
+    "Flags": "byte[]",
     "Units": "char[]",
     "Shorts": "short[]",
     "Ints": "int[]",
@@ -117,6 +117,9 @@ def from_engine(table: pa.Table) -> pa.Table:
     """A table as an engine gives it to a client: numbers are bytes, a BigDecimal's scale first, little-endian."""
     for index, name in enumerate(table.column_names):
         column = table[name]
+        if name == "Flags" and pa.types.is_binary(column.type):
+            flags = [None if data is None else [byte == 1 for byte in data] for data in column.to_pylist()]
+            table = table.set_column(index, name, pa.array(flags, pa.list_(pa.bool_())))
         if name in NUMBERS and pa.types.is_binary(column.type):
             start = 0 if name in ("Whole", "Huge") else 4
             numbers = [None if data is None else _engines_number(data, start) for data in column.to_pylist()]

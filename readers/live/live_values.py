@@ -1,0 +1,81 @@
+"""Columns with a codec as an engine has them: the field of a column, and its values.
+
+=======================  ==================================================  =======================
+column                   Arrow                                               in the engine
+=======================  ==================================================  =======================
+LocalDate, LocalTime     date32, time64[ns]                                  LocalDate, LocalTime
+BigDecimal, BigInteger   decimals; without bounds binary: a BigDecimal's      BigDecimal, BigInteger
+                         scale (little-endian, four bytes), then the number
+                         as two's complement
+byte[], boolean[], others binary                                             byte[]
+arrays, sets of texts    lists                                               arrays; String[]
+=======================  ==================================================  =======================
+
+The names of Java's types stand in the metadata of a field, where the engine looks for them.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sparkhaven.store.errors import UnsupportedVersionError
+from sparkhaven.store.types.codings.decimals import encoded_number
+from sparkhaven.store.types.model import Column
+
+_TYPE, _COMPONENT = "deephaven:type", "deephaven:componentType"
+_ELEMENTS = {
+    pa.uint16(): "char",
+    pa.int16(): "short",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "java.lang.String",
+}
+_FLAGS = pa.list_(pa.bool_())
+_SCALE = 4  # bytes
+
+
+def live_field(column: Column) -> pa.Field:
+    """Name, Arrow type and Java type of a column. UnsupportedVersionError: engines have no type for it."""
+    kind, kinds = column.type.arrow, pa.types
+    if column.type.coding is None:
+        return pa.field(column.name, kind)
+    if kinds.is_map(kind):
+        raise UnsupportedVersionError(
+            f"column {column.name} has type {column.type.name}, for which an engine has no column",
+            where=f"column {column.name}",
+            expected="any type but a map",
+            found=column.type.name,
+            hint="`sparkhaven read` and `open_table` give the column. Serve a table without it",
+        )
+    if kinds.is_string(kind):
+        return _field(column.name, pa.binary(), column.type.java)
+    if kinds.is_binary(kind) or kind == _FLAGS:
+        return _field(column.name, pa.binary(), "byte[]", "byte")
+    if kinds.is_list(kind):
+        element = _ELEMENTS[kind.value_type]
+        return _field(column.name, kind, f"{element}[]", element)
+    return _field(column.name, kind, column.type.java)
+
+
+def _field(name: str, kind: pa.DataType, java: str, component: str | None = None) -> pa.Field:
+    return pa.field(name, kind, metadata={_TYPE: java} | ({_COMPONENT: component} if component else {}))
+
+
+def live_values(array: pa.Array, column: Column, kind: pa.DataType) -> pa.Array:
+    """Values of a column as readers have them in the type of its field."""
+    if array.type == kind:
+        return array
+    if column.type.coding is not None and pa.types.is_string(array.type):
+        whole = column.type.name == "BigInteger"
+        numbers = [None if text is None else encoded_number(text, whole) for text in array.to_pylist()]
+        return pa.array([None if data is None else _in_engine(data, whole) for data in numbers], kind)
+    if array.type == _FLAGS:  # an engine reads no arrays of Booleans
+        return pa.array([None if flags is None else bytes(flags) for flags in array.to_pylist()], kind)
+    return array.cast(kind)
+
+
+def _in_engine(number: bytes, whole: bool) -> bytes:
+    """A number as its codec has it, in the engine's form."""
+    return number[_SCALE:] if whole else number[:_SCALE][::-1] + number[_SCALE:]

@@ -1,0 +1,72 @@
+"""A real Deephaven engine shows types with a codec as all other readers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.contracts.coded_readers import (
+    CODED_NAME,
+    JAVA,
+    MAPS,
+    CodedReaderContract,
+    CodedSnapshot,
+    from_engine,
+    make_coded_snapshot,
+)
+from tests.support.served import Served, require_engine, serving
+
+pytestmark = pytest.mark.deephaven
+
+
+@pytest.fixture(scope="module")
+def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
+    require_engine()
+    return make_coded_snapshot(tmp_path_factory.mktemp("coded") / "db", maps=False)
+
+
+@pytest.fixture(scope="module")
+def served(coded_snapshot: CodedSnapshot) -> Iterator[Served]:
+    with serving(coded_snapshot.root, coded_snapshot.root.parent) as served:
+        served.attach("coded", CODED_NAME.replace(".", "_"))
+        served.wait_count("coded", len(coded_snapshot.rows))
+        yield served
+
+
+class TestEngine(CodedReaderContract):
+    lacks = frozenset({MAPS})
+
+    @pytest.fixture(autouse=True)
+    def _attached(self, served: Served) -> None:
+        self.served = served
+
+    def read(self, root: Path) -> pa.Table:
+        return from_engine(self.served.rows("coded"))
+
+    def read_date(self, root: Path, day: str) -> pa.Table:
+        return from_engine(self.served.rows("coded", where=[f"Date = `{day}`"]))
+
+    def test_columns_have_the_types_of_java(self, coded_snapshot: CodedSnapshot) -> None:
+        fields = self.served.rows("coded", where=["N = 0"]).schema
+        found = {name: (fields.field(name).metadata or {}).get(b"deephaven:type", b"").decode() for name in JAVA}
+        assert found == JAVA
+
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            "Day != null && Day.getYear() > 2000",
+            "Clock != null && Clock.getHour() < 12",
+            "Px != null && Px.signum() > 0",
+            "Huge != null && Huge.bitLength() > 10",
+            "Doubles != null && Doubles.length > 2",
+            "Flags != null && Flags.length > 0 && Flags[0] == 1",
+            "Tags.length > 0 && Tags[0] != null",
+            "Raw != null && Raw.length > 3",
+        ],
+    )
+    def test_queries_use_them(self, coded_snapshot: CodedSnapshot, condition: str) -> None:
+        chosen = self.served.rows("coded", where=[condition]).num_rows
+        assert 0 < chosen < len(coded_snapshot.rows)
