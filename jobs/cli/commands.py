@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "page": ("sparkhaven.jobs.cli.reading.page", "Serves the operations page, or writes it to a file."),
     "tables": ("sparkhaven.jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
     "stats": ("sparkhaven.jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
-    "symbols": ("sparkhaven.jobs.cli.reading.symbols", "Reports symbol tables: ids, texts, duplicates, bytes, advice."),
+    "symbols": ("sparkhaven.jobs.cli.reading.symbols", "Reports symbol tables: texts, duplicates, bytes, advice."),
     "epochs": ("sparkhaven.jobs.cli.streams.epochs", "List, show and roll back epochs of a stream."),
     "streams": ("sparkhaven.jobs.cli.streams.streams", "List streams, and remove those of which no row is left."),
     "recover": ("sparkhaven.jobs.cli.streams.recover", "Runs crash recovery only, without ingest."),

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def symbols(ctx: typer.Context, name: TableArgument, dates: DatesOption = None) -> None:
-    """Reports symbol tables: ids, distinct texts, duplicates, bytes, advice.
+    """Reports symbol tables: texts, duplicates, bytes, advice.
 
     One line a column and date, over all locations of the date. Duplicates are entries that repeat a text of their own
     table. Bytes are those of the tables. Locations in Parquet format have none.

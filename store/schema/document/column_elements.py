@@ -101,7 +101,7 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
         storage = Storage.SET if kind_of_value.name == "StringSet" else Storage.BLOB
     component = element.attributes.get("componentType") or (spelling[:-2] if spelling.endswith("[]") else None)
     stringy = text or kind_of_value.name == "StringSet"
-    coding, origin = kind_of_value.coding, kind_of_value.origin
+    origin = kind_of_value.origin
     return Column(
         name=name,
         type=kind_of_value,
@@ -111,7 +111,7 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
         encoding=(charset or DEFAULT_CHARSET) if stringy else None,
         codec=None if origin is None else origin.codec,
         codec_args=None if origin is None else origin.arguments,
-        codec_width=coding.width if coding is not None else None,
+        codec_width=kind_of_value.width if kind_of_value.fixed is not None else None,
         component=None if component is None else data_type(component),
         spelling=spelling,
     )

@@ -196,7 +196,7 @@ def test_infer_leaves_no_type_out(tmp_path: Path) -> None:
     found = infer_and_new(tmp_path, path)
     assert found.bad == [] and "left out" not in found.xml
     assert found.types == {
-        "view": "String", "uuid": "String", "json": "String", "time": "long", "span": "long", "half": "float",
+        "view": "String", "uuid": "String", "json": "String", "time": "LocalTime", "span": "long", "half": "float",
         "map": "String", "price": "double",
     }  # fmt: skip
 
