@@ -56,7 +56,7 @@ def from_tbl(
             where=path,
             expected="the same columns from the schema as from the definition",
             found="; ".join(difference.words() for difference in lost),
-            hint="`sparkhaven inspect` shows the definition",
+            hint="`sparkhaven inspect FILE` shows the definition",
         )
     record = {"table": f"{definition.namespace}.{definition.name}", "columns": len(definition.columns), "schema": text}
     put_file(cli, fs, text, out, record, force=force, dry_run=dry_run)

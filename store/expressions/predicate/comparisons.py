@@ -41,7 +41,7 @@ def comparable(left: PredicateNode, right: PredicateNode, token: Token) -> tuple
     """Both sides in one sort. PredicateError: they cannot be compared."""
     for node in (left, right):
         if node.sort is Sort.OTHER:
-            other = "ask isNull of it, or compare it by `sparkhaven sql`"
+            other = "ask isNull of it, or compare it by `sparkhaven sql QUERY`"
             raise PredicateError(TYPES, token.character, "columns that can be compared", str(node.value), other)
     for sort, beside in _BESIDE.items():
         if sort in (left.sort, right.sort):

@@ -1,6 +1,6 @@
 """What each column type costs: values a second written, read, merged, and decoded from JSON; beside Parquet by pyarrow.
 
-``python -m benchmarks.types [--rows 400000] [--rounds 5] [--only double[],LocalDate]``. Written and read are the bytes
+``python -m benchmarks.column_types [--rows 400000] [--rounds 5] [--only double[],LocalDate]``. Written and read are the bytes
 of a column in memory, against ``pyarrow.parquet`` with the same array in memory, without compression, with a dictionary
 or without, whichever is faster. Merged is a date of one source with this column alone, beside one with a ``long``.
 JSON is what the scanner cuts out, beside a column of ``double``. All is processor time, the best of the rounds.
