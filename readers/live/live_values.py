@@ -47,7 +47,7 @@ def live_field(column: Column) -> pa.Field:
             where=f"column {column.name}",
             expected="any type but a map",
             found=column.type.name,
-            hint="`sparkhaven read NS.T` and `open_table` give the column. Serve a table without it",
+            hint="`open_table` gives the column. Serve a table without it",
         )
     if kinds.is_string(kind):
         return _field(column.name, pa.binary(), column.type.java)
