@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.column_types [--rows 400000] [--rounds 5] [--only double[],LocalDate]``. Written and read are
 the bytes of a column in memory, against ``pyarrow.parquet`` with the same array in memory, without compression,
-with a dictionary or without, whichever is faster. Merged is a date of one source with this column alone, beside one with a ``long``.
+with a dictionary or without, whichever is faster. Merged is a date of one source with
+this column alone, beside one with a ``long``.
 JSON is what the scanner cuts out, beside a column of ``double``. All is processor time, the best of the rounds.
 
 Targets: types of one width are written, read and merged at half the speed of ``long``. Arrays of numbers and bytes are
