@@ -75,7 +75,9 @@ class RowRanges:
         return rows
 
     def within(self, start: int, stop: int) -> RowRanges:
-        """The rows of ``[start, stop)``."""
+        """The rows of ``[start, stop)``; none where that is empty."""
+        if start >= stop:
+            return RowRanges.of(())
         low = int(np.searchsorted(self.stops, start, side="right"))
         high = int(np.searchsorted(self.starts, stop, side="left"))
         return RowRanges(np.maximum(self.starts[low:high], start), np.minimum(self.stops[low:high], stop))
