@@ -15,7 +15,7 @@ from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFIC
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.lazy_compute import null_mask, pc
-from sparkhaven.store.types.codings.coding import Coding, Mask, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.coding import Coding, Mask, Unfit, UnfitError, some, validity
 
 Coded = tuple[pa.Array, Mask | None]
 _NUMBERS = frozenset({Group.WHOLE, Group.FLOATING, Group.DECIMAL})
@@ -137,9 +137,8 @@ def _units(texts: pa.Array) -> tuple[pa.Array, Mask]:
 def _listed(values: pa.Array, lengths: npt.NDArray[np.int64], null: Mask, kind: pa.DataType) -> pa.Array:
     ends = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
-    bitmap = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
-    buffers = [bitmap, pa.py_buffer(ends)]
-    return pa.Array.from_buffers(kind, len(lengths), buffers, int(np.count_nonzero(null)), children=[values])
+    bitmap, missing = validity(null)
+    return pa.Array.from_buffers(kind, len(lengths), [bitmap, pa.py_buffer(ends)], missing, children=[values])
 
 
 def _of_rows(marked: Mask | None, lengths: npt.NDArray[np.int64]) -> Mask | None:

@@ -31,7 +31,9 @@ from sparkhaven.store.types.codings.coding import (
     Octets,
     Unfit,
     UnfitError,
+    numbers_as,
     some,
+    validity,
 )
 from sparkhaven.store.types.frozen import frozen
 
@@ -95,8 +97,7 @@ class ByteArrays(BlobCoding):
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """binary, or large_binary from 2 GiB on; not copied."""
         null = np.diff(ends) == 0
-        missing = int(np.count_nonzero(null))
-        bitmap = pa.py_buffer(np.packbits(~null, bitorder="little")) if missing else None
+        bitmap, missing = validity(null)
         wide = int(ends[-1]) > 2**31 - 1
         offsets = pa.py_buffer(ends if wide else ends.astype(np.int32))
         kind = pa.large_binary() if wide else pa.binary()
@@ -175,11 +176,8 @@ class FixedBytes(FixedCoding):
         values = entries
         if self.nullable:
             bad = entries[:, 0] != 0 if null is None else (entries[:, 0] != 0) & ~null
-            values = np.ascontiguousarray(entries[:, 1:])
-        missing = 0 if null is None else int(np.count_nonzero(null))
-        bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-        buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(values))]
-        fixed = pa.Array.from_buffers(pa.binary(self.length), len(entries), buffers, missing)
+            values = entries[:, 1:]
+        fixed = numbers_as(values, pa.binary(self.length), null)
         return fixed.cast(pa.binary()), None if bad is None else some(bad)
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:

@@ -191,9 +191,14 @@ def plain_numbers(array: pa.Array, kind: Any) -> npt.NDArray[Any]:
 
 def numbers_as(values: npt.NDArray[Any], arrow: pa.DataType, null: Mask | None) -> pa.Array:
     """Numbers as an array of a type of their width."""
-    bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    missing = 0 if null is None else int(np.count_nonzero(null))
+    bitmap, missing = validity(null)
     return pa.Array.from_buffers(arrow, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))], missing)
+
+
+def validity(null: Mask | None) -> tuple[pa.Buffer | None, int]:
+    """The bitmap of an array, None where no row is null, and how many are."""
+    missing = 0 if null is None else int(np.count_nonzero(null))
+    return (None, 0) if null is None or not missing else (pa.py_buffer(np.packbits(~null, bitorder="little")), missing)
 
 
 def of_values(mask: Mask, array: pa.Array) -> Mask | None:
@@ -247,7 +252,6 @@ def value_bytes(array: pa.Array, coding: FixedCoding | BlobCoding) -> pa.Array:
 
 def large_binary(ends: Ends, data: Octets, null: Mask | None) -> pa.Array:
     """Values by their ends (one more than values, from 0) in ``data``."""
-    bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    bitmap, missing = validity(null)
     buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(ends)), pa.py_buffer(np.ascontiguousarray(data))]
-    missing = 0 if null is None else int(np.count_nonzero(null))
     return pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers, missing)

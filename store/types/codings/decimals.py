@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,7 @@ from sparkhaven.store.types.codings.coding import (
     UnfitError,
     of_values,
     some,
+    validity,
 )
 from sparkhaven.store.types.frozen import frozen
 
@@ -72,8 +74,9 @@ class _Numbers(Coding):
     sources = {"whole": "checked", "decimal": "checked", "text": "checked"}
     json = "number"
 
+    @abstractmethod
     def _fit(self, number: Decimal) -> Any:
-        raise NotImplementedError
+        """The number as ``pa.array`` takes it; UnfitError: the column does not hold it."""
 
     def parse(self, text: str) -> Any:
         """The number that a text writes, whatever its exponent."""
@@ -163,8 +166,7 @@ class FixedDecimals(_Numbers, FixedCoding):
         bad |= _beyond(words, self.precision) | ((words[:, -1] >> np.uint64(63)).astype(np.bool_) != below)
         if null is not None:
             bad &= ~null
-        bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-        missing = 0 if null is None else int(np.count_nonzero(null))
+        bitmap, missing = validity(null)
         return pa.Array.from_buffers(self.arrow, count, [bitmap, pa.py_buffer(words)], missing), some(bad)
 
     def _fit(self, number: Decimal) -> Decimal:
@@ -179,8 +181,7 @@ class FixedDecimals(_Numbers, FixedCoding):
         return fitted or abs(fitted)  # not -0
 
     def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
-        """Of plain numbers: at most 18 digits each are read together, others as Arrow casts them."""
-        texts = texts.cast(pa.string())
+        """Of plain numbers with no more digits than the column has; others are in doubt."""
         plain = pc.match_substring_regex(texts, _PLAIN)
         doubt = ~np.asarray(plain.fill_null(True))
         chosen = pc.if_else(plain, texts, None) if doubt.any() else texts
@@ -268,9 +269,8 @@ class FreeDecimals(_Numbers, BlobCoding):
         bad = np.array([text is None and bool(value) for text, value in zip(texts, values, strict=True)], np.bool_)
         return pa.array(texts, self.arrow), some(bad)
 
-    def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
-        """One by one: a number without bounds has no other form."""
-        return self.by_value(texts.cast(pa.string()))
+    def unstorable(self, array: pa.Array) -> None:
+        """Every number can be stored."""
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of whole numbers, decimals, and texts."""

@@ -30,6 +30,7 @@ from sparkhaven.store.types.codings.coding import (
     UnfitError,
     large_binary,
     some,
+    validity,
 )
 from sparkhaven.store.types.frozen import frozen
 
@@ -124,6 +125,10 @@ class JavaArrays(BlobCoding):
         ends, data = binary_parts(pc.binary_join_element_wise(head, counts, values, between))
         return ends[1:], data[: ends[-1]], bad
 
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Lists with an element equal to the null value of its type."""
+        return self._elements(array)[2]
+
     def _elements(self, array: pa.Array) -> tuple[Ends, npt.NDArray[Any], Mask | None]:
         """Where lists start in their elements, the elements as a stream has them, and lists with an alias of null."""
         _, stored, null_value = _ELEMENTS[self.letter]
@@ -169,9 +174,8 @@ class JavaArrays(BlobCoding):
             )
         longest = int(np.diff(ends).max(initial=front))
         elements = _bytes_of(pc.binary_slice(streams, front, longest)).view(dtype).astype(dtype.newbyteorder("="))
-        bitmap = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+        bitmap, missing = validity(null)
         buffers = [bitmap, pa.py_buffer(offsets.astype(np.int32))]
-        missing = int(np.count_nonzero(null))
         if self.letter == "B":
             return pa.Array.from_buffers(self.arrow, len(null), [*buffers, pa.py_buffer(elements)], missing), None
         if self.letter == "Z":

@@ -53,6 +53,9 @@ class StringArrays(BlobCoding):
             raise UnfitError(Unfit.NO_VALUE, "an array of texts without lone surrogates") from None
         return value
 
+    def unstorable(self, array: pa.Array) -> None:
+        """Every array of texts can be stored."""
+
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: a list of texts."""
         parts = [b"" if texts is None else encoded_texts(texts) for texts in array.to_pylist()]
