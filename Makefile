@@ -90,9 +90,9 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
 	@$(BIN)/python -m tests.support.servers.cluster
 
-test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end
+test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end; SPARKHAVEN_EXAMPLES=1 for all examples of property tests
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
+	SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.5} $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
 
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
 	$(BIN)/python -m pytest -q tests/dags

@@ -110,18 +110,12 @@ def test_the_scheduled_run_of_each_dag_ends_well(server: Server, dag: str) -> No
     assert tasks[done[dag]][0] == "success", tasks
 
 
-def test_a_backfill_and_runs_by_hand_end_well(server: Server) -> None:
+def test_a_backfill_ends_well(server: Server) -> None:
     first = {"from_date": "2013-01-01T00:00:00Z", "to_date": "2013-01-01T23:00:00Z"}
     server.ask("/api/v2/backfills", {"dag_id": "end_of_day", "max_active_runs": 1, **first})
-    for dag, conf in (("scrub", {}), ("end_of_day", {"date": DATE, "tables": []})):
-        server.ask(f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
-    backfill, scrub, nothing = (
-        server.ended(*run) for run in (("end_of_day", "backfill"), ("scrub", "manual"), ("end_of_day", "manual"))
-    )
-    assert [run["state"] for run in (backfill, scrub, nothing)] == ["success"] * 3, server.log()
+    backfill = server.ended("end_of_day", "backfill")
+    assert backfill["state"] == "success", server.log()
     assert {state for state, _ in server.tasks(backfill).values()} == {"success"}
-    assert server.tasks(scrub)["verify"][0] == "success"
-    assert server.tasks(nothing)["merge"][0] == "skipped"
     assert server.history(DATE) == ROWS
     assert server.ask("/api/v2/monitor/health")["scheduler"]["status"] == "healthy"
 

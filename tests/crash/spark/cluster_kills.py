@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -249,11 +249,11 @@ def broken_cluster(base: Path, seed: int, *, dynamic: bool = False) -> Iterator[
             tally.executors = len([*(base / "cluster").glob("work-*/app-*/*/stderr")])
 
 
-def run_campaign(base: Path, kills: int, seed: int, *, dynamic: bool = False) -> Tally:
-    """So many rounds over all kinds in turn, then a merge. AssertionError: rows were lost, doubled or torn."""
+def run_campaign(base: Path, kills: int, seed: int, *, kinds: Sequence[str] = KINDS, dynamic: bool = False) -> Tally:
+    """So many rounds over these kinds in turn, then a merge. AssertionError: rows were lost, doubled or torn."""
     with broken_cluster(base, seed, dynamic=dynamic) as (breakage, tally):
         for number in range(kills):
-            breakage.round(KINDS[number % len(KINDS)])
+            breakage.round(kinds[number % len(kinds)])
         breakage.close()
         breakage.merge()
     return tally

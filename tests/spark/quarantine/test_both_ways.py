@@ -30,7 +30,7 @@ def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
     """Through checkpoints of both, retries, marks and deletions; the table is ours first, so Spark finds our first."""
     open_log(FS, tmp_path).close()
     theirs, ours = spark_quarantine(spark, tmp_path), quarantine_at(FS, tmp_path)
-    files = {epoch: [rejected_at(tmp_path / f"r{epoch}", epoch)] for epoch in range(1, 24)}
+    files = {epoch: [rejected_at(tmp_path / f"r{epoch}", epoch)] for epoch in range(1, 18)}
     for epoch in files:
         (theirs if epoch % 3 == 0 else ours).add(files[epoch], epoch)
         (ours if epoch % 3 == 0 else theirs if epoch % 4 == 0 else ours).add(files[epoch], epoch)  # a retry by another
@@ -44,8 +44,8 @@ def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
     assert ours.drop(Chosen(epoch=5)) == 1
     assert theirs.drop(Chosen(state="requeued")) == 2
     assert quarantine_at(FS, tmp_path, "other").drop(Chosen()) == 0
-    theirs.add([rejected_at(tmp_path / "last", 99)], 24)
-    assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [1, 2, *range(6, 25)]
+    theirs.add([rejected_at(tmp_path / "last", 99)], 18)
+    assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [1, 2, *range(6, 19)]
     history = DeltaTable.forPath(spark, str(ours.directory)).history()
     assert history.count() == list_log(FS, ours.directory).latest + 1  # type: ignore[operator]
     assert {row.operation for row in history.collect()} == {"WRITE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE"}
@@ -84,7 +84,7 @@ def test_two_writers_at_once_one_of_them_in_spark(spark: SparkSession, tmp_path:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=("s", 7)), threading.Thread(target=run, args=("o", 60))]
+    threads = [threading.Thread(target=run, args=("s", 5)), threading.Thread(target=run, args=("o", 40))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -92,8 +92,8 @@ def test_two_writers_at_once_one_of_them_in_spark(spark: SparkSession, tmp_path:
     assert not errors
     rows = spark_rows(spark, ours.directory)
     assert sorted((row["Stream"], row["Epoch"]) for row in rows) == [
-        *(("feed", epoch) for epoch in range(1, 7)),
-        *(("other", epoch) for epoch in range(1, 60)),
+        *(("feed", epoch) for epoch in range(1, 5)),
+        *(("other", epoch) for epoch in range(1, 40)),
     ]
 
 

@@ -190,7 +190,7 @@ CHANGES: dict[str, Change] = {
     "width": Change(
         FIRST, (Step(instead("B", "B", Col("B", "String", ' objectWidth="12"')), (), "E117", "E117", "E117"),)
     ),
-    "a type with a codec": Change(FIRST, (Step({**FIRST, "P": P}),)),
+    "a type with a codec": Change(FIRST, (Step({**FIRST, "P": P}),), older(1, "drops P")),
     "older file": Change(FIRST, (Step({**FIRST, "D": D}), Step(FIRST, ("--drop", "D"), older(1, "drops D")))),
     "table renamed": Change(FIRST, (Step(FIRST, (), "Test.Other", None, None, table="Other"),)),
     "table in other case": Change(FIRST, (Step(FIRST, (), "Test.event", "Test.Event", "Test.Event", table="event"),)),

@@ -39,11 +39,13 @@ def session(*, delta: bool = True) -> SparkSession:
     With Delta where its jars can be had: the first session of a process decides for all, since they share one JVM.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["SPARKHAVEN_PYTHON"] = sys.executable
     extra = stream_conf()
     if delta:
         with suppress(SettingsError):
             extra |= delta_conf(Fs())
     spark = build_session("stream-test", workers=2, extra=extra | QUICK)
+    spark.sparkContext.pythonExec = str(Path(__file__).with_name("warm_python.sh"))
     spark.dataSource.register(FeedSource)
     return spark
 

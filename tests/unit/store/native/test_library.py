@@ -158,7 +158,7 @@ def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_sample_of_the_fuzzer(tmp_path: Path, target: str) -> None:
-    done = run(20_000, 7, tmp_path, target)
+    done = run(5_000, 7, tmp_path, target)
     if done is None:
         pytest.skip("needs clang or gcc with the address sanitizer")
     assert done.returncode == 0, done.stderr
