@@ -233,6 +233,10 @@ class Layout:
         return self.user_partitions(table) / key.internal / key.value / table.table
 
     # --- beside the trees
+    def scrub(self) -> Path:
+        """Where a scrub of the database is; a cache, safe to delete."""
+        return self.root / ".scrub"
+
     def scratch(self, table: TableName, stream: str) -> Path:
         """Scratch files of running batches; removed at start."""
         return self.root / ".scratch" / str(table) / stream
