@@ -122,12 +122,13 @@ def from_engine(table: pa.Table) -> pa.Table:
             table = table.set_column(index, name, pa.array(flags, pa.list_(pa.bool_())))
         if name in NUMBERS and pa.types.is_binary(column.type):
             start = 0 if name in ("Whole", "Huge") else 4
-            numbers = [None if data is None else _engines_number(data, start) for data in column.to_pylist()]
+            numbers = [None if data is None else engines_number(data, start) for data in column.to_pylist()]
             table = table.set_column(index, name, pa.array(numbers, pa.string()))
     return table
 
 
-def _engines_number(data: bytes, start: int) -> str:
+def engines_number(data: bytes, start: int) -> str:
+    """The text of a number as an engine sends it, with ``start`` bytes of scale."""
     scale, number = (
         int.from_bytes(data[:start], "little", signed=True),
         int.from_bytes(data[start:], "big", signed=True),

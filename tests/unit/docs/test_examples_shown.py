@@ -1,15 +1,16 @@
-"""The files of README's tour are those of ``examples/trades``."""
+"""The files that a page shows are those of an example, byte for byte."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.support.docs.console import blocks
 from tests.support.places import REPOSITORY
 
-TRADES = REPOSITORY / "examples" / "trades"
 
-
-def test_the_tour_of_readme_ships_as_an_example() -> None:
-    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    shown = {block.file: "".join(f"{line}\n" for line in block.lines) for block in blocks(page) if block.file}
-    shipped = {str(path.relative_to(TRADES)): path.read_text(encoding="utf-8") for path in TRADES.rglob("*.*")}
+@pytest.mark.parametrize(("page", "example"), [("README.md", "trades"), ("docs/howto/orders.md", "orders")])
+def test_the_files_of_a_page_ship_as_an_example(page: str, example: str) -> None:
+    text, place = (REPOSITORY / page).read_text(encoding="utf-8"), REPOSITORY / "examples" / example
+    shown = {block.file: "".join(f"{line}\n" for line in block.lines) for block in blocks(text) if block.file}
+    shipped = {str(path.relative_to(place)): path.read_text(encoding="utf-8") for path in place.rglob("*.*")}
     assert len(shown) == 4 and shipped == shown

@@ -22,22 +22,26 @@ WHOLE: dict[str, Any] = {
     "feed": {"type": "files", "path": "feed"},
     "partition": {"internal": {"fixed": "a"}, "value": {"column": "At"}},
 }
-ENVIRON = dict.fromkeys(("FLIGHTS_FEED", "PASSWORD", "SCHEMAS"), "x")
+ENVIRON = dict.fromkeys(("FLIGHTS_FEED", "KAFKA", "PASSWORD", "SCHEMAS"), "x")
 
 
-def shown(page: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each block in TOML by its line, but the configuration of the DAGs; what a part leaves out is filled in."""
+def shown(page: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Each block in TOML, but the configuration of the DAGs; what a part leaves out is filled in.
+
+    With the path that others in it start from: of a file of an example, where that lies.
+    """
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.language == "toml":
             read = tomllib.loads("\n".join(block.lines))
             if "calendars" not in read:
-                yield block.at, {**WHOLE, **read}
+                shipped = REPOSITORY.glob(f"examples/*/{block.file}") if block.file else iter(())
+                yield next(shipped, page), {**WHOLE, **read}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_stream_files_of_a_page_are_accepted(page: Path) -> None:
-    for _, raw in shown(page):
-        parse_stream(raw, page, ENVIRON)
+    for path, raw in shown(page):
+        parse_stream(raw, path, ENVIRON)
 
 
 def test_there_are_stream_files_and_a_wrong_key_is_seen() -> None:
