@@ -16,6 +16,7 @@ from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.wire_values import DAY_NS, Moment
 from sparkhaven.store.conversions.coded_arrays import coded_array
+from sparkhaven.store.instants import UNIT_NS
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.byte_array import is_bytes
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
@@ -129,6 +130,10 @@ def coded_scalar(scalar: pa.Scalar, coding: Coding, alias: bool, element: Elemen
         return coded_json(dict(entries), coding, alias, element)
     if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_integer(kind) or kinds.is_decimal(kind):
         return coded_json(scalar.as_py(), coding, alias, element)
+    if hasattr(kind, "value_type") and kinds.is_timestamp(kind.value_type) and kind.value_type.tz is not None:
+        unit = UNIT_NS[kind.value_type.unit]
+        moments = [Moment("instant", item.value, unit) if item.is_valid else None for item in scalar.values]
+        return coded_value(moments, coding, alias, element)
     if kinds.is_nested(kind):
         return (
             Refusal(Reason.WRONG_TYPE, coding.domain)

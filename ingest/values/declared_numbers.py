@@ -1,4 +1,4 @@
-"""Numbers and booleans of sources that declare types, in columns of every type, by the table of conversions."""
+"""Numbers, booleans and instants of typed sources, in columns of every type, by the table of conversions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import check_float, from_json
+from sparkhaven.ingest.values.instants import check_instant
 from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.wire_values import Moment
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import CHAR_NULL
@@ -34,6 +36,8 @@ def declared_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
     """A value of a typed source that may be no number."""
     if value is None or isinstance(value, str):
         return from_json(value, target, alias)
+    if isinstance(value, Moment) and value.kind == "instant" and target.column.type.name == "Instant":
+        return check_instant(value.ns, target, alias)
     if not isinstance(value, int | float | Decimal):
         return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}", type(value).__name__)
     return number_value(value, target, alias)

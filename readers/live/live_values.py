@@ -8,6 +8,8 @@ BigDecimal, BigInteger   decimals; without bounds binary: a BigDecimal's      Bi
                          scale (little-endian, four bytes), then the number
                          as two's complement
 byte[], boolean[], others binary                                             byte[]
+Instant[]                lists of nanoseconds, since the engine reads no      long[]
+                         lists of timestamps
 arrays, sets of texts    lists                                               arrays; String[]
 =======================  ==================================================  =======================
 
@@ -33,6 +35,7 @@ _ELEMENTS = {
     pa.string(): "java.lang.String",
 }
 _FLAGS = pa.list_(pa.bool_())
+_MOMENTS, _LONGS = pa.list_(pa.timestamp("ns", "UTC")), pa.list_(pa.int64())
 _SCALE = 4  # bytes
 
 
@@ -54,6 +57,7 @@ def live_field(column: Column) -> pa.Field:
     if kinds.is_binary(kind) or kind == _FLAGS:
         return _field(column.name, pa.binary(), "byte[]", "byte")
     if kinds.is_list(kind):
+        kind = _LONGS if kind == _MOMENTS else kind
         element = _ELEMENTS[kind.value_type]
         return _field(column.name, kind, f"{element}[]", element)
     return _field(column.name, kind, column.type.java)

@@ -14,7 +14,8 @@ LocalDate                    date
 LocalTime                    bigint, nanoseconds of the day
 BigDecimal, BigInteger       decimal of their precision and scale; string above 38 digits, and without precision
 byte[], any other class      binary
-array, StringSet             array of the element's type; elements of char[] as ``char`` says
+array, StringSet             array of the element's type; elements of char[] as ``char`` says, of Instant[] as
+                             ``instant`` says, where a value is refused when it is read
 Map                          map of string to the type of its values
 ===========================  ==============================================================================
 """
@@ -46,7 +47,9 @@ _SPARK: dict[str, tuple[spark.DataType, pa.DataType]] = {
     "double": (spark.DoubleType(), pa.float64()),
     "String": (spark.StringType(), pa.string()),
 }
-_ELEMENTS: dict[pa.DataType, spark.DataType] = {kind: type_ for type_, kind in _SPARK.values()}
+_ELEMENTS: dict[pa.DataType, spark.DataType] = {kind: type_ for type_, kind in _SPARK.values()} | {
+    MICROSECONDS: spark.TimestampType()
+}
 _CHOSEN: dict[tuple[str, str], tuple[spark.DataType, pa.DataType]] = {
     ("char", "string"): (spark.StringType(), pa.string()),
     ("char", "int"): (spark.IntegerType(), pa.int32()),
@@ -61,14 +64,16 @@ def spark_schema(columns: Iterable[Column], options: ReadOptions) -> spark.Struc
     schema = spark.StructType()
     for column in columns:
         type_ = _types(column, options)[0]
-        numbers = isinstance(type_, spark.LongType) and _has_nanoseconds(column)
+        element = type_.elementType if isinstance(type_, spark.ArrayType) else type_
+        numbers = isinstance(element, spark.LongType) and _has_nanoseconds(column)
         metadata = {"deephaven.type": column.type.name, "deephaven.unit": "ns"} if numbers else None
         schema.add(column.name, type_, True, metadata)
     return schema
 
 
 def _has_nanoseconds(column: Column) -> bool:
-    return bool(pa.types.is_temporal(column.type.arrow))
+    kind = column.type.arrow
+    return bool(pa.types.is_temporal(kind.value_type if pa.types.is_list(kind) else kind))
 
 
 def require_schema(requested: spark.StructType, offered: spark.StructType, table: str) -> None:
@@ -110,7 +115,11 @@ def _types(column: Column, options: ReadOptions) -> tuple[spark.DataType, pa.Dat
         chosen = options.char if name == "char" else options.instant
         return _SPARK[name] if name in _SPARK else _CHOSEN[name, chosen]
     if pa.types.is_list(kind):
-        element = _CHOSEN["char", options.char][1] if pa.types.is_uint16(kind.value_type) else kind.value_type
+        element = kind.value_type
+        if pa.types.is_uint16(element):
+            element = _CHOSEN["char", options.char][1]
+        elif pa.types.is_timestamp(element):
+            element = _CHOSEN["Instant", options.instant][1]
         return spark.ArrayType(_ELEMENTS[element]), pa.list_(element)
     if pa.types.is_map(kind):
         return spark.MapType(spark.StringType(), _ELEMENTS[kind.item_type]), kind
@@ -126,8 +135,10 @@ def _types(column: Column, options: ReadOptions) -> tuple[spark.DataType, pa.Dat
 def _converted(array: pa.Array, column: Column, kind: pa.DataType, options: ReadOptions) -> pa.Array:
     if column.type.name == "char" and options.char == "string":
         return _characters(array, column)
-    if kind == MICROSECONDS and options.instant == "timestamp-truncate":
-        return pc.floor_temporal(array, unit="microsecond").cast(kind)
+    if options.instant == "timestamp-truncate" and kind in (MICROSECONDS, pa.list_(MICROSECONDS)):
+        if pa.types.is_timestamp(array.type):
+            return _floored(array)
+        return _lists_of(array, _floored(_elements(array)))
     if array.type == kind:
         return array
     if pa.types.is_time(array.type):
@@ -135,7 +146,7 @@ def _converted(array: pa.Array, column: Column, kind: pa.DataType, options: Read
     if pa.types.is_decimal256(array.type):
         return decimal_texts(array)
     if pa.types.is_list(array.type) and kind.value_type == pa.string():
-        return _character_lists(array, column)
+        return _lists_of(array, _characters(_elements(array), column))
     try:
         return array.cast(kind)
     except pa.ArrowInvalid:
@@ -158,11 +169,19 @@ def _characters(array: pa.Array, column: Column) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes.indices, texts).cast(pa.string())
 
 
-def _character_lists(array: pa.ListArray, column: Column) -> pa.Array:
+def _floored(instants: pa.Array) -> pa.Array:
+    return pc.floor_temporal(instants, unit="microsecond").cast(MICROSECONDS)
+
+
+def _elements(array: pa.ListArray) -> pa.Array:
     offsets = array.offsets.to_numpy()
-    values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-    starts = pa.array(offsets - offsets[0], pa.int32())
-    return pa.ListArray.from_arrays(starts, _characters(values, column), mask=array.is_null())
+    return array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
+def _lists_of(array: pa.ListArray, elements: pa.Array) -> pa.ListArray:
+    """The lists with other elements."""
+    offsets = array.offsets.to_numpy()
+    return pa.ListArray.from_arrays(pa.array(offsets - offsets[0], pa.int32()), elements, mask=array.is_null())
 
 
 def _inexact(column: Column, where: object) -> SchemaMismatchError:

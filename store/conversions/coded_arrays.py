@@ -105,6 +105,11 @@ def _elements(array: pa.Array, kind: pa.DataType, coding: Coding) -> Coded:
     array = plain(array)
     if source.group is Group.NULL:
         return pa.nulls(len(array), kind), None
+    if name == "Instant":
+        if source.group is Group.TIMESTAMP:
+            values, bad = number_arrays.instants(array)
+            return values, some(bad)
+        return pa.nulls(len(array), kind), np.asarray(array.is_valid())  # texts are read one by one
     if source.group is Group.TEXT:
         texts, odd = _sound(array)
         if name == "char":
@@ -122,7 +127,7 @@ def _elements(array: pa.Array, kind: pa.DataType, coding: Coding) -> Coded:
     return values, some(bad)
 
 
-_TAKEN = _NUMBERS | {Group.TEXT, Group.BOOLEAN}
+_TAKEN = _NUMBERS | {Group.TEXT, Group.BOOLEAN, Group.TIMESTAMP}
 
 
 def _units(texts: pa.Array) -> tuple[pa.Array, Mask]:

@@ -141,6 +141,7 @@ CODED: tuple[CodedRow, ...] = (
         for name, letter in zip(("boolean", "char", "short", "int", "long", "float", "double"), "ZCSIJFD", strict=True)
     ),
     CodedRow("String[]", "[Ljava.lang.String;", ("String[]", "java.lang.String[]"), None, "string_array"),
+    CodedRow("Instant[]", "[Ljava.time.Instant;", ("Instant[]", "java.time.Instant[]"), None, "instant_array"),
 )
 BY_NAME = {row.name: row for row in TYPES}
 NAMES = (*BY_NAME, *(row.name for row in CODED))

@@ -19,7 +19,7 @@ import pytest
 
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, TABLE, coded_row, coded_table
+from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, TABLE, coded_row, coded_table, counted
 from tests.support.writers.merge_runs import FS, merge
 
 CODED_NAME = str(TABLE)
@@ -41,6 +41,7 @@ JAVA = {
     "Longs": "long[]",
     "Floats": "float[]",
     "Doubles": "double[]",
+    "Moments": "long[]",
 }
 """What an engine has the columns as."""
 Row = dict[str, Any]
@@ -104,11 +105,7 @@ def coded_rows_of(table: pa.Table, names: Iterable[str]) -> list[Row]:
     """Rows of an Arrow table as ``plain`` gives them, times as nanoseconds."""
     columns = {}
     for name in names:
-        column = table[name].combine_chunks()
-        kind, kinds = column.type, pa.types
-        if kinds.is_time(kind) or kinds.is_duration(kind):
-            column = column.cast(pa.time64("ns")).view(pa.int64())
-        columns[name] = column.to_pylist()
+        columns[name] = counted(table[name].combine_chunks()).to_pylist()
     rows = [plain(dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
     return sorted(rows, key=lambda row: row["N"])
 

@@ -218,6 +218,12 @@ class TestTextArrays(CodedContract):
         return st.lists(st.none() | ANY_TEXT, max_size=5)
 
 
+class TestInstantArrays(ArrayContract):
+    spelling, decode, borders = "Instant[]", naive_codecs.instant_array_stream, [[1]]
+    elements = [None, 0, -1, 1, -(10**9), 2**63 - 1, -(2**63) + 1, 1_700_000_000_123_456_789]
+    unstorable = [[0, -(2**63)]]
+
+
 class MapContract(CodedContract):
     spelling, storage = "Map", Storage.BLOB
     values: list[Any]

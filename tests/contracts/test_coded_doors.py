@@ -30,6 +30,9 @@ from tests.support.ingest.coded_texts import DAY, FRACTION, INEXACT, JSON, JSON_
 from tests.support.ingest.conversions.values import BAD
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, target
 
+FAR, NO_ZONE, NO_MOMENT = "outside-the-range-of-an-instant", "has-no-time-zone", "not-an-instant"
+MICROS = pa.list_(pa.timestamp("us", "UTC"))
+
 
 @pytest.mark.parametrize("kind", JSON)
 def test_json(tmp_path: Path, kind: str) -> None:
@@ -107,6 +110,15 @@ ARROW: list[tuple[str, pa.Array, list[Any]]] = [
     ("float[]", pa.array([[0.1], [0.5], [math.inf], [1e39]]), [INEXACT, [0.5], [math.inf], OVER]),
     ("double[]", pa.array([[2**53 + 1], [2**53]]), [INEXACT, [float(2**53)]]),
     ("double[]", pa.array([[MIN_DOUBLE], [-0.0]], pa.large_list(pa.float64())), [NULLED, [-0.0]]),
+    (
+        "Instant[]",
+        pa.array([[1, None], [2**61], None, []], MICROS),
+        [[1000, None], FAR, None, []],
+    ),
+    ("Instant[]", pa.array([[-(2**63)], [5]], pa.list_(pa.timestamp("ns", "Asia/Tokyo"))), [NULLED, [5]]),
+    ("Instant[]", pa.array([["1970-01-01T00:00:01Z", None], ["1970-01-01"]]), [[10**9, None], NO_ZONE]),
+    ("Instant[]", pa.array([[1]], pa.list_(pa.timestamp("us"))), [BAD]),
+    ("Instant[]", pa.array([[1]]), [BAD]),
     ("String[]", pa.array([["a", None, "\x00"], None]), [["a", None, "\x00"], None]),
     ("String[]", pa.array([[1]]), [BAD]),
     ("String[]", pa.array([b"\xff"]).view(pa.string()), [BAD]),
@@ -159,6 +171,7 @@ SPARK = {
     "byte[] SimpleByteArrayCodec": ("binary", pa.array([b"a", b""]), [b"a", NO]),
     "double[]": ("array<double>", pa.array([[math.inf], [MIN_DOUBLE]]), [[math.inf], NULLED]),
     "int[]": ("array<bigint>", pa.array([[2**31], [7]]), [OVER, [7]]),
+    "Instant[]": ("array<timestamp>", pa.array([[1, None]], MICROS), [[1000, None]]),
     "StringSet": ("array<string>", pa.array([["a"], [None]]), [["a"], NO]),
     "java.util.Map": ("map<string,double>", pa.array([[("a", 1.0)]], MAPS), [[("a", 1.0)]]),
 }
@@ -206,6 +219,10 @@ AVRO: list[tuple[str, Any, list[Any], list[Any]]] = [
     ("double[]", _list("float"), [[0.5]], [[0.5]]),
     ("boolean[]", _list("boolean"), [[True]], [[True]]),
     ("long[]", _list(_logical("long", "timestamp-millis")), [[dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]], [TYPE]),
+    ("Instant[]", _list(_logical("long", "timestamp-nanos")), [[1, 2**62], [-(2**63)]], [[1, 2**62], NULLED]),
+    ("Instant[]", _list(["null", _logical("long", "timestamp-millis")]), [[1, None], [2**60]], [[10**6, None], FAR]),
+    ("Instant[]", _list(_logical("long", "local-timestamp-millis")), [[1]], [TYPE]),
+    ("Instant[]", _list("string"), [["1970-01-01T00:00:00.000000001Z"]], [[1]]),
     ("String[]", _list("string"), [["a", ""]], [["a", ""]]),
     ("StringSet", _list({"type": "enum", "name": "E", "symbols": ["A", "B"]}), [["B", "A"]], [["B", "A"]]),
     ("java.util.Map", {"type": "map", "values": "double"}, [{"a": 1.5}, {"a": MIN_DOUBLE}], [[("a", 1.5)], NULLED]),
@@ -232,6 +249,8 @@ PROTOBUF: list[tuple[str, str, list[str], list[Any]]] = [
     ("double[]", "google.protobuf.ListValue v", ["v { values { number_value: 1.5 } }", ""], [[1.5], None]),
     ("double[]", "google.protobuf.ListValue v", ['v { values { string_value: "1" } }'], [JSON_TYPE]),
     ("boolean[]", "repeated bool v", ["v: true"], [[True]]),
+    ("Instant[]", "repeated google.protobuf.Timestamp v", ["v { seconds: 1 nanos: 1 } v {}", ""], [[10**9 + 1, 0], []]),
+    ("Instant[]", "repeated string v", ['v: "1970-01-01T00:00:01Z"', 'v: "x"'], [[10**9], NO_MOMENT]),
     ("String[]", "repeated string v", ['v: "a" v: ""'], [["a", ""]]),
     ("String[]", "repeated Side v", ["v: BUY"], [["BUY"]]),
     ("StringSet", "repeated string v", ['v: "a"'], [["a"]]),
@@ -261,6 +280,7 @@ def test_protobuf(tmp_path: Path, case: int) -> None:
         ("byte[]", "repeated int32 v"),
         ("int[]", "int32 v"),
         ("int[]", "repeated string v"),
+        ("Instant[]", "repeated int64 v"),
         ("String[]", "map<string, string> v"),
         ("java.util.Map", "map<int32, double> v"),
         ("java.util.Map", "repeated double v"),

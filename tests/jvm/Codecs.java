@@ -71,6 +71,10 @@ public class Codecs {
         blob("Texts", "[Ljava.lang.String;", Codecs::stream, new String[] {one, null, one, new String(one), "", "\0",
             "\u00e9", "\uffee", "\ud83d\ude00", one}, null, new String[0], new String[] {null},
             new String[] {far, one, far, one, far});
+        Instant moment = Instant.ofEpochSecond(1_700_000_000L, 123_456_789), last = Instant.ofEpochSecond(
+            Long.MAX_VALUE / 1_000_000_000L, Long.MAX_VALUE % 1_000_000_000L);
+        blob("Moments", "[Ljava.time.Instant;", Codecs::stream, new Instant[] {Instant.EPOCH, null, moment, moment, last},
+            null, new Instant[0], new Instant[] {null}, new Instant[] {null, Instant.ofEpochSecond(-1, 1), moment});
         Map<String, Double> weights = new LinkedHashMap<>();
         weights.put("a", 1.5);
         weights.put("", -0.0);
@@ -229,6 +233,9 @@ public class Codecs {
             return "" + day.toEpochDay();
         } else if (value instanceof LocalTime time) {
             return "" + time.toNanoOfDay();
+        } else if (value instanceof Instant moment) {
+            return BigDecimal.valueOf(moment.getEpochSecond()).scaleByPowerOfTen(9)
+                .add(BigDecimal.valueOf(moment.getNano())).toPlainString();
         } else if (value instanceof BigDecimal number) {
             return number.toPlainString();
         } else if (value instanceof byte[] bytes) {

@@ -149,6 +149,7 @@ def codec_dump() -> str:
         ("java.util.Map", None, None, [("a", 1.5)], '{"a": 1.5}'),
         ("double[]", None, None, [1.5, None], "[1.5, null]"),
         ("String[]", None, None, ["a", None], '["a", null]'),
+        ("Instant[]", None, None, [1, None], "[1970-01-01T00:00:00.000000001Z, null]"),
     ]
     rows = []
     for spelling, codec, arguments, value, shown in cases:

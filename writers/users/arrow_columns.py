@@ -52,7 +52,7 @@ _REASONS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_duration, "cast it to int64, in a unit of your choice"),
     (pa.types.is_struct, "make a column of each field"),
     (pa.types.is_map, "give a schema that names a codec of java.util.Map"),
-    (pa.types.is_nested, "lists have numbers, booleans or texts as elements. Cast the elements"),
+    (pa.types.is_nested, "lists have numbers, booleans, texts or instants as elements. Cast the elements"),
     (pa.types.is_decimal, "cast it to a decimal with a scale from 0 to its precision"),
 )
 
@@ -128,8 +128,12 @@ def _spelling(field: pa.Field) -> Spelling:
         return "LocalTime", None, None
     if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision:
         return "BigDecimal", DECIMALS, f"{kind.precision},{kind.scale}"
-    if (types.is_list(kind) or types.is_large_list(kind)) and str(kind.value_type) in _ELEMENTS:
-        return _ELEMENTS[str(kind.value_type)], None, None
+    if types.is_list(kind) or types.is_large_list(kind):
+        element = kind.value_type
+        if str(element) in _ELEMENTS:
+            return _ELEMENTS[str(element)], None, None
+        if types.is_timestamp(element) and element.tz is not None:
+            return "Instant[]", None, None
     reason = next((text for fits, text in _REASONS if fits(kind)), "cast the column to another type, or leave it out")
     raise SchemaMismatchError(
         f"column {field.name} has an Arrow type that no column type holds exactly",

@@ -95,7 +95,9 @@ class _Tally:
             self.odd[kind] += int(counts[elements.owner[chosen & odd]].sum())
         plain = chosen & ~elements.null & ~elements.nan
         if len(self.values) <= REMEMBERED and plain.any():
-            self.values.update(pc.unique(elements.values.filter(pa.array(plain))).to_pylist())
+            distinct = pc.unique(elements.values.filter(pa.array(plain)))
+            moments = pa.types.is_timestamp(distinct.type)  # Python has no nanoseconds
+            self.values.update((distinct.cast(pa.string()) if moments else distinct).to_pylist())
 
     @property
     def shown(self) -> str:

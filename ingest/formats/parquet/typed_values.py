@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.ingest.content.lines import is_utf8
-from sparkhaven.ingest.formats.parquet.value_texts import scalar_text, text_of, time_text
+from sparkhaven.ingest.formats.parquet.value_texts import nested_text, scalar_text, text_of, time_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
 from sparkhaven.ingest.values.coded_values import coded_column, coded_scalar
@@ -63,8 +63,12 @@ def show(value: pa.Scalar) -> str:
         return time_text(value)
     try:
         return str(value)
-    except UnicodeDecodeError:
-        return bytes(value.as_buffer())[:SHOWN_BYTES].hex(" ")
+    except (ValueError, OverflowError):  # inside it is a time that Python cannot hold, or a text that is not UTF-8
+        return nested_text(value)[:SHOWN_BYTES] if pa.types.is_nested(value.type) else _hex(value)
+
+
+def _hex(value: pa.Scalar) -> str:
+    return bytes(value.as_buffer())[:SHOWN_BYTES].hex(" ")
 
 
 def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: bool = False) -> None:

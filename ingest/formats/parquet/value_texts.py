@@ -56,6 +56,11 @@ def row_text(fields: Mapping[str, pa.Scalar], form: RowForm) -> bytes:
     return json.dumps({name: _field(name, value, form) for name, value in fields.items()}).encode("ascii")
 
 
+def nested_text(scalar: pa.Scalar) -> str:
+    """A list, struct or map as it stands in such a payload."""
+    return json.dumps(_plain(scalar), ensure_ascii=False)
+
+
 def _field(name: str, scalar: pa.Scalar, form: RowForm) -> Any:
     group = source_of(scalar.type).group
     if scalar.is_valid and name in form.counted and group in (Group.DATE, Group.SPAN):

@@ -179,7 +179,8 @@ def _nested(
     if element.message_type is not None and element.message_type.full_name in WRAPPERS:
         element = element.message_type.fields_by_name["value"]
     kind = _NAMES.get(element.type, "")
-    known = _SOURCES.get(kind)
+    moment = element.message_type is not None and element.message_type.full_name == TIMESTAMP
+    known = source_types.TIMESTAMP if moment else _SOURCES.get(kind)
     fits = known is not None and known is not source_types.BYTES and rule(known, coding.elements or "String").takes()
     keys = not entry or (inner is not None and inner.fields_by_name["key"].type == F.TYPE_STRING)
     if not (fits and keys and field.is_repeated and entry == (coding.json == "object")):

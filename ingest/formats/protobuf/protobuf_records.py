@@ -158,7 +158,7 @@ def _inner(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ..
         field = declared.fields_by_name[name]
         deeper = [path[1:] for path in paths if path[0] == name and len(path) > 1]
         whole = field.message_type is not None and field.message_type.full_name in WRAPPERS | {TIMESTAMP}
-        if (deeper or whole) and message.HasField(name):
+        if (deeper or whole) and not field.is_repeated and message.HasField(name):
             yield name, getattr(message, name), field.message_type, deeper
 
 

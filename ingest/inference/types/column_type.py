@@ -81,7 +81,7 @@ def _array(facts: Facts, fits: Fits) -> TypeChoice | None:
     if all(text == "[]" for text in facts.counts):
         return None
     fractions = any("." in text or "e" in text or "E" in text for text in facts.counts)
-    kinds = ("boolean[]", *(() if fractions else ("long[]",)), "double[]", "String[]")
+    kinds = ("boolean[]", *(() if fractions else ("long[]",)), "double[]", "Instant[]", "String[]")
     return first(facts, [Reading(kind) for kind in kinds], fits, "", "arrays")
 
 
@@ -134,7 +134,7 @@ def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
     elif groups == {Group.DATE}:
         tries = [Reading("LocalDate")]
     elif groups == {Group.NESTED}:
-        kinds = ("boolean", "short", "int", "long", "float", "double", "String")
+        kinds = ("boolean", "short", "int", "long", "float", "double", "Instant", "String")
         tries = [Reading(f"{kind}[]") for kind in kinds if _elements(kind, every)]
     elif groups <= {Group.TIMESTAMP, Group.LOCAL, Group.DATE}:
         tries = [Reading("Instant"), Reading("Instant", zone=zone), Reading("Instant", zone=zone, far="clamp")]
@@ -175,7 +175,8 @@ def _elements(name: str, types: tuple[pa.DataType, ...]) -> bool:
         return all(s.group is Group.WHOLE and -half <= s.low and s.high < half for s in sources)
     if name in SIGNIFICANT:
         return all(s.group is Group.FLOATING and s.digits <= SIGNIFICANT[name] for s in sources)
-    return all(s.group is (Group.BOOLEAN if name == "boolean" else Group.TEXT) for s in sources)
+    group = {"boolean": Group.BOOLEAN, "Instant": Group.TIMESTAMP}.get(name, Group.TEXT)
+    return all(s.group is group for s in sources)
 
 
 def _digits(kind: pa.DataType) -> int:

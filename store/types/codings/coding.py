@@ -211,6 +211,13 @@ def some(mask: Mask) -> Mask | None:
     return mask if mask.any() else None
 
 
+def lists_with(starts: Ends, marked: Mask) -> Mask | None:
+    """Which lists have a marked element, by their starts, one more than lists; None: none has."""
+    counts = np.zeros(len(marked) + 1, np.int64)
+    np.cumsum(marked, out=counts[1:])
+    return some(counts[starts[1:]] > counts[starts[:-1]])
+
+
 def null_entries(octets: Octets, coding: FixedCoding) -> Mask | None:
     """Which entries of shape (rows, width) mean null; None where the codec has no null."""
     if not coding.null:

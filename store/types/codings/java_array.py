@@ -29,6 +29,7 @@ from sparkhaven.store.types.codings.coding import (
     Unfit,
     UnfitError,
     large_binary,
+    lists_with,
     some,
     validity,
 )
@@ -139,14 +140,14 @@ class JavaArrays(BlobCoding):
         values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
         starts = offsets - offsets[0]
         if self.letter == "Z":
-            bad = _lists_with(starts, null_mask(values)) if values.null_count else None
+            bad = lists_with(starts, null_mask(values)) if values.null_count else None
             return starts, np.asarray(values.fill_null(False)).astype(stored), bad
         plain = np.asarray(values.fill_null(0)) if values.null_count else values.to_numpy(zero_copy_only=False)
         alias = plain == plain.dtype.type(null_value)
         numbers = plain.astype(stored)
         if values.null_count:
             numbers[null_mask(values)] = null_value
-        return starts, numbers, _lists_with(starts, alias) if alias.any() else None
+        return starts, numbers, lists_with(starts, alias) if alias.any() else None
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A list or binary; a value that does not begin as ``head``, or has another length than it says, is bad."""
@@ -209,13 +210,6 @@ def _bytes_of(values: pa.Array) -> Octets:
     """The bytes of all values, one behind the other."""
     starts, data = binary_parts(values)
     return data[starts[0] : starts[-1]]
-
-
-def _lists_with(starts: Ends, marked: Mask) -> Mask | None:
-    """Which lists have a marked element."""
-    counts = np.zeros(len(marked) + 1, np.int64)
-    np.cumsum(marked, out=counts[1:])
-    return some(counts[starts[1:]] > counts[starts[:-1]])
 
 
 boolean_arrays = _arrays_of("Z", "boolean")

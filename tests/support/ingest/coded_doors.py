@@ -38,13 +38,14 @@ from tests.support.ingest.conversions.values import BAD
 from tests.support.ingest.delta.tables import put_version
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, write
 from tests.support.ingest.protoc import compiled, encoded_all
+from tests.support.writers.coded_rows import counted
 
 FS = Fs()
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """Values as Python has them; times as nanoseconds."""
-    return list((array.view(pa.int64()) if pa.types.is_time(array.type) else array).to_pylist())
+    """Values as Python has them; times, and instants of arrays, as nanoseconds."""
+    return list(counted(array).to_pylist())
 
 
 def _outcomes(routed: Sequence[Any], rejects: Rejects, count: int, first: int) -> list[Any]:

@@ -38,6 +38,7 @@ SERIALS = {
     "[C": "B02666B0E25D84AC",
     "[Z": "578F203914B85DE2",
     "[Ljava.lang.String;": "ADD256E7E91D7B47",
+    "[Ljava.time.Instant;": "7B94DF453B29B54F",
 }
 MAP_VALUES: dict[str, tuple[str, Any]] = {
     "Boolean": (">b", -1),
@@ -179,6 +180,31 @@ def array_stream(letter: str) -> Decoder:
         return [None if null is not None and item == null else item for item in items]
 
     return decode
+
+
+def instant_array_stream(value: bytes) -> list[int | None]:
+    """A Java stream of ``Instant[]``, as nanoseconds. An element is an object of ``java.time.Ser``."""
+    count, position = _array_head(value, "[Ljava.time.Instant;")
+    instants: list[int | None] = []
+    handles: list[int | None] = [None, None, None]  # the class, the array, the class of elements
+    description = b"r\0\x0djava.time.Ser" + bytes.fromhex("955d84ba1b2248b2 0c 0000 78 70")
+    for _ in range(count):
+        tag, position = value[position], position + 1
+        if tag == 0x70:
+            instants.append(None)
+        elif tag == 0x71:
+            (handle,), position = struct.unpack_from(">i", value, position), position + 4
+            instants.append(handles[handle - 0x7E0000])
+        else:
+            assert tag == 0x73
+            front = description if len(handles) == 3 else b"q\0\x7e\0\x02"
+            assert value[position:].startswith(front + b"w\x0d\x02") and value[position + len(front) + 15] == 0x78
+            seconds, below = struct.unpack_from(">qi", value, position + len(front) + 3)
+            instants.append(seconds * 10**9 + below)
+            handles.append(instants[-1])
+            position += len(front) + 16
+    assert position == len(value)
+    return instants
 
 
 def text_array_stream(value: bytes) -> list[str | None]:

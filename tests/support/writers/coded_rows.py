@@ -36,6 +36,7 @@ COLUMNS = {
     "Floats": 'dataType="float[]"',
     "Doubles": 'dataType="double[]"',
     "Texts": 'dataType="String[]"',
+    "Moments": 'dataType="java.time.Instant[]"',
     "Weights": 'dataType="java.util.Map"',
     "Tags": 'dataType="StringSet"',
     "Thing": 'dataType="com.example.Thing"',
@@ -51,7 +52,7 @@ SCHEMA = (
 
 
 def coded_row(rng: random.Random, number: int) -> dict[str, Any]:
-    """One row by its number. Times of day are nanoseconds."""
+    """One row by its number. Times of day are nanoseconds, instants too, of whole microseconds."""
     some = rng.randrange(1, 9)
     row = {
         "Day": date(1, 1, 1) + timedelta(days=rng.randrange(3_600_000)),
@@ -74,6 +75,7 @@ def coded_row(rng: random.Random, number: int) -> dict[str, Any]:
         "Floats": [rng.choice([None, 1.5, -0.0, float("inf")]) for _ in range(some - 1)],
         "Doubles": [rng.choice([None, 0.1, -0.0, float("-inf")]) for _ in range(some - 1)],
         "Texts": [rng.choice([None, "", "a", "\U0001f600", "x" * 300]) for _ in range(some - 1)],
+        "Moments": [rng.choice([None, 0, -1000, 1_700_000_000_123_456_000 + number * 1000]) for _ in range(some - 1)],
         "Weights": [(text, rng.choice([None, 1.5])) for text in "abc"[: some % 4]],
         "Thing": b"\xac\xed" + rng.randbytes(some),
     }
@@ -100,8 +102,16 @@ def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     """The rows of a table as ``coded_row`` has them, ordered by number."""
     columns = {}
     for name in table.column_names:
-        column = table.column(name).combine_chunks()
-        plain = column.view(pa.int64()) if pa.types.is_time(column.type) else column
-        columns[name] = plain.to_pylist()
+        columns[name] = counted(table.column(name).combine_chunks()).to_pylist()
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     return sorted(rows, key=lambda row: row["N"])
+
+
+def counted(column: pa.Array) -> pa.Array:
+    """The column with times, and instants of arrays, as nanoseconds."""
+    kind, kinds = column.type, pa.types
+    if kinds.is_time(kind) or kinds.is_duration(kind):
+        return column.cast(pa.time64("ns")).view(pa.int64())
+    if hasattr(kind, "value_type") and kinds.is_timestamp(kind.value_type):
+        return column.cast(pa.list_(pa.timestamp("ns", "UTC"))).cast(pa.list_(pa.int64()))
+    return column

@@ -50,6 +50,7 @@ SPARK = {
     "Floats": "array<float>",
     "Doubles": "array<double>",
     "Texts": "array<string>",
+    "Moments": "array<timestamp>",
     "Weights": "map<string,double>",
     "Tags": "array<string>",
 }
@@ -128,6 +129,7 @@ BAD = [
     ("Shorts", pa.array([[-(2**15)]], pa.list_(pa.int32())), "array<int>"),
     ("Ints", pa.array([[-(2**31)]], pa.list_(pa.int64())), "array<bigint>"),
     ("Units", pa.array([["ab"]]), "array<string>"),
+    ("Moments", pa.array([[2**61]], pa.list_(pa.timestamp("us", "UTC"))), "array<timestamp>"),
 ]
 
 
@@ -154,6 +156,7 @@ WRONG = {
     "Longs": ["array<string>", "array<boolean>", "bigint", "map<string,bigint>"],
     "Doubles": ["array<string>", "array<date>", "struct<a:double>", "array<array<double>>"],
     "Texts": ["array<int>", "array<binary>", "map<string,string>"],
+    "Moments": ["array<timestamp_ntz>", "array<bigint>", "array<date>", "timestamp"],
     "Weights": ["map<string,string>", "map<int,double>", "struct<a:double>", "array<double>"],
     "Tags": ["array<bigint>", "int"],
     "Thing": ["int", "array<binary>"],

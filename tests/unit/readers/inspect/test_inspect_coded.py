@@ -43,6 +43,7 @@ ROW: dict[str, Any] = {
     "Floats": [1.5, None],
     "Doubles": [-0.5, None],
     "Texts": ["a", None],
+    "Moments": [1, None],
     "Weights": [("a", 1.5), ("b", None)],
     "Thing": b"\xac\xed",
     "Tags": ["a", "é"],
@@ -61,6 +62,7 @@ SHOWN = {
     "Raw": "01 ff",
     "Key": "61 62 63 64",
     "Bytes": "00",
+    "Moments": ["1970-01-01 00:00:00.000000001+00:00", None],
     "Weights": {"a": 1.5, "b": None},
     "Thing": "ac ed",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +20,7 @@ from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, coded_row, coded_table
+from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, coded_row, coded_table, counted
 from tests.support.writers.merge_runs import FS
 
 TABLE = parse_schema(SCHEMA, "Test.Coded.schema").schema
@@ -45,6 +46,7 @@ TYPES = {
     "Floats": "array<float>",
     "Doubles": "array<double>",
     "Texts": "array<string>",
+    "Moments": "array<timestamp>",
     "Weights": "map<string,double>",
     "Tags": "array<string>",
     "Thing": "binary",
@@ -75,7 +77,7 @@ def test_values_are_those_of_the_table() -> None:
             values = [None if value is None else f"{value.normalize():f}" for value in values]
         elif name == "Units":
             values = [v and [None if unit is None else chr(unit) for unit in v] for v in values]
-        assert batch.column(name).to_pylist() == values, name
+        assert counted(batch.column(name)).to_pylist() == values, name
     numbers = spark_batch(table.to_batches()[0], CODED, options("int")).column("Units")
     assert (numbers.type, numbers.to_pylist()) == (pa.list_(pa.int32()), [row["Units"] for row in rows])
 
@@ -92,6 +94,19 @@ def test_bytes_of_any_offsets_are_binary() -> None:
     column = [column for column in CODED if column.name == "Raw"]
     batch = spark_batch(pa.record_batch({"Raw": pa.array([b"a", None], pa.large_binary())}), column, options())
     assert batch.schema.field("Raw").type == pa.binary()
+
+
+def test_instants_of_arrays_are_as_the_option_says() -> None:
+    column = [column for column in CODED if column.name == "Moments"]
+    batch = pa.record_batch({"Moments": pa.array([[-1, None], None, [], [1000]], column[0].type.arrow)}).slice(0)
+    with pytest.raises(SchemaMismatchError, match=r"(?s)an Instant has nanoseconds.*Moments.*instant=long"):
+        spark_batch(batch, column, options())
+    exact = replace(options(), instant="long")
+    assert spark_batch(batch, column, exact).column(0).to_pylist() == [[-1, None], None, [], [1000]]
+    assert spark_schema(column, exact)["Moments"].metadata == {"deephaven.type": "Instant[]", "deephaven.unit": "ns"}
+    rounded = spark_batch(batch, column, replace(options(), instant="timestamp-truncate")).column(0)
+    assert rounded.type == pa.list_(pa.timestamp("us", "UTC"))
+    assert counted(rounded).to_pylist() == [[-1000, None], None, [], [1000]]
 
 
 def test_half_of_a_character_in_an_array_is_refused_by_name() -> None:
