@@ -19,7 +19,6 @@ from sparkhaven.readers.inspect.column_files import changed, extent, record_besi
 from sparkhaven.store.epochs.files.removal_note import decode_removed
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from sparkhaven.store.format.index import tlmi
-from sparkhaven.store.format.index.row_set import decode_rows
 from sparkhaven.store.format.parquet.footer import KEY, decode_footer
 from sparkhaven.store.format.parquet.location_files import ROW_SET
 from sparkhaven.store.format.table import table_size, tbl
@@ -30,6 +29,7 @@ from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.schema.document.schema_file import load_schema
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.users.location_record import decode_locations
 
 

@@ -21,12 +21,12 @@ from sparkhaven.store.expressions.predicate.lookups import Key
 from sparkhaven.store.format.column.codecs import codec_for
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.region import BYTES, DAT, Region
-from sparkhaven.store.format.index.row_set import decode_rows
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC
 from sparkhaven.store.format.parquet.location_files import BEGIN, END, ROW_SET, index_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.index_keys import FixedKeys, Keys, TextKeys
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.frozen import frozen

@@ -24,7 +24,6 @@ from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blob
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import decode_ovr, encode_ovr
-from sparkhaven.store.format.index.row_set import decode_rows, encode_rows
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.parquet.footer import decode_footer
@@ -38,6 +37,7 @@ from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.schema.deployed.history import decode_history
 from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, encode_rows
 from sparkhaven.store.types.datatypes import BY_NAME, DataType, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.places import GOLDEN

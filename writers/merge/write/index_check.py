@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.index.row_set import decode_rows
 from sparkhaven.store.format.parquet.location_files import NAME, ROW_SET, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc, positions
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan

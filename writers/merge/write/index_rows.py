@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.index.row_set import encode_sets
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.scan.column_file import open_column
+from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
