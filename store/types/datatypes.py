@@ -142,6 +142,13 @@ CODED: tuple[CodedRow, ...] = (
     ),
     CodedRow("String[]", "[Ljava.lang.String;", ("String[]", "java.lang.String[]"), None, "string_array"),
     CodedRow("Instant[]", "[Ljava.time.Instant;", ("Instant[]", "java.time.Instant[]"), None, "instant_array"),
+    CodedRow(
+        "RowSet",
+        "io.deephaven.engine.rowset.RowSet",
+        ("RowSet", "io.deephaven.engine.rowset.RowSet"),
+        "io.deephaven.engine.table.impl.dataindex.RowSetCodec",
+        "row_set",
+    ),
 )
 BY_NAME = {row.name: row for row in TYPES}
 NAMES = (*BY_NAME, *(row.name for row in CODED))

@@ -32,7 +32,7 @@ JAVA = {
     **dict.fromkeys(("Clock", "Short"), "java.time.LocalTime"),
     **dict.fromkeys(("Px", "Wide", "Free"), "java.math.BigDecimal"),
     **dict.fromkeys(("Whole", "Huge"), "java.math.BigInteger"),
-    **dict.fromkeys(("Raw", "Key", "Bytes", "Thing"), "byte[]"),
+    **dict.fromkeys(("Raw", "Key", "Bytes", "Rows", "Thing"), "byte[]"),
     **dict.fromkeys(("Texts", "Tags"), "java.lang.String[]"),
     "Flags": "byte[]",
     "Units": "char[]",

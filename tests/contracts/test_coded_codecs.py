@@ -7,8 +7,10 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
+from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
 from sparkhaven.store.types.codings.string_map import CODECS
 from sparkhaven.store.types.datatypes import CODED, data_type
 from sparkhaven.store.types.model import Column, Storage
@@ -268,6 +270,16 @@ class TestLongMaps(MapContract):
 class TestTextMaps(MapContract):
     codec, decode, borders = "StringStringMapCodec", naive_codecs.text_map("String"), [[("a", "b")]]
     values, unstorable = TEXTS, [[("a", None)], [("a", "b"), ("a", "c")]]
+
+
+class TestRowSets(CodedContract):
+    spelling, storage, decode = "RowSet", Storage.BLOB, naive_codecs.row_set
+    borders = [*map(bytes.fromhex, ("20", "0c0320", "1c0400fc06fe20", "0a000186a00affd3bfe020", "0c000cfc0c060cfe20"))]
+    unstorable, damaged = [b"", b"\x21", b"\x20\x20", b"\x0c\xff\x20", b"\x0c\x03"], b"\x38"
+
+    def strategy(self, column: Column) -> st.SearchStrategy[Any]:
+        rows = st.sets(st.integers(0, 10**6), max_size=6).map(lambda found: np.array(sorted(found), np.int64) * 2)
+        return rows.map(lambda starts: encode_rows(starts, starts + 1))
 
 
 class TestOpaqueBytes(BytesContract):

@@ -150,6 +150,7 @@ def codec_dump() -> str:
         ("double[]", None, None, [1.5, None], "[1.5, null]"),
         ("String[]", None, None, ["a", None], '["a", null]'),
         ("Instant[]", None, None, [1, None], "[1970-01-01T00:00:00.000000001Z, null]"),
+        ("RowSet", None, None, b"\x0c\x03\x20", "{3}"),
     ]
     rows = []
     for spelling, codec, arguments, value, shown in cases:

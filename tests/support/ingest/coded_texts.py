@@ -107,5 +107,6 @@ JSON: dict[str, dict[str, Any]] = {
     "java.util.Map StringIntMapCodec": {'{"a":2147483648}': OVER, '{"a":0.5}': FRACTION, '{"a":-2147483648}': NULLED},
     "java.util.Map StringBooleanMapCodec": {'{"a":true,"b":null}': [("a", True), ("b", None)], '{"a":1}': JSON_TYPE},
     "java.util.Map StringStringMapCodec": {'{"a":"x"}': [("a", "x")], '{"a":null}': NO, '{"a":1}': NO},
+    "RowSet": {'"DAMg"': b"\x0c\x03\x20", '"IQ=="': NO, '""': NO, "{}": NO},
     "com.example.Thing": {'"AQI="': b"\x01\x02", '""': NO, "{}": NO},
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.tables.naive_reader import PREFIX
+from tests.support.tables.naive_rowset import naive_ranges
 
 Decoder = Callable[[bytes], Any]
 FOUR_CENTURIES = 146_097  # days
@@ -137,6 +138,12 @@ def free_decimal(value: bytes) -> str:
         digits = digits.rjust(scale + 1, "0")
         digits = f"{digits[:-scale]}.{digits[-scale:]}"
     return f"-{digits}" if unscaled < 0 else digits
+
+
+def row_set(value: bytes) -> bytes:
+    """``RowSetCodec``: the bytes, which are those of a set."""
+    naive_ranges(value)
+    return value
 
 
 def text_map(kind: str) -> Decoder:

@@ -7,9 +7,11 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
 from sparkhaven.store.types.model import TableSchema
 
 TABLE = TableName("Test", "Coded")
@@ -38,6 +40,7 @@ COLUMNS = {
     "Texts": 'dataType="String[]"',
     "Moments": 'dataType="java.time.Instant[]"',
     "Weights": 'dataType="java.util.Map"',
+    "Rows": 'dataType="io.deephaven.engine.rowset.RowSet"',
     "Tags": 'dataType="StringSet"',
     "Thing": 'dataType="com.example.Thing"',
 }
@@ -76,6 +79,7 @@ def coded_row(rng: random.Random, number: int) -> dict[str, Any]:
         "Doubles": [rng.choice([None, 0.1, -0.0, float("-inf")]) for _ in range(some - 1)],
         "Texts": [rng.choice([None, "", "a", "\U0001f600", "x" * 300]) for _ in range(some - 1)],
         "Moments": [rng.choice([None, 0, -1000, 1_700_000_000_123_456_000 + number * 1000]) for _ in range(some - 1)],
+        "Rows": encode_rows(np.array([number, number + 9]), np.array([number + some // 2 + 1, number + 900])),
         "Weights": [(text, rng.choice([None, 1.5])) for text in "abc"[: some % 4]],
         "Thing": b"\xac\xed" + rng.randbytes(some),
     }

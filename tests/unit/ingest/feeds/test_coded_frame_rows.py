@@ -51,6 +51,7 @@ SPARK = {
     "Doubles": "array<double>",
     "Texts": "array<string>",
     "Moments": "array<timestamp>",
+    "Rows": "binary",
     "Weights": "map<string,double>",
     "Tags": "array<string>",
 }

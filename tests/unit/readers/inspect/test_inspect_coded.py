@@ -44,6 +44,7 @@ ROW: dict[str, Any] = {
     "Doubles": [-0.5, None],
     "Texts": ["a", None],
     "Moments": [1, None],
+    "Rows": bytes.fromhex("1c0400fc06fe20"),
     "Weights": [("a", 1.5), ("b", None)],
     "Thing": b"\xac\xed",
     "Tags": ["a", "é"],
@@ -63,6 +64,7 @@ SHOWN = {
     "Key": "61 62 63 64",
     "Bytes": "00",
     "Moments": ["1970-01-01 00:00:00.000000001+00:00", None],
+    "Rows": "1c 04 00 fc 06 fe 20",
     "Weights": {"a": 1.5, "b": None},
     "Thing": "ac ed",
 }

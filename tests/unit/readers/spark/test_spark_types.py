@@ -47,6 +47,7 @@ TYPES = {
     "Doubles": "array<double>",
     "Texts": "array<string>",
     "Moments": "array<timestamp>",
+    "Rows": "binary",
     "Weights": "map<string,double>",
     "Tags": "array<string>",
     "Thing": "binary",

@@ -1,0 +1,63 @@
+"""RowSet: rows of an index, by ``RowSetCodec``, whose bytes ``codings.row_ranges_codec`` explains.
+
+Arrow has no type for a set of rows. So values are their bytes, and bytes that are no row set are refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.types.codings.byte_array import ByteArrays
+from sparkhaven.store.types.codings.coding import Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.types.frozen import frozen
+
+
+def coding(codec: str, arguments: str, width: int | None) -> RowSets:
+    """By the codec's simple name; ValueError says what is expected instead."""
+    if codec != "RowSetCodec" or arguments or width is not None:
+        raise ValueError("RowSetCodec without arguments")
+    return RowSets()
+
+
+@frozen
+class RowSets(ByteArrays):
+    """The bytes of row sets."""
+
+    domain = "the bytes of a row set, which texts write in base64"
+
+    def parse(self, text: str) -> bytes:
+        """Of base64."""
+        value = super().parse(text)
+        if not _is_row_set(value):
+            raise UnfitError(Unfit.NO_VALUE, self.domain)
+        return value
+
+    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
+        """``array``: binary. Bytes that are no row set are bad."""
+        ends, data, _ = super().encode(array)
+        return ends, data, _no_row_sets(array)
+
+    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
+        """binary; bytes that are no row set are bad."""
+        array, _ = super().decode(ends, data)
+        return array, _no_row_sets(array)
+
+    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
+        """Of bytes of any kind."""
+        values, _ = super().convert(array)
+        return values, _no_row_sets(values)
+
+
+def _is_row_set(data: bytes) -> bool:
+    try:
+        decode_rows(data)
+    except CorruptFileError:
+        return False
+    return True
+
+
+def _no_row_sets(array: pa.Array) -> Mask | None:
+    return some(np.array([data is not None and not _is_row_set(data) for data in array.to_pylist()], np.bool_))
