@@ -39,7 +39,7 @@ VIOLATIONS: dict[str, str] = {
     "W118": "the class of a column is unknown, so its values are blobs",
     "W119": "a column is named i, ii or k, as the query language names its own",
     "E121": "keyFormula uses an unknown token, operator or column",
-    "E122": "keyFormula uses a partitioning, float or object column",
+    "E122": "keyFormula uses the partitioning column, or one of a type that has no key",
     "E123": "the result of keyFormula is not a member of the partition array",
     "W124": "a formula by grouping column lacks that column, so a date goes to one partition",
     "E131": "the type of ImportSource is not CSV, JDBC, JSON or XML",

@@ -2,7 +2,7 @@
 
 A formula is parsed once (``store.expressions.formula.syntax``) and evaluated over distinct values with numpy; nothing
 is ever run as code. Nulls: in a text join the four letters ``null``; in arithmetic the null value of the type, as plain
-Java sees it; the hash of a null String is 0. ``abs`` of the smallest number is 0.
+Java sees it; the hash of a null is 0. ``abs`` of the smallest number is 0.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
 from sparkhaven.store.expressions.formula.javatext import Ints, Text, absolute, divide, remainder
 from sparkhaven.store.expressions.formula.syntax import FormulaError, FormulaNode, Type, parse
 from sparkhaven.store.expressions.tokens import columns_of
+from sparkhaven.store.types.codings.coding import JavaValues
+from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
@@ -43,7 +45,7 @@ def parse_formula(text: str, schema: TableSchema) -> Formula:
             hint=error.hint or "see the grammar of key formulas in the manual",
             code=error.code,
         ) from None
-    return Formula(text, node, {c.name: c.type.null for c in schema.columns}, ungrouped)
+    return Formula(text, node, {c.name: c.type for c in schema.columns}, ungrouped)
 
 
 def sort_partitions(names: Sequence[str]) -> list[str]:
@@ -77,7 +79,7 @@ class Formula:
 
     text: str
     node: FormulaNode
-    nulls: Mapping[str, int | float | None]
+    types: Mapping[str, DataType]
     ungrouped: bool = False
 
     @property
@@ -115,7 +117,7 @@ class Formula:
             return np.zeros(0, np.int32)
         codes, distinct = _distinct({name: columns[name] for name in names}, count)
         ordered = sort_partitions(partitions)
-        run = _Evaluation(Text.of([f"{namespace}.{table}"]), day_of_year(value), ordered, distinct, self.nulls)
+        run = _Evaluation(Text.of([f"{namespace}.{table}"]), day_of_year(value), ordered, distinct, self.types)
         try:
             chosen = run.choose(self.node)
         except _BadRow as bad:
@@ -170,7 +172,7 @@ class _Evaluation:
     day: int
     partitions: list[str]
     columns: Mapping[str, pa.Array]
-    nulls: Mapping[str, int | float | None]
+    types: Mapping[str, DataType]
 
     def choose(self, node: FormulaNode) -> npt.NDArray[np.int32]:
         if node.op == "index":
@@ -204,6 +206,9 @@ class _Evaluation:
             return Text.of([names[i] for i in self._index(node).tolist()])
         if node.op == "column":
             array = self.columns[str(node.value)]
+            if node.type is Type.OBJECT:
+                texts = self._java_values(node).java_texts(array)
+                return Text.of(["null" if text is None else text for text in texts])
             if node.type is Type.CHAR:
                 return Text.of(["null" if v is None else chr(v) for v in array.to_pylist()])
             return Text.of(array.cast(pa.string()).fill_null("null").to_pylist())
@@ -217,8 +222,9 @@ class _Evaluation:
         if node.op == "column":
             name = str(node.value)
             wide = np.dtype(np.int64) if node.type is Type.LONG else _CONSTANT
-            filled: Ints = self.columns[name].fill_null(self.nulls[name]).to_numpy(zero_copy_only=False).astype(wide)
-            return filled
+            filled = self.columns[name].fill_null(self.types[name].null)
+            numbers: Ints = filled.to_numpy(zero_copy_only=False).astype(wide)
+            return numbers
         if node.op == "hash":
             return self._hash(node.parts[0])
         parts = [self.number(part) for part in node.parts]
@@ -235,7 +241,14 @@ class _Evaluation:
         return divide(left, right) if node.op == "/" else remainder(left, right)
 
     def _hash(self, node: FormulaNode) -> Ints:
-        codes = self.text(node).hash_code()
-        if node.op == "column":
-            return np.where(self.columns[str(node.value)].is_null().to_numpy(zero_copy_only=False), 0, codes)
-        return codes
+        if node.op != "column":
+            return self.text(node).hash_code()
+        array = self.columns[str(node.value)]
+        text = node.type is Type.TEXT
+        codes = self.text(node).hash_code() if text else self._java_values(node).java_hashes(array)
+        return np.where(array.is_null().to_numpy(zero_copy_only=False), 0, codes)
+
+    def _java_values(self, node: FormulaNode) -> JavaValues:
+        coding = self.types[str(node.value)].coding
+        assert isinstance(coding, JavaValues)  # noqa: S101
+        return coding

@@ -10,7 +10,8 @@
     postfix  = primary { ".hashCode()" | "[" sum "]" }
     primary  = integer | "text" | `text` | column | token | "(" sum ")" | ("abs" | "Math.abs") "(" sum ")"
 
-Types are those of Java: int, long, char, boolean and text. ``+`` with a text joins; the array can only be indexed.
+Types are those of Java: int, long, char, boolean, text, and objects: dates, times of day, decimals of one width. ``+``
+with a text joins; a text and an object have a hash; the array can only be indexed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from enum import Enum
 
 from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
 from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.codings.coding import JavaValues
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 
@@ -44,6 +46,7 @@ class Type(Enum):
     CHAR = "char"
     BOOLEAN = "boolean"
     TEXT = "text"
+    OBJECT = "an object"
     ARRAY = "the partition array"
 
     @property
@@ -114,16 +117,18 @@ def _balanced(group: FormulaNode | None) -> FormulaNode:
 
 
 def _column(column: Column, character: int) -> FormulaNode:
-    if column.kind is Kind.PARTITIONING or column.type.name not in COLUMN_TYPES:
+    key_type = Type.OBJECT if isinstance(column.type.coding, JavaValues) else COLUMN_TYPES.get(column.type.name)
+    if column.kind is Kind.PARTITIONING or key_type is None:
         kind = "the partitioning column" if column.kind is Kind.PARTITIONING else f"of type {column.type.name}"
         raise FormulaError(
             "E122",
             character,
-            "a String, Boolean, char, byte, short, int or long column that is not partitioning",
+            "a column that is not partitioning, of type String, Boolean, char, byte, short, int, long, LocalDate, "
+            "LocalTime, or a BigDecimal or BigInteger with precision",
             f"{column.name}, {kind}",
             "use another column, or __DAY_OF_YEAR__ for the day of the year",
         )
-    return FormulaNode("column", COLUMN_TYPES[column.type.name], (), column.name)
+    return FormulaNode("column", key_type, (), column.name)
 
 
 class _Parser(Cursor):
@@ -187,8 +192,9 @@ class _Parser(Cursor):
                 self.need("hashCode")
                 self.need("(")
                 self.need(")")
-                if node.type is not Type.TEXT:
-                    raise FormulaError("E121", start, "a text before .hashCode()", node.type.value, 'join it with ""')
+                if node.type not in (Type.TEXT, Type.OBJECT):
+                    expected = "a text or an object before .hashCode()"
+                    raise FormulaError("E121", start, expected, node.type.value, 'join it with ""')
                 node = FormulaNode("hash", Type.INT, (node,))
             elif self.take("["):
                 index = self.sum(depth + 1)

@@ -146,6 +146,18 @@ class FixedCoding(Coding):
         """Values of entries of shape (rows, width), and the rows whose bytes stand for none. ``null``: null rows."""
 
 
+class JavaValues(ABC):
+    """What Java's own methods give for values: key formulas take columns of such a coding."""
+
+    @abstractmethod
+    def java_texts(self, array: pa.Array) -> list[str | None]:
+        """``toString()`` of each value."""
+
+    @abstractmethod
+    def java_hashes(self, array: pa.Array) -> npt.NDArray[np.int32]:
+        """``hashCode()`` of each value; those of nulls mean nothing."""
+
+
 class BlobCoding(Coding):
     """Values of any length. No bytes at all are null."""
 

@@ -25,6 +25,7 @@ from sparkhaven.store.types.codings.coding import (
     Coding,
     Ends,
     FixedCoding,
+    JavaValues,
     Mask,
     Octets,
     Unfit,
@@ -65,7 +66,7 @@ def integer_coding(codec: str, arguments: str, width: int | None) -> FixedDecima
         return FreeDecimals(whole=True)
     if int(arguments) > MOST_DIGITS:
         raise ValueError(f"BigIntegerCodec with a precision of at most {MOST_DIGITS}")
-    return FixedDecimals(int(arguments), 0)
+    return FixedDecimals(int(arguments), 0, whole=True)
 
 
 class _Numbers(Coding):
@@ -94,12 +95,16 @@ class _Numbers(Coding):
 
 
 @frozen
-class FixedDecimals(_Numbers, FixedCoding):
-    """Numbers of at most so many digits, ``scale`` of them behind the point. ``rounds``: others are rounded."""
+class FixedDecimals(_Numbers, FixedCoding, JavaValues):
+    """Numbers of at most so many digits, ``scale`` of them behind the point. ``rounds``: others are rounded.
+
+    ``whole``: they are those of a BigInteger.
+    """
 
     precision: int
     scale: int
     rounds: bool = False
+    whole: bool = False
 
     @property
     def arrow(self) -> pa.DataType:
@@ -123,6 +128,16 @@ class FixedDecimals(_Numbers, FixedCoding):
     def null(self) -> bytes:
         """The bytes of null."""
         return b"\x00" + b"\xff" * (self.width - 1)
+
+    def java_texts(self, array: pa.Array) -> list[str | None]:
+        """Digits, and where a BigDecimal has more than six zeros behind the point an exponent."""
+        return [None if value is None else str(value) for value in array.to_pylist()]
+
+    def java_hashes(self, array: pa.Array) -> npt.NDArray[np.int32]:
+        """Of ``java.math.BigInteger``, or of a ``java.math.BigDecimal`` with the scale of the column."""
+        values = (0 if value is None else int(value.scaleb(self.scale, _EXACT)) for value in array.to_pylist())
+        hashes = (_java_hash(value) if self.whole else 31 * _java_hash(value) + self.scale for value in values)
+        return np.array([(value + 2**31) % 2**32 - 2**31 for value in hashes], np.int32)
 
     @property
     def _octets(self) -> int:
@@ -321,3 +336,15 @@ def decoded_number(value: bytes, whole: bool) -> str | None:
     digits = digits.rjust(scale + 1, "0")
     fraction = digits[-scale:].rstrip("0")
     return f"{sign}{digits[:-scale]}.{fraction}" if fraction else sign + digits[:-scale]
+
+
+def _java_hash(number: int) -> int:
+    """``BigInteger.hashCode()``, of which the low 32 bits count."""
+    magnitude, digits = abs(number), []
+    while magnitude:
+        magnitude, digit = divmod(magnitude, 2**32)
+        digits.append(digit)
+    value = 0
+    for digit in reversed(digits):
+        value = (31 * value + digit) % 2**32
+    return -value if number < 0 else value

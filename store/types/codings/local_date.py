@@ -23,6 +23,7 @@ import pyarrow as pa
 from sparkhaven.store.types.codings.coding import (
     Coding,
     FixedCoding,
+    JavaValues,
     Mask,
     Octets,
     Unfit,
@@ -53,7 +54,7 @@ def coding(codec: str, arguments: str, width: int | None) -> LocalDateCoding:
 
 
 @frozen
-class LocalDateCoding(FixedCoding):
+class LocalDateCoding(FixedCoding, JavaValues):
     """Days, in three bytes or in five."""
 
     compact: bool
@@ -88,6 +89,18 @@ class LocalDateCoding(FixedCoding):
             packed = np.where(null, (1970 << 9) + 33, packed)
         days, bad = _days(packed)
         return numbers_as(days, self.arrow, null), some(bad)
+
+    def java_texts(self, array: pa.Array) -> list[str | None]:
+        """ISO 8601. Years have four digits at least."""
+        texts: list[str | None] = array.cast(pa.string()).to_pylist()
+        return texts
+
+    def java_hashes(self, array: pa.Array) -> npt.NDArray[np.int32]:
+        """Of ``java.time.LocalDate``."""
+        packed = _packed(plain_numbers(array, np.int32))
+        year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
+        hashes: npt.NDArray[np.int32] = ((year & ~0x7FF) ^ ((year << 11) + (month << 6) + day)).astype(np.int32)
+        return hashes
 
     def parse(self, text: str) -> date:
         """Of ISO 8601."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sparkhaven.store.types.codings.coding import (
     Coding,
     FixedCoding,
+    JavaValues,
     Mask,
     Octets,
     Unfit,
@@ -46,7 +47,7 @@ def coding(codec: str, arguments: str, width: int | None) -> LocalTimeCoding:
 
 
 @frozen
-class LocalTimeCoding(FixedCoding):
+class LocalTimeCoding(FixedCoding, JavaValues):
     """Times with so many digits below the second."""
 
     digits: int
@@ -99,6 +100,16 @@ class LocalTimeCoding(FixedCoding):
         times = ((hour * 60 + minute) * 60 + second) * SECOND + fraction * self._unit
         return numbers_as(np.where(bad, 0, times), self.arrow, null), some(bad)
 
+    def java_texts(self, array: pa.Array) -> list[str | None]:
+        """ISO 8601. Seconds that are 0 are left out; a fraction has 3, 6 or 9 digits, or is left out."""
+        return [None if ns is None else _java_text(ns) for ns in array.view(pa.int64()).to_pylist()]
+
+    def java_hashes(self, array: pa.Array) -> npt.NDArray[np.int32]:
+        """Of ``java.time.LocalTime``."""
+        times = plain_numbers(array, np.int64)
+        hashes: npt.NDArray[np.int32] = (times ^ (times >> 32)).astype(np.int32)
+        return hashes
+
     def parse(self, text: str) -> int:
         """Of ISO 8601, as nanoseconds of the day; seconds and fraction may be left out."""
         match = _TEXT.match(text)
@@ -145,3 +156,14 @@ class LocalTimeCoding(FixedCoding):
         if null is not None:
             bad &= ~null
         return numbers_as(times, self.arrow, null), some(bad)
+
+
+def _java_text(ns: int) -> str:
+    seconds, below = divmod(ns, SECOND)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
+    if seconds % 60 or below:
+        text += f":{seconds % 60:02}"
+    if below:
+        digits = next(digits for digits in (3, 6, 9) if below % 10 ** (9 - digits) == 0)
+        text += f".{below // 10 ** (9 - digits):0{digits}}"
+    return text

@@ -134,7 +134,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("E121", table('<Partitions keyFormula="__WRITABLE_PARTITIONS__[1 &lt; 2]"/>'),
      3, 1, "Partitions", "one of + - * /", "'<' at character 27", "grammar"),
     ("E122", table('<Partitions keyFormula="__WRITABLE_PARTITIONS__[abs(Px)]"/>', PX),
-     3, 1, "Partitions", "a String, Boolean", "Px, of type double", "use another"),
+     3, 1, "Partitions", "of type String, Boolean", "Px, of type double", "use another"),
     ("E122", table('<Partitions keyFormula="Date"/>'),
      3, 1, "Partitions", "not partitioning", "Date, the partitioning column", "__DAY_OF_YEAR__"),
     ("E123", table('<Partitions keyFormula="abs(1) % 3"/>'),

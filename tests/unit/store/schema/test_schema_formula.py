@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -233,3 +236,61 @@ def test_missing_inputs() -> None:
         formula.assign("N", "T", "d", {"Sym": pa.array(["0"])}, [])
     assert caught.value.found == "no writable partition"
     assert formula.assign("N", "T", "d", {"Sym": pa.array([], pa.string())}, ["0"]).tolist() == []
+
+
+CODEC = "io.deephaven.util.codec."
+OBJECTS = {  # attributes, values, and what Java gives: text and hash
+    "LocalDate": ("", pa.array([date(2024, 2, 29), None]), "2024-02-29", 4145309),
+    "LocalTime": (
+        "",
+        pa.array([48_600_000_000_500, None], pa.int64()).view("time64[ns]"),
+        "13:30:00.000000500",
+        -1849926201,
+    ),
+    "BigDecimal": ("18,6", pa.array([Decimal("12.34"), None], pa.decimal128(18, 6)), "12.340000", 382540006),
+    "BigInteger": (
+        "20",
+        pa.array([Decimal(1 - 10**20), None], pa.decimal128(20, 0)),
+        "-99999999999999999999",
+        -1882487351,
+    ),
+}
+
+
+def object_schema(name: str, arguments: str = "") -> TableSchema:
+    codec = f'objectCodec="{CODEC}{name}Codec" objectCodecArguments="{arguments}"' if arguments else ""
+    text = (
+        '<Table namespace="N" name="T" storageType="NestedPartitionedOnDisk">'
+        '<Column name="Date" dataType="String" columnType="Partitioning"/>'
+        f'<Column name="Key" dataType="{name}" {codec}/></Table>'
+    )
+    return parse_schema(text.encode(), "N.T.schema").schema
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_dates_times_and_decimals_have_the_hash_and_text_of_java(name: str) -> None:
+    arguments, values, text, code = OBJECTS[name]
+    names = [str(number) for number in range(1009)]
+    for formula, hashes in (
+        ("Key.hashCode()", [code, 0]),
+        ('("a" + Key).hashCode()', [java_hash(f"a{text}"), java_hash("anull")]),
+    ):
+        whole = f"__WRITABLE_PARTITIONS__[abs({formula}) % __NUM_WRITABLE_PARTITIONS__]"
+        chosen = parse_formula(whole, object_schema(name, arguments)).assign("N", "T", "d", {"Key": values}, names)
+        assert chosen.tolist() == [abs(number) % 1009 for number in hashes]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["BigDecimal", "BigInteger", "StringSet", "double[]", "byte[]", "java.util.Map", "Instant", "Instant[]", "x.Y"],
+)
+def test_columns_that_have_no_key_are_refused_by_name(name: str) -> None:
+    with pytest.raises(SchemaParseError, match="E122") as caught:
+        parse_formula('__WRITABLE_PARTITIONS__[("" + Key).hashCode() % 2]', object_schema(name))
+    assert "Key, of type" in str(caught.value.found) and "LocalDate" in str(caught.value.expected)
+
+
+def test_an_object_is_no_number() -> None:
+    with pytest.raises(SchemaParseError, match="E121") as caught:
+        parse_formula("__WRITABLE_PARTITIONS__[Key % 2]", object_schema("LocalDate"))
+    assert caught.value.expected == "numbers for %"

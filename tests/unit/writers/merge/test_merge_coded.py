@@ -13,6 +13,7 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import MergeError, SettingsError
+from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
@@ -117,3 +118,22 @@ def test_texts_of_sets_that_no_location_could_hold_stop_the_merge(tmp_path: Path
     with pytest.raises(MergeError, match="sets of column Tags have too many texts for one location"):
         merge(db.layout, table=TABLE)
     assert not db.layout.history_location(TABLE, LocationKey("0", DAY)).exists()
+
+
+@pytest.mark.parametrize("name", ["Day", "Clock", "Px", "Whole"])
+def test_a_key_formula_distributes_rows_by_values_with_a_codec(tmp_path: Path, name: str) -> None:
+    formula = f"__WRITABLE_PARTITIONS__[abs({name}.hashCode()) % __NUM_WRITABLE_PARTITIONS__]"
+    by_key = SCHEMA.replace(b"${autobalance_by_first_grouping_column}", formula.encode())
+    rng = random.Random(3)
+    rows = [coded_row(rng, number) for number in range(60)]
+    db = IntradayRows(tmp_path, by_key, fs=FS)
+    db.commit({("a", DAY): coded_table(db.schema, rows)})
+    for number in range(2):
+        add_partition(FS, db.layout, "Test", str(number))
+    merge(db.layout, table=TABLE)
+    parsed = parse_formula(formula, db.schema)
+    for number in range(2):
+        found = plain_rows(open_table(tmp_path, "Test.Coded").to_arrow(sources=[str(number)]).drop_columns(["Date"]))
+        values = coded_table(db.schema, rows).column(name)
+        chosen = parsed.assign("Test", "Coded", DAY, {name: values}, ["0", "1"])
+        assert found == [row for row, index in zip(rows, chosen, strict=True) if index == number] != []
