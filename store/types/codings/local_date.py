@@ -81,13 +81,15 @@ class LocalDateCoding(FixedCoding, JavaValues):
         return big_endian(packed if self.compact else packed + (FULL << 9), self.width), of_values(bad, array)
 
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
-        """date32; a month or day that no calendar has is bad."""
+        """date32; a month or day that no calendar has is bad, and in three bytes a year above 9999."""
         packed = from_big_endian(entries)
         if not self.compact:
             packed -= FULL << 9
         if null is not None:
             packed = np.where(null, (1970 << 9) + 33, packed)
         days, bad = _days(packed)
+        if self.compact:
+            bad |= packed >= YEARS << 9
         return numbers_as(days, self.arrow, null), some(bad)
 
     def java_texts(self, array: pa.Array) -> list[str | None]:
