@@ -19,7 +19,7 @@ from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.shown_locations import Update
 from sparkhaven.store.types.frozen import frozen
 
-OnPlace = Callable[[LiveLocation, pa.Table], None]
+OnPlace = Callable[[LiveLocation, pa.Table | None], None]
 OnSize = Callable[[int], None]
 OnError = Callable[[Exception], None]
 
@@ -167,7 +167,9 @@ class LiveBackend:
                 entries.pop(key, None)
 
 
-def _values(table: LiveTable, location: LiveLocation) -> pa.Table:
-    """The partitioning column of a place: one row."""
+def _values(table: LiveTable, location: LiveLocation) -> pa.Table | None:
+    """The partitioning column of a place: one row; None: the table has no such column."""
     schema = table.schema.partition
+    if not len(schema):
+        return None
     return pa.Table.from_arrays([pa.array([location.at.value], pa.string()) for _ in schema], schema=schema)

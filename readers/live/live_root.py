@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_table import LiveTable
+from sparkhaven.readers.live.live_user_table import LiveUserTable
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, TableName
@@ -16,6 +17,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 from sparkhaven.store.types.datatypes import CHAR_NULL
+from sparkhaven.store.users.user_table import list_user_tables
 
 LOOK_SECONDS = 0.010  # between looks at the heads of logs
 WIDE_SECONDS = 0.200  # between looks for new tables, streams, schemas and merged dates
@@ -78,7 +80,7 @@ class LiveRoot:
         self._lag_ms: int | None = None
         self._wide_at = 0.0
         self.backend = LiveBackend()
-        self._open_new(user_tables(fs, layout) if names is None else names, 0.0)
+        self._open_new(self._named() if names is None else names, 0.0)
 
     @property
     def keys(self) -> dict[str, TableKey]:
@@ -138,8 +140,12 @@ class LiveRoot:
                 if self._reopen(served, now, bind):
                     self._older.append(served)  # what is attached to it goes on
             if self._all:
-                for served in self._open_new(user_tables(self._fs, self._layout), now):
+                for served in self._open_new(self._named(), now):
                     bind(variable(served.name), served.key)
+
+    def _named(self) -> list[TableName]:
+        """All tables but log tables: those of streams and history, and those that users have saved."""
+        return [*user_tables(self._fs, self._layout), *list_user_tables(self._fs, self._layout)]
 
     def _deliver(self, served: _Served, gate: Callable[[], AbstractContextManager[object]]) -> None:
         if not served.table.waits:
@@ -174,7 +180,8 @@ class LiveRoot:
 
     def _opened(self, name: TableName) -> _Served:
         schema = self._fs.stat(self._layout.schema(name))
-        table = LiveTable(TablePlace(self._fs, self._layout, name), self._checks, null_char=self._null_char)
+        kind = LiveUserTable if name in list_user_tables(self._fs, self._layout) else LiveTable
+        table = kind(TablePlace(self._fs, self._layout, name), self._checks, null_char=self._null_char)
         self._number += 1
         key = TableKey(str(name), self._number)
         self.backend.add(key, table)

@@ -138,8 +138,7 @@ class LiveTable:
             column.map(shown.rows, shown.files)
         except (OSError, FormatError) as error:
             failed = error
-        if held.place.tier == "intraday":
-            self.advance()
+        self._confirm(held)
         if failed is not None and held.place.tier == "history" and self._place.fs.stat(held.directory) is None:
             self._end(held.gone("history of this date was merged again, and what it replaced has been removed"))
         if self.error is not None:
@@ -148,6 +147,11 @@ class LiveTable:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
         with self._lock:
             self._mapped.add(held, name)
+
+    def _confirm(self, held: Held) -> None:
+        """After files of a place were mapped: looks whether they were still those of the place."""
+        if held.place.tier == "intraday":
+            self.advance()
 
     @property
     def rows(self) -> int:

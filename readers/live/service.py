@@ -128,7 +128,9 @@ def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
         """Answers by callbacks; an error of ours goes to the failure callback."""
 
         def table_schema(self, table_key: TableKey, schema_cb: Any, failure_cb: Any) -> None:
-            answer(lambda: backend.table(table_key).schema, lambda s: schema_cb(s.data, s.partition), failure_cb)
+            answer(
+                lambda: backend.table(table_key).schema, lambda s: schema_cb(s.data, s.partition or None), failure_cb
+            )
 
         def table_locations(self, table_key: TableKey, location_cb: Any, success_cb: Any, failure_cb: Any) -> None:
             backend.locations(table_key, location_cb)

@@ -6,6 +6,7 @@ Nothing here reads the logs: callers report what they say. Not thread-safe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from sparkhaven.readers.live.live_locations import AGAIN, Committed, Held, LiveLocation
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -87,6 +88,10 @@ class ShownPlaces:
 
     def add_history(self, key: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
         directory = self._place.history_location(key)
+        self.add_whole(key, directory, rows, files)
+
+    def add_whole(self, key: LocationKey, directory: Path, rows: int, files: Mapping[str, FileState]) -> None:
+        """A location that never changes under its name."""
         self._add(Held(LiveLocation("history", None, key, 0, 0, 0), directory, Committed(rows, 0, files)))
 
     def _add(self, held: Held) -> None:

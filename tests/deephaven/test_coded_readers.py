@@ -1,4 +1,4 @@
-"""A real Deephaven engine shows types with a codec as all other readers do."""
+"""A real Deephaven engine shows types with a codec as all other readers do, and tables that users have saved."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sparkhaven import save_table
 from tests.contracts.coded_readers import (
     CODED_NAME,
     JAVA,
@@ -21,6 +22,9 @@ from tests.support.served import Served, require_engine, serving
 
 pytestmark = pytest.mark.deephaven
 
+USERS = {"Splayed": None, "Partitioned": "Day"}
+SAVED = pa.table({"Day": ["a", "b", "a"], "N": pa.array([1, 2, None], pa.int64()), "Text": ["x", None, "é"]})
+
 
 @pytest.fixture(scope="module")
 def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
@@ -30,6 +34,8 @@ def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
 
 @pytest.fixture(scope="module")
 def served(coded_snapshot: CodedSnapshot) -> Iterator[Served]:
+    for name, by in USERS.items():
+        save_table(coded_snapshot.root, "me", name, SAVED, partition_by=by)
     with serving(coded_snapshot.root, coded_snapshot.root.parent) as served:
         served.attach("coded", CODED_NAME.replace(".", "_"))
         served.wait_count("coded", len(coded_snapshot.rows))
@@ -70,3 +76,18 @@ class TestEngine(CodedReaderContract):
     def test_queries_use_them(self, coded_snapshot: CodedSnapshot, condition: str) -> None:
         chosen = self.served.rows("coded", where=[condition]).num_rows
         assert 0 < chosen < len(coded_snapshot.rows)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_a_table_of_a_user_and_its_next_save(served: Served, name: str) -> None:
+    rows = SAVED.to_pylist()
+    served.attach(name, f"me_{name}")
+    served.wait_count(name, len(rows))
+    columns = sorted(SAVED.column_names)
+    assert by_text(served.rows(name).select(columns)) == by_text(SAVED.select(columns))
+    save_table(served.root, "me", name, SAVED, mode="append", partition_by=USERS[name])
+    served.wait_anew(name, f"me_{name}", 2 * len(rows))
+
+
+def by_text(table: pa.Table) -> list[str]:
+    return sorted(repr([row[name] for name in table.column_names]) for row in table.to_pylist())

@@ -63,10 +63,10 @@ class Attached:
     def _done(self) -> None:
         self.done += 1
 
-    def _place(self, place: LiveLocation, values: pa.Table) -> None:
+    def _place(self, place: LiveLocation, values: pa.Table | None) -> None:
         assert place not in self.sizes, "a place was delivered twice"
         self.sizes[place] = 0
-        self.values[place] = values.column(0)[0].as_py()
+        self.values[place] = values.column(0)[0].as_py() if values is not None else ""
 
         def size(rows: int) -> None:
             assert rows >= self.sizes[place], "a size has shrunk"
