@@ -51,7 +51,7 @@ TAGS = {
 FEW = 1 << 16  # integers in so narrow a range are counted first and hashed once each
 
 
-def _prefix(column: Column, tag: int) -> bytes:
+def prefix_of(column: Column, tag: int) -> bytes:
     return struct.pack("<iB", column.id, tag)
 
 
@@ -85,7 +85,7 @@ def from_hex(text: str) -> int:
 
 
 def digest_nulls(column: Column, count: int) -> int:
-    return xxhash.xxh3_128_intdigest(_prefix(column, 0)) * count % MODULUS
+    return xxhash.xxh3_128_intdigest(prefix_of(column, 0)) * count % MODULUS
 
 
 def _with_nulls(column: Column, hashed: Sum) -> int:
@@ -95,21 +95,21 @@ def _with_nulls(column: Column, hashed: Sum) -> int:
 
 def digest_bytes(column: Column, values: pa.Array) -> int:
     """The digest of a column with a codec, from the bytes that it makes of values: large binary, null where null."""
-    hashed = text_sum(_prefix(column, CODED), values)
+    hashed = text_sum(prefix_of(column, CODED), values)
     return plain_bytes(column, values) if hashed is None else _with_nulls(column, hashed)
 
 
 def digest_sets(column: Column, words: npt.NDArray[np.uint64], texts: pa.Array) -> int:
     """The digest of sets, from words and the symbol table of their bits: of its sorted texts with their lengths."""
     values, counts = set_values(words, texts)
-    prefix = _prefix(column, SET)
+    prefix = prefix_of(column, SET)
     hashed = (xxhash.xxh3_128_intdigest(prefix + v) * n for v, n in zip(values, counts.tolist(), strict=True))
     return int(sum(hashed) % MODULUS)
 
 
 def plain_bytes(column: Column, values: pa.Array) -> int:
     """The same without the compiled core."""
-    prefix, total = _prefix(column, CODED), digest_nulls(column, values.null_count)
+    prefix, total = prefix_of(column, CODED), digest_nulls(column, values.null_count)
     for first in range(0, len(values), FEW):
         for value in values.slice(first, FEW).to_pylist():
             total += 0 if value is None else xxhash.xxh3_128_intdigest(prefix + value)
@@ -120,7 +120,7 @@ def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     if column.type.fixed is not None:
         return digest_bytes(column, entry_values(entries, column.type.fixed))
-    prefix = _prefix(column, _tag(column))
+    prefix = prefix_of(column, _tag(column))
     null = column.type.null
     assert null is not None  # noqa: S101  every fixed-width type has one
     hashed = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
@@ -149,7 +149,7 @@ def _digest_small(column: Column, tag: int, entries: npt.NDArray[Any]) -> int:
         values = np.where(values == BOOLEAN_NULL, values, values != 0)
     kept = values[~null].astype(np.int64)
     return (
-        digest_nulls(column, int(counts[null].sum())) + counted_sum(_prefix(column, tag), kept, counts[~null])
+        digest_nulls(column, int(counts[null].sum())) + counted_sum(prefix_of(column, tag), kept, counts[~null])
     ) % MODULUS
 
 
@@ -162,16 +162,16 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
     if values.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one, which is all the same here
             words = values.astype(np.float64)
-        return total + hash_sum(_prefix(column, tag), _one_nan(words).view(np.uint64))
+        return total + hash_sum(prefix_of(column, tag), one_nan(words).view(np.uint64))
     low, high = values.min(), values.max()
     if int(high) - int(low) < min(FEW, len(values)) // 2:
         counts = np.bincount((values - low).astype(np.intp))
         present = np.flatnonzero(counts)
-        return total + counted_sum(_prefix(column, tag), present + np.int64(low), counts[present])
-    return total + hash_sum(_prefix(column, tag), values.astype(np.int64).view(np.uint64))
+        return total + counted_sum(prefix_of(column, tag), present + np.int64(low), counts[present])
+    return total + hash_sum(prefix_of(column, tag), values.astype(np.int64).view(np.uint64))
 
 
-def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """The bits of numbers, which are changed in place: every NaN is the same."""
     nan = np.isnan(numbers)
     bits = numbers.view(np.int64)
@@ -181,13 +181,13 @@ def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
     """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
-    prefix = _prefix(column, _tag(column))
+    prefix = prefix_of(column, _tag(column))
     hashed = text_sum(prefix, texts, counts)
     return plain_counted_texts(column, texts, counts) if hashed is None else _with_nulls(column, hashed)
 
 
 def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
-    prefix = _prefix(column, _tag(column))
+    prefix = prefix_of(column, _tag(column))
     total = 0
     present = np.flatnonzero(counts)
     for first in range(0, len(present), FEW):  # a Python text takes several times its bytes
@@ -216,7 +216,7 @@ def digest_array(column: Column, array: pa.Array) -> int:
         counts = np.bincount(codes, minlength=size + 1)
         nulls = digest_nulls(column, int(counts[size]))
         return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
-    hashed = text_sum(_prefix(column, _tag(column)), array)
+    hashed = text_sum(prefix_of(column, _tag(column)), array)
     return plain_texts(column, array) if hashed is None else _with_nulls(column, hashed)
 
 
@@ -225,7 +225,7 @@ def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
 
     No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
     """
-    hashed = value_sum(_prefix(column, _tag(column)), values)
+    hashed = value_sum(prefix_of(column, _tag(column)), values)
     return None if hashed is None else (_with_nulls(column, hashed), hashed[1])
 
 
@@ -237,10 +237,10 @@ def plain_texts(column: Column, array: pa.Array) -> int:
 
 def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
     valid = array.drop_null() if array.null_count else array
-    prefix = _prefix(column, _tag(column))
+    prefix = prefix_of(column, _tag(column))
     if pa.types.is_floating(valid.type):
         numbers = valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
-        words = _one_nan(numbers)
+        words = one_nan(numbers)
     else:
         if pa.types.is_timestamp(valid.type):
             valid = valid.cast(pa.timestamp("ns", "UTC"))

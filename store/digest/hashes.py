@@ -49,6 +49,14 @@ def hash_sum(prefix: bytes, values: npt.NDArray[np.uint64]) -> int:
     return total
 
 
+def low_words(prefix: bytes, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The low 64 bits of the hash of each value."""
+    scratch, words = _scratch(min(CHUNK, len(values))), np.empty(len(values), _U)
+    for first in range(0, len(values), CHUNK):
+        words[first : first + CHUNK] = _hash13(prefix, values[first : first + CHUNK], scratch)[0]
+    return words
+
+
 _Scratch = list[npt.NDArray[np.uint64]]
 
 

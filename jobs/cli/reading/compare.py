@@ -1,0 +1,104 @@
+"""The command ``compare``: the rows of tables in two database roots, by digests."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparkhaven.jobs.cli.context import CliContext, exit_with, json_text, report
+from sparkhaven.jobs.cli.options import help_end
+from sparkhaven.readers.arrow.opening import known_tables, open_table
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.compare.table_comparison import DateComparison, TableComparison, compare_tables
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+
+
+def register(app: typer.Typer) -> None:
+    lines = "compare /backup/db", "compare /backup/db Nyc13.Flight --whole-rows --named 5"
+    done, bad_data = "all rows are equal", "rows differ, damaged files"
+    app.command(epilog=help_end(*lines, done=done, bad_data=bad_data, retry="rows were removed meanwhile"))(compare)
+
+
+def compare(
+    ctx: typer.Context,
+    other_root: Annotated[
+        Path, typer.Argument(metavar="OTHER_ROOT", parser=local_path, help="Database root to compare with.")
+    ],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")
+    ] = None,
+    every_row: Annotated[
+        bool, typer.Option("--whole-rows", help="Compare whole rows, not columns by digest: reads all.")
+    ] = False,
+    named: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Most different rows that are named, of each side.")
+    ] = 20,
+) -> None:
+    """Compares tables with those of another root, by digests.
+
+    Order of rows, partitions and storage may differ. Rows are read only where digests or checksums do. A digest is of
+    one column: only --whole-rows finds rows that exchanged values among themselves.
+    """
+    cli: CliContext = ctx.obj
+    here = cli.database()
+    if not other_root.is_dir():
+        raise TableNotFoundError("no such database root", where=other_root, hint="check OTHER_ROOT")
+    there, code = Layout(other_root.absolute()), EXIT_DONE
+    sides = [set(known_tables(Fs(), layout)) for layout in (here, there)]
+    chosen = {TableName.parse(name) for name in names or ()} or {
+        table for table in sides[0] | sides[1] if table.namespace != INTERNAL_NAMESPACE
+    }
+    for table in sorted(chosen):
+        try:
+            if table in sides[0] ^ sides[1]:
+                only = "here" if table in sides[0] else "there"
+                cli.result({"table": str(table), "equal": False, "only": only}, f"{table} is only {only}: different")
+                code = EXIT_BAD_DATA
+                continue
+            mine, theirs = (pinned_of(open_table(layout.root, str(table))) for layout in (here, there))
+            progress = cli.note if cli.verbose else lambda _: None
+            compared = compare_tables(mine, theirs, limit=named, every_row=every_row, progress=progress)
+        except SparkhavenError as error:
+            code = report(cli, error, table=str(table)) or code
+            continue
+        cli.result(_json(table, compared), "\n".join(_lines(table, compared)))
+        code = code if compared.equal else max(code, EXIT_BAD_DATA)
+    exit_with(code)
+
+
+def _json(table: TableName, compared: TableComparison) -> dict[str, Any]:
+    return {
+        "table": str(table),
+        "equal": compared.equal,
+        "epochs": dict(compared.epochs),
+        "other_epochs": dict(compared.other_epochs),
+        "columns": dict(compared.columns),
+        "rows_read": compared.rows_read,
+        "dates": [{**asdict(date), "equal": date.equal} for date in compared.dates],
+        "differences": [asdict(row) for row in compared.differences],
+    }
+
+
+def _lines(table: TableName, compared: TableComparison) -> list[str]:
+    rows, others = (sum(getattr(date, side) for date in compared.dates) for side in ("rows", "other_rows"))
+    verdict = "equal" if compared.equal else "different"
+    lines = [f"{table}: {verdict}, {rows:,} rows here, {others:,} there, {compared.rows_read:,} read"]
+    lines += [f"  column {name}: {difference}" for name, difference in compared.columns.items()]
+    lines += [f"  {_date(date)}" for date in compared.dates if not date.equal]
+    for row in compared.differences:
+        number = f"{row.date}, source {row.source}, row {row.row:,}"
+        lines.append(f"  only {row.side}: {number}: {json_text(row.values)}")
+    return lines
+
+
+def _date(date: DateComparison) -> str:
+    columns = ", ".join(name for name, equal in date.columns.items() if not equal) or "none by digest"
+    sources = [source for source, equal in date.sources.items() if not all(equal.values())]
+    parts = f"{date.date}: {date.only_here:,} rows only here, {date.only_there:,} only there. Columns: {columns}"
+    return parts + (f". Sources: {', '.join(sources)}" if sources else "")
