@@ -10,7 +10,8 @@ import pytest
 from tests.support.places import REPOSITORY
 
 DECISIONS = sorted((REPOSITORY / "docs" / "decisions").glob("0*.md"))
-STATUS = re.compile(r"^\*\*Status\.\*\* (?:Accepted|Replaced by \[\d{4}\]\(\S+\)), 20\d\d-\d\d-\d\d\.$", re.MULTILINE)
+STANDING = r"(?:Accepted|Proposed|Replaced by \[\d{4}\]\(\S+\))"
+STATUS = re.compile(rf"^\*\*Status\.\*\* {STANDING}, 20\d\d-\d\d-\d\d\.$", re.MULTILINE)
 PARTS = ("Context", "Decision", "Alternatives", "Consequences")
 
 
