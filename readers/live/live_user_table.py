@@ -25,8 +25,8 @@ class LiveUserTable(LiveTable):
         if any(state.crc == UNKNOWN for held in self._user.locations.values() for state in held.files.values()):
             self._checks = None  # another program has written it, without checksums
         for key, held in sorted(self._user.locations.items()):
-            place, since = self._place, self._user.since
-            directory = splayed_of(place, since) if self._user.splayed else place.user_location(key)
+            since = self._user.since
+            directory = splayed_of(self._place, since) if self._user.splayed else self._place.user_location(key)
             if directory is None:
                 raise self._saved_again(self._loaded())
             if held.rows:
