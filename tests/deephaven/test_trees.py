@@ -1,9 +1,14 @@
-"""A real Deephaven engine reads exported trees of every layout, and history with its index; one start for all."""
+"""A real Deephaven engine reads exported trees of every layout, and history with its index; one start for all.
+
+History lies in two storage partitions, its indexes give the rows that filters give without them, and a table that is
+open shows a date that is published later, behind dates that are not there.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,12 +19,13 @@ from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
 from tests.support.writers import odd_values
 from tests.support.writers.export_cases import export, found, two_days, wanted
-from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import make, merge
 
 pytestmark = pytest.mark.deephaven
 READER = REPOSITORY / "tests" / "deephaven" / "tree_reader.py"
 ODD_LAYOUTS: tuple[TreeLayout, ...] = ("nested", "kv", "metadata", "hive")
+LATER = "2024-04-01"
 LAYOUTS = ("nested", "flat", "kv", "metadata", "hive")
 
 
@@ -39,10 +45,17 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
         trees[f"odd-{layout}"] = [layout, str(tree), "T", []]
     out = tmp_path / "read"
     out.mkdir()
-    done = subprocess.run(
-        [str(PYTHON), "-P", str(READER), json.dumps(trees), str(out)], stdout=subprocess.PIPE, text=True, timeout=300
-    )
-    report = json.loads(done.stdout.splitlines()[-1])
+    line = [str(PYTHON), "-P", str(READER), json.dumps(trees), str(out)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        report = next(json.loads(said) for said in running.stdout if said.startswith("{"))
+        history.commit({("a", LATER): as_table([row for row in merged if row["Sym"] is not None][:7])})
+        merge(history.layout, LATER, format="parquet")
+        grown, _ = running.communicate(json.dumps({"history": 97}) + "\n", timeout=300)
+    assert json.loads(grown.splitlines()[-1]) == {"history": 97}
+    assert len([*history.layout.partitions("Test").glob(f"*/{DAY}")]) == 2
+    by_symbol = Counter(row["Sym"] for row in merged if row["Sym"] and row["Sym"].isalnum())
+    assert sorted(report["history"]["same"][0][::2]) == sorted(by_symbol.values())
     counts = dict.fromkeys(LAYOUTS, len(rows)) | {f"odd-{name}": len(odd_values.ODD) for name in ODD_LAYOUTS}
     assert {name: each["rows"] for name, each in report.items()} == counts | {"history": 90}
     assert report["history"]["index"] is True
