@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, LockLostError
@@ -42,6 +43,7 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats, deco
 from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVMRG1\n"
+REMEMBERED_BYTES = 1 << 18  # of a record
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
 
@@ -153,7 +155,14 @@ def encode_record(record: MergeRecord) -> bytes:
 
 
 def decode_record(data: bytes, where: object) -> MergeRecord:
-    """A record from the bytes of its file; raises CorruptFileError with the byte, or UnsupportedVersionError."""
+    """A record from the bytes of its file; raises CorruptFileError with the byte, or UnsupportedVersionError.
+
+    The last few are remembered by their bytes: queries in turn read the same ones.
+    """
+    return _remembered(data, where) if len(data) <= REMEMBERED_BYTES else _decoded(data, where)
+
+
+def _decoded(data: bytes, where: object) -> MergeRecord:
     generation = read_header(data, MAGIC, where)
     scanned = scan(data)
     if len(scanned.frames) != 1 or scanned.rest:
@@ -171,6 +180,9 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
     if record.generation != generation:
         raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)
     return record
+
+
+_remembered = lru_cache(maxsize=64)(_decoded)
 
 
 def store_record(place: TablePlace, record: MergeRecord) -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,11 @@ from sparkhaven.store.errors import CorruptFileError
 Positions = npt.NDArray[np.int64]
 OFFSET, SHORTS, BYTES, END = 0x08, 0x10, 0x18, 0x20
 _NUMBERS = {1: struct.Struct(">h"), 2: struct.Struct(">i"), 3: struct.Struct(">q"), 4: struct.Struct(">b")}
+_WIDTHS = {  # size of the number of a command, and of those that it counts; 0: the number is all there is
+    command | kind: (number.size, width)
+    for command, width in ((OFFSET, 0), (SHORTS, 2), (BYTES, 1))
+    for kind, number in _NUMBERS.items()
+}
 ALONE = 32767  # a distance from here on is a command of its own
 BYTE_RUN = 4  # distances of one byte in a row that are worth a command of their own
 FEW = 64  # distances that plain Python writes sooner than numpy
@@ -144,41 +148,62 @@ def decode_rows(data: bytes, where: object = "row set", rows: int | None = None)
 
 
 def _numbers(data: bytes, where: object) -> Positions:
-    """All distances; raises for commands that are none."""
-    parts: list[npt.NDArray[Any]] = []
-    start = 0
+    """All distances; raises for commands that are none. Commands are read one by one, their numbers all at once."""
+    firsts: list[int] = []  # where the numbers of a command begin
+    counts: list[int] = []
+    widths: list[int] = []
+    start, size = 0, len(data)
     while True:
-        if start >= len(data):
+        if start >= size:
             raise _wrong("row set has no end", f"{where}, byte {start}", "command 20", "end of the bytes")
         byte = data[start]
         if byte == END:
-            if start + 1 != len(data):
+            if start + 1 != size:
                 raise _wrong(
-                    "bytes follow the end of a row set", f"{where}, byte {start + 1}", "nothing", len(data) - start - 1
+                    "bytes follow the end of a row set", f"{where}, byte {start + 1}", "nothing", size - start - 1
                 )
-            return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
-        command, kind = byte & ~0x07, byte & 0x07
-        if command not in (OFFSET, SHORTS, BYTES) or kind not in _NUMBERS:
+            return _gathered(data, firsts, counts, widths)
+        form = _WIDTHS.get(byte)
+        if form is None:
             raise _wrong(
                 "unknown command of a row set", f"{where}, byte {start}", "08, 10, 18 or 20, and a size", f"{byte:02x}"
             )
-        number = _NUMBERS[kind]
-        end = start + 1 + number.size
-        count = int(number.unpack_from(data, start + 1)[0]) if end <= len(data) else -1
-        if command == OFFSET and end <= len(data):
-            parts.append(np.array([count], np.int64))
+        number_size, width = form
+        end = start + 1 + number_size
+        if width == 0:  # the number itself
+            firsts.append(start + 1)
+            counts.append(1)
+            widths.append(number_size)
+            count = 0 if end <= size else -1
         else:
-            width = 2 if command == SHORTS else 1
-            if count < 0 or end + count * width > len(data):
-                raise _wrong(
-                    "row set is cut short",
-                    f"{where}, byte {start}",
-                    "the numbers of the command",
-                    f"{len(data) - start} bytes",
-                )
-            parts.append(np.frombuffer(data, f">i{width}", count, end))
+            count = int.from_bytes(data[start + 1 : end], "big", signed=True) if end <= size else -1
+            firsts.append(end)
+            counts.append(count)
+            widths.append(width)
             end += count * width
+        if count < 0 or end > size:
+            raise _wrong(
+                "row set is cut short",
+                f"{where}, byte {start}",
+                "the numbers of the command",
+                f"{size - start} bytes",
+            )
         start = end
+
+
+def _gathered(data: bytes, firsts: list[int], counts: list[int], widths: list[int]) -> Positions:
+    """Big-endian numbers: of each command ``count`` of a width from ``first`` on."""
+    octets, signed = np.frombuffer(data, np.uint8), np.frombuffer(data, np.int8)
+    lengths, each = np.array(counts, np.int64), np.array(widths, np.int64)
+    before = np.cumsum(lengths) - lengths
+    width = np.repeat(each, lengths)
+    offsets = np.repeat(np.array(firsts, np.int64), lengths)
+    offsets += (np.arange(len(offsets)) - np.repeat(before, lengths)) * width
+    numbers: Positions = signed[offsets].astype(np.int64)
+    for step in range(1, int(each.max(initial=0))):
+        longer = np.flatnonzero(width > step)
+        numbers[longer] = numbers[longer] << 8 | octets[offsets[longer] + step]
+    return numbers
 
 
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
