@@ -194,13 +194,13 @@ def _numbers(data: bytes, where: object) -> Positions:
 def _gathered(data: bytes, firsts: list[int], counts: list[int], widths: list[int]) -> Positions:
     """Big-endian numbers: of each command ``count`` of a width from ``first`` on."""
     octets, signed = np.frombuffer(data, np.uint8), np.frombuffer(data, np.int8)
-    lengths, each = np.array(counts, np.int64), np.array(widths, np.int64)
+    lengths, sizes = np.array(counts, np.int64), np.array(widths, np.int64)
     before = np.cumsum(lengths) - lengths
-    width = np.repeat(each, lengths)
+    width = np.repeat(sizes, lengths)
     offsets = np.repeat(np.array(firsts, np.int64), lengths)
     offsets += (np.arange(len(offsets)) - np.repeat(before, lengths)) * width
     numbers: Positions = signed[offsets].astype(np.int64)
-    for step in range(1, int(each.max(initial=0))):
+    for step in range(1, int(sizes.max(initial=0))):
         longer = np.flatnonzero(width > step)
         numbers[longer] = numbers[longer] << 8 | octets[offsets[longer] + step]
     return numbers

@@ -23,6 +23,7 @@ class BlockSizes:
     group_rows: int = 1 << 18
     stretch_rows: int = 8 << 20  # that one task counts
     slice_bytes: int | None = None  # of texts that are sorted at once; None: by memory
+    index_bytes: int | None = None  # of rows whose keys are sorted at once; None: by memory
     writeback_bytes: int = 1 << 20  # smaller files are written faster together, by the sync
     small_bytes: int = SMALL  # files that are read together with others
     small_sources: int = 4  # that are worth being read together

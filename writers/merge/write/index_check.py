@@ -28,38 +28,9 @@ from sparkhaven.writers.merge.write.finish import Finished
 from sparkhaven.writers.merge.write.index_rows import key_words
 
 Positions = npt.NDArray[np.int64]
-
-
-@frozen
-class _IndexedRows:
-    """Ranges of rows, each with the number of its key."""
-
-    starts: Positions
-    stops: Positions
-    keys: Positions
-
-    def ordered(self) -> _IndexedRows:
-        """The same by their first rows."""
-        order = np.argsort(self.starts, kind="stable")
-        return _IndexedRows(self.starts[order], self.stops[order], self.keys[order])
-
-    def tile(self, rows: int) -> bool:
-        """Whether ordered ranges follow each other and cover the rows."""
-        starts, stops = self.starts, self.stops
-        whole = len(starts) and starts[0] == 0 and stops[-1] == rows
-        return bool(whole and (starts[1:] == stops[:-1]).all() and (stops > starts).all())
-
-    def keys_of(self, first: int, stop: int) -> Positions:
-        """The key of each row of ``[first, stop)``, of ordered ranges."""
-        low = int(np.searchsorted(self.starts, first, side="right")) - 1
-        high = int(np.searchsorted(self.starts, stop, side="left"))
-        counts = np.minimum(self.stops[low:high], stop) - np.maximum(self.starts[low:high], first)
-        numbers: Positions = np.repeat(self.keys[low:high], counts)
-        return numbers
-
-    def same(self, other: _IndexedRows) -> bool:
-        pairs = ((self.starts, other.starts), (self.stops, other.stops), (self.keys, other.keys))
-        return all(np.array_equal(one, two) for one, two in pairs)
+Owners = npt.NDArray[np.uint32]
+KEYS = 1 << 14  # that are looked at together
+NO_KEY = np.iinfo(np.uint32).max
 
 
 @frozen
@@ -86,42 +57,56 @@ class _Check:
         self.contiguous = is_contiguous(task.columns, task.finished.grouped)
 
     def run(self) -> None:
+        """In memory are four bytes a row, some keys, and what a block of rows takes."""
         record, wanted = table_size.load(self.fs, self.directory), self.finished.indexes[self.names]
         if record is None or record.size != wanted:
             raise self._wrong("it has another number of keys", wanted, record and record.size)
         stored = index_columns(self.columns, contiguous=self.contiguous)
         arrays = [read_column(self.fs, self.directory, c, record.data_file_sizes, record.size) for c in stored]
         keys, values = arrays[: len(self.names)], arrays[len(self.names) :]
-        if not _ascend([key_words(array, column) for array, column in zip(keys, stored, strict=False)]):
-            raise self._wrong("its keys do not ascend", "each key behind the one before it", "others")
-        sets = None if self.contiguous else values[0].to_pylist()
-        if sets is None:
-            starts, stops = (array.to_numpy(zero_copy_only=False) for array in values)
-            indexed = _IndexedRows(starts, stops, np.arange(len(starts)))
-        else:
-            indexed = self._decoded(sets)
-        ordered = indexed.ordered()
-        if not ordered.tile(self.finished.rows):
-            ranges = f"{len(ordered.starts)} ranges"
-            raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", ranges)
+        owners = np.full(self.finished.rows, NO_KEY, np.uint32)
+        for first in range(0, record.size, KEYS):
+            before = max(first - 1, 0)
+            part = [key.slice(before, min(KEYS, record.size - first) + first - before) for key in keys]
+            if not _ascend([key_words(array, column) for array, column in zip(part, stored, strict=False)]):
+                raise self._wrong("its keys do not ascend", "each key behind the one before it", "others")
+            self._own(owners, first, *self._ranges([value.slice(first, KEYS) for value in values]))
+        if (owners == NO_KEY).any():
+            raise self._wrong("not each row is in it once", f"{len(owners)} rows", "others")
         for first, block in self._blocks():
-            numbers = positions(ordered.keys_of(first, first + len(block[0])))
+            numbers = positions(owners[first : first + len(block[0])].astype(np.int64))
             for array, key, column in zip(block, keys, self.columns, strict=True):
                 if not _equal(array, key.take(numbers), column):
                     raise self._wrong(f"a row has another {column.name} than its key", "equal values", "others")
         if self.plan.format != "deephaven":
-            self._check_sidecar(keys, sets, indexed)
+            self._check_sidecar(keys, values)
 
-    def _decoded(self, sets: Sequence[bytes]) -> _IndexedRows:
+    def _ranges(self, values: Sequence[pa.Array]) -> tuple[Positions, Positions, Positions]:
+        """First rows and ends of the ranges of some keys, and how many each key has."""
+        if self.contiguous:
+            starts, stops = (array.to_numpy(zero_copy_only=False) for array in values)
+            return starts, stops, np.ones(len(starts), np.int64)
         try:
-            ranges = [decode_rows(data, self.directory, self.finished.rows) for data in sets]
+            ranges = [decode_rows(data, self.directory, self.finished.rows) for data in values[0].to_pylist()]
         except CorruptFileError as error:
             raise self._wrong(error.what, error.expected, error.found) from error
-        counts = [len(starts) for starts, _ in ranges]
-        if 0 in counts:
+        counts = np.array([len(starts) for starts, _ in ranges], np.int64)
+        if not counts.all():
             raise self._wrong("a key has no rows", "one or more", 0)
         starts, stops = (np.concatenate([pair[side] for pair in ranges]) for side in (0, 1))
-        return _IndexedRows(starts, stops, np.repeat(np.arange(len(sets)), counts))
+        return starts, stops, counts
+
+    def _own(self, owners: Owners, first: int, starts: Positions, stops: Positions, counts: Positions) -> None:
+        """Writes down which key has which rows, of keys from number ``first`` on."""
+        if bool((starts < 0).any() or (stops <= starts).any() or (stops > len(owners)).any()):
+            raise self._wrong("not each row is in it once", f"rows below {len(owners)}", "others")
+        lengths = stops - starts
+        rows = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        numbers = np.repeat(np.repeat(np.arange(first, first + len(counts)), counts), lengths)
+        free = (owners[rows] == NO_KEY).all()
+        owners[rows] = numbers
+        if not free or not np.array_equal(owners[rows], numbers):
+            raise self._wrong("not each row is in it once", f"{len(owners)} rows", "a row with two keys")
 
     def _blocks(self) -> Iterator[tuple[int, list[pa.Array]]]:
         """The key columns of the location, block by block, with the number of the first row."""
@@ -140,21 +125,35 @@ class _Check:
                 yield first, [array.cast(column.type.arrow) for array, column in columns]
                 first += batch.num_rows
 
-    def _check_sidecar(self, keys: Sequence[pa.Array], sets: list[bytes] | None, indexed: _IndexedRows) -> None:
+    def _check_sidecar(self, keys: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
         from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
 
-        path = self.location / sidecar_of(self.names)
+        path, first = self.location / sidecar_of(self.names), 0
         with duckdb_reader(self._wrong) as connection:
-            batches = parquet_batches(connection, path, [*self.names, ROW_SET], self.plan.options.sizes.rows)
-            table = pa.Table.from_batches(batches, batches.schema)
-        other = table.column(ROW_SET).to_pylist()
-        same = other == sets if sets is not None else self._decoded(other).same(indexed)
-        if not same:
-            raise self._wrong("the sidecar has other row sets", f"{len(keys[0])} sets", f"{len(other)} sets")
-        for name, key, column in zip(self.names, keys, self.columns, strict=True):
-            array = table.column(name).combine_chunks().cast(column.type.arrow)
-            if not _equal(array, key, column):
-                raise self._wrong("the sidecar has other keys", f"{len(key)} keys", "others")
+            for batch in parquet_batches(connection, path, [*self.names, ROW_SET], KEYS):
+                own = [value.slice(first, len(batch)) for value in values]
+                if len(own[0]) != len(batch) or not self._same_sets(batch.column(len(keys)), own):
+                    raise self._wrong("the sidecar has other row sets", "those of the index", "others")
+                for array, key, column in zip(batch.columns, keys, self.columns, strict=False):
+                    if not _equal(array.cast(column.type.arrow), key.slice(first, len(batch)), column):
+                        raise self._wrong("the sidecar has other keys", f"{len(key)} keys", "others")
+                first += len(batch)
+        if first != len(keys[0]):
+            raise self._wrong("the sidecar has other row sets", f"{len(keys[0])} sets", f"{first} sets")
+
+    def _same_sets(self, sets: pa.Array, own: Sequence[pa.Array]) -> bool:
+        if sets.null_count:
+            return False
+        if not self.contiguous:
+            return bool(sets.cast(pa.large_binary()).equals(own[0].cast(pa.large_binary())))
+        try:
+            ranges = [decode_rows(data, self.directory, self.finished.rows) for data in sets.to_pylist()]
+        except CorruptFileError as error:
+            raise self._wrong(error.what, error.expected, error.found) from error
+        pairs = zip(own[0].to_pylist(), own[1].to_pylist(), strict=True)
+        return [(starts.tolist(), stops.tolist()) for starts, stops in ranges] == [
+            ([low], [high]) for low, high in pairs
+        ]
 
     def _wrong(self, what: str, expected: object, found: object) -> ValidationFailedError:
         return ValidationFailedError(

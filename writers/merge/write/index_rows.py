@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,19 @@ from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.scan.column_file import open_column
+from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
 from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.sort_keys import Words, ordinals, rank_ordinals, ranked_symbols
+
+BLOCK = 1 << 20
+SAMPLE = 1 << 16  # rows by which keys are cut into pieces
+ROW_BYTES = 160  # of a row with a key of its own, beside its values: words, order, ranges, its set
+UTF16_ORDER = np.arange(256, dtype=np.uint64)  # the first bytes of U+E000 to U+FFFF come after those of U+10000 and up
+UTF16_ORDER[0xEE:0xF0] += np.uint64(10)
 
 
 @frozen
@@ -56,19 +64,33 @@ def _valid(indices: pa.Array) -> npt.NDArray[np.bool_]:
     return valid
 
 
-def group_rows(fs: Fs, location: Path, column: Column, sizes: Mapping[str, int], rows: int) -> KeyRows:
-    """The keys of a column whose equal values stand together, each with one range."""
-    array = open_column(fs, location, column, sizes, rows).read()
+def group_rows(
+    fs: Fs, location: Path, column: Column, sizes: Mapping[str, int], rows: int, block: int = BLOCK
+) -> KeyRows:
+    """The keys of a column whose equal values stand together, each with one range; ``block`` rows are read at once."""
+    opened = open_column(fs, location, column, sizes, rows)
+    values, run_starts = [], []
+    for first in range(0, rows, block):
+        array = opened.read(first, min(first + block, rows))
+        words = key_words(array, column)
+        runs = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(words[1:] != words[:-1]) + 1))
+        values.append(_plain(array.take(positions(runs))))
+        run_starts.append(runs + first)
+    array, starts = pa.concat_arrays(values), np.concatenate(run_starts)
     words = key_words(array, column)
-    firsts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(words[1:] != words[:-1]) + 1))
-    order = np.argsort(words[firsts], kind="stable")
-    starts, stops = firsts[order], np.append(firsts[1:], rows)[order]
-    return KeyRows((_plain(array.take(positions(starts))),), starts, stops, np.arange(len(starts) + 1))
+    fresh = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), words[1:] != words[:-1])))  # runs of a former block
+    order = fresh[np.argsort(words[fresh], kind="stable")]
+    stops = np.empty_like(starts)
+    stops[fresh] = np.append(starts[fresh][1:], rows)
+    return KeyRows((array.take(positions(order)),), starts[order], stops[order], np.arange(len(order) + 1))
 
 
-def key_rows(fs: Fs, location: Path, columns: Sequence[Column], sizes: Mapping[str, int], rows: int) -> KeyRows:
-    """The keys of a location of ``rows`` rows and where they are. In memory are these columns, and 16 bytes a row."""
-    arrays = [open_column(fs, location, column, sizes, rows).read() for column in columns]
+def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Positions | None = None) -> KeyRows:
+    """The keys of rows and where they are. ``numbers``: the rows of the location that these are, ascending.
+
+    In memory are the values, and 16 bytes a row.
+    """
+    rows = len(arrays[0])
     words = [key_words(array, column) for array, column in zip(arrays, columns, strict=True)]
     order = argsort(words)
     fresh = np.ones(rows, np.bool_)
@@ -79,12 +101,84 @@ def key_rows(fs: Fs, location: Path, columns: Sequence[Column], sizes: Mapping[s
     del words
     firsts = positions(order[fresh].astype(np.int64))
     keys = tuple(_plain(array.take(firsts)) for array in arrays)
+    placed = order.astype(np.int64) if numbers is None else numbers[order]
     breaks = fresh.copy()
-    breaks[1:] |= order[1:] != order[:-1] + np.uint32(1)
+    breaks[1:] |= placed[1:] != placed[:-1] + 1
     edges = np.flatnonzero(breaks)
-    starts = order[edges].astype(np.int64)
-    stops = order[np.append(edges[1:], rows) - 1].astype(np.int64) + 1
+    starts, stops = placed[edges], placed[np.append(edges[1:], rows) - 1] + 1
     return KeyRows(keys, starts, stops, np.append(np.searchsorted(edges, np.flatnonzero(fresh)), len(edges)))
+
+
+def key_pieces(
+    fs: Fs, location: Path, columns: Sequence[Column], sizes: Mapping[str, int], rows: int, *, block: int, budget: int
+) -> Iterator[KeyRows]:
+    """The keys of a location of ``rows`` rows and where they are, key after key, in pieces.
+
+    A piece takes ``budget`` bytes at most, unless one key has more rows than that; ``block`` rows are read at once.
+    """
+    opened = [open_column(fs, location, column, sizes, rows) for column in columns]
+    stored = sum(sizes.get(name, 0) for column in opened for name in column.column.files)
+    most = max(budget // (ROW_BYTES + 3 * stored // rows), 1)
+    if rows <= most:
+        yield key_rows([column.read() for column in opened], columns)
+        return
+    leading = LeadingWords(columns[0])
+    blocks = [(first, min(first + block, rows)) for first in range(0, rows, block)]
+    step = max(rows // SAMPLE, 1)
+    sample = np.sort(np.concatenate([leading.of(opened[0].read(*part))[::step] for part in blocks]))
+    count = 2 * -(-rows // most)
+    cuts = np.unique(sample[[len(sample) * number // count for number in range(1, count)]])
+    for low, high in pairwise([None, *cuts.tolist(), None]):
+        parts: list[list[pa.Array]] = []
+        numbers: list[Positions] = []
+        for first, stop in blocks:
+            lead = opened[0].read(first, stop)
+            words = leading.of(lead)
+            inside = np.ones(len(words), np.bool_) if low is None else words >= np.uint64(low)
+            if high is not None:
+                inside &= words < np.uint64(high)
+            chosen = np.flatnonzero(inside)
+            if len(chosen):
+                others = [column.read(first, stop) for column in opened[1:]]
+                parts.append([_plain(array.take(positions(chosen))) for array in (lead, *others)])
+                numbers.append(chosen + first)
+        if parts:
+            yield key_rows(
+                [pa.concat_arrays(arrays) for arrays in zip(*parts, strict=True)], columns, np.concatenate(numbers)
+            )
+
+
+class LeadingWords:
+    """Words that ascend with the values of a key column, the same for equal ones: of texts their first bytes."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._table: tuple[int, npt.NDArray[np.uint64]] | None = None  # of the last dictionary, by its address
+
+    def of(self, array: pa.Array) -> npt.NDArray[np.uint64]:
+        if self._column.storage is Storage.FIXED:
+            return key_words(array, self._column).astype(np.uint64)
+        if not pa.types.is_dictionary(array.type):
+            return _text_words(array)
+        texts = array.dictionary
+        address = (texts.buffers()[2].address if texts.buffers()[2] else 0) + len(texts)
+        if self._table is None or self._table[0] != address:
+            self._table = address, np.append(_text_words(texts), np.uint64(0))
+        return self._table[1][np.where(_valid(array.indices), _ids(array.indices), -1)]
+
+
+def _text_words(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """A byte that is 0 for null only, then the first seven of UTF-8, in the order of UTF-16."""
+    starts, data = binary_parts(texts.cast(pa.large_string()).view(pa.large_binary()))
+    lengths = np.diff(starts)
+    words = np.where(np.asarray(texts.is_valid()), np.uint64(1), np.uint64(0))
+    for index in range(7):
+        there = np.flatnonzero(lengths > index)
+        octets = np.zeros(len(lengths), np.uint64)
+        octets[there] = UTF16_ORDER[data[starts[there] + index]]
+        words = words << np.uint64(8) | octets
+    words[~np.asarray(texts.is_valid())] = 0
+    return words
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -12,11 +12,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from sparkhaven.store.format.column.codecs import Base, encode_column
-from sparkhaven.store.format.column.prefix import encode_prefix
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.format.parquet.fields import file_schema
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer
 from sparkhaven.store.format.parquet.location_files import ROW_SET, index_of, sidecar_of
@@ -24,12 +25,13 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write.finish import Finished
-from sparkhaven.writers.merge.write.index_rows import KeyRows, group_rows, key_rows
+from sparkhaven.writers.merge.write.index_rows import group_rows, key_pieces
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
 
 
@@ -65,61 +67,78 @@ def with_indexes(finished: Finished, indexes: Sequence[Index]) -> Finished:
 
 
 def write_index(fs: Fs, task: IndexTask) -> Index:
-    """Writes one index of a location whose column files are there."""
+    """Writes one index of a location whose column files are there, in pieces that fit a worker's memory."""
     plan, finished, names = task.plan, task.finished, task.columns
     location = plan.destinations[finished.destination].stage(plan.table, plan.value)
     by_name = {column.name: column for column in plan.columns}
     columns = [by_name[name] for name in names]
     contiguous = is_contiguous(names, finished.grouped)
-    size = finished.sizes, finished.rows
-    rows = group_rows(fs, location, columns[0], *size) if contiguous else key_rows(fs, location, columns, *size)
-    sets = [] if contiguous and plan.format == "deephaven" else rows.sets()
-    values = [rows.starts, rows.stops] if contiguous else [sets]
-    stored = index_columns(columns, contiguous=contiguous)
-    kinds = [column.type.arrow for column in stored[len(names) :]]
-    arrays = [*rows.keys, *(pa.array(part, kind) for part, kind in zip(values, kinds, strict=True))]
-    files = _write_table(fs, location / index_of(names), plan.schema, stored, arrays, names, task.now_ms)
-    written = [f"{index_of(names)}/{name}" for name in files]
+    table = _IndexTable(fs, location / index_of(names), index_columns(columns, contiguous=contiguous))
+    whole: list[pa.Array] | None = None  # of groups, which are few
+    if contiguous:
+        groups = group_rows(fs, location, columns[0], finished.sizes, finished.rows, plan.options.sizes.rows)
+        table.append([*groups.keys, groups.starts, groups.stops])
+        whole = [*groups.keys, pa.array(groups.sets(), pa.binary())] if plan.format != "deephaven" else None
+    else:
+        limits = {"block": plan.options.sizes.rows, "budget": plan.options.sizes.index_bytes or plan.usable()}
+        for piece in key_pieces(fs, location, columns, finished.sizes, finished.rows, **limits):
+            table.append([*piece.keys, piece.sets()])
+    written = [f"{index_of(names)}/{name}" for name in table.close(plan.schema, names, task.now_ms)]
     if plan.format != "deephaven":
         fs.mkdirs((location / sidecar_of(names)).parent)
-        _write_sidecar(fs, location / sidecar_of(names), plan.schema, columns, rows, sets)
+        _write_sidecar(fs, location / sidecar_of(names), plan.schema, columns, whole or table.read())
         written.insert(0, sidecar_of(names))
-    return Index(names, len(arrays[0]), tuple(written))
+    return Index(names, table.rows, tuple(written))
 
 
 def _write_sidecar(
-    fs: Fs, path: Path, schema: TableSchema, columns: Sequence[Column], rows: KeyRows, sets: list[bytes]
+    fs: Fs, path: Path, schema: TableSchema, columns: Sequence[Column], arrays: Sequence[pa.Array]
 ) -> None:
     footer = Footer(codecs={ROW_SET: ROW_SET_CODEC}, sorting={column.name: "Ascending" for column in columns})
     file = file_schema(key_columns(columns), footer).append(pa.field(ROW_SET, pa.binary()))
     fs.write_new(path, b"")
     with FileSink(fs, path) as sink, parquet_writer(sink, file, schema.merge_codec or DEFAULT_CODEC) as writer:
-        writer.write_table(pa.table([*rows.keys, pa.array(sets, pa.binary())], file), row_group_size=max(len(sets), 1))
+        writer.write_table(pa.table([*arrays], file), row_group_size=max(len(arrays[0]), 1))
 
 
-def _write_table(
-    fs: Fs,
-    directory: Path,
-    schema: TableSchema,
-    columns: Sequence[Column],
-    arrays: Sequence[pa.Array],
-    names: Sequence[str],
-    now_ms: int,
-) -> list[str]:
-    fs.mkdirs(directory)
-    sizes: dict[str, int] = {}
-    sums: dict[str, int] = {}
-    for stored, array in zip(columns, arrays, strict=True):
-        for name, data in encode_column(stored, array, Base()).parts.items():
-            prefix = encode_prefix(stored) if name.endswith(".dat") else b""
-            fs.write_new(directory / name, prefix + bytes(data))
-            sizes[name], sums[name] = len(data), zlib.crc32(data)
-    own = TableSchema(schema.namespace, schema.name, tuple(columns), nested=False)
-    fs.write_new(directory / "table.tbl", encode_tbl(own, storage_type=SPLAYED))
-    sorting = dict.fromkeys(names, "Ascending")
-    size = table_size.TableSize(len(arrays[0]), now_ms, sizes, sorted_columns=sorting, checksums=sums)
-    fs.write_new(directory / table_size.NAME, table_size.encode(size))
-    return [*sorted(sizes), "table.tbl", table_size.NAME]
+class _IndexTable:
+    """The column files of an index, which grow by pieces."""
+
+    def __init__(self, fs: Fs, directory: Path, columns: Sequence[Column]) -> None:
+        self._fs, self._directory, self._columns = fs, directory, tuple(columns)
+        self.rows = 0
+        self._sizes: dict[str, int] = {}
+        self._sums: dict[str, int] = {}
+        fs.mkdirs(directory)
+        for column in columns:
+            for name in column.files:
+                fs.write_new(directory / name, encode_prefix(column) if name.endswith(".dat") else b"")
+                self._sizes[name] = self._sums[name] = 0
+
+    def append(self, values: Sequence[Any]) -> None:
+        """Rows behind those that are there: an array, or a list, for each column."""
+        arrays = [pa.array(part, c.type.arrow) for part, c in zip(values, self._columns, strict=True)]
+        for column, array in zip(self._columns, arrays, strict=True):
+            for name, data in encode_column(column, array, Base(self.rows, dict(self._sizes))).parts.items():
+                front = DATA_OFFSET if name.endswith(".dat") else 0
+                self._fs.write_at(self._directory / name, front + self._sizes[name], data)
+                self._sums[name] = zlib.crc32(data, self._sums[name])
+                self._sizes[name] += len(data)
+        self.rows += len(arrays[0])
+
+    def close(self, schema: TableSchema, names: Sequence[str], now_ms: int) -> list[str]:
+        """Writes definition and sizes; the names of all files."""
+        own = TableSchema(schema.namespace, schema.name, self._columns, nested=False)
+        self._fs.write_new(self._directory / "table.tbl", encode_tbl(own, storage_type=SPLAYED))
+        sorting = dict.fromkeys(names, "Ascending")
+        size = table_size.TableSize(self.rows, now_ms, self._sizes, sorted_columns=sorting, checksums=self._sums)
+        self._fs.write_new(self._directory / table_size.NAME, table_size.encode(size))
+        return [*sorted(self._sizes), "table.tbl", table_size.NAME]
+
+    def read(self) -> list[pa.Array]:
+        """Keys and row sets of all rows, mapped from the files where their form allows it."""
+        arrays = [read_column(self._fs, self._directory, c, self._sizes, self.rows) for c in self._columns]
+        return [*arrays[:-1], arrays[-1].cast(pa.binary())]
 
 
 def directories_of(files: tuple[str, ...]) -> Iterator[str]:

@@ -23,18 +23,18 @@ INDEXED = SCHEMA.replace(b"</Table>", b'<DataIndex columns="S"/><DataIndex colum
 
 
 class ChangingFs(QuickFs):
-    """Writes other bytes into one new file."""
+    """Writes other bytes into one file."""
 
     def __init__(self, name: str, change: Callable[[bytes], bytes]) -> None:
         self.name, self.change, self.changed = name, change, False
 
-    def write_new(self, path: Path, data: bytes) -> None:
+    def write_at(self, path: Path, offset: int, data: bytes | memoryview) -> None:
         if str(path).endswith(self.name):
-            changed = self.change(bytes(data))
+            changed = self.change(bytes(offset) + bytes(data))[offset:]
             assert len(changed) == len(data)
             self.changed |= changed != data
             data = changed
-        super().write_new(path, data)
+        super().write_at(path, offset, data)
 
 
 def indexed(root: Path) -> IntradayRows:

@@ -1,0 +1,72 @@
+"""Indexes are built in pieces that fit a worker's memory; the files are those of one piece."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
+from sparkhaven.writers.merge.write.index_rows import LeadingWords, key_pieces
+from sparkhaven.writers.partitions import add_partition
+from tests.support.tables.column_files import append_column
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, random_row
+from tests.support.writers.merge_runs import FS, merge
+
+INDEXES = (
+    b'<DataIndex columns="S"/><DataIndex columns="L,Venue"/><DataIndex columns="Venue,D"/><DataIndex columns="Note"/>'
+)
+INDEXED = SCHEMA.replace(b"</Table>", INDEXES + b"</Table>")
+LONG = Column("L", data_type("long"), Kind.NORMAL, Storage.FIXED, 1)
+ROWS = 1 << 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["deephaven", "both"])
+def test_pieces_give_the_same_files_as_one(tmp_path: Path, form: str) -> None:
+    rng = random.Random(3)
+    rows = [random_row(rng) for _ in range(400)]
+    for name, sizes in (("one", BlockSizes()), ("many", BlockSizes(rows=37, index_bytes=20_000))):
+        db = IntradayRows(tmp_path / name, INDEXED, fs=FS)
+        db.commit({("a", DAY): as_table(rows)})
+        add_partition(FS, db.layout, "Test", "0")
+        merge(db.layout, format=form, sizes=sizes)
+    files = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if "ndex" in str(path.parent)]
+    assert len([path for path in files if path.suffix == ".bytes"]) >= 6
+    for path in files:
+        if path.name.endswith((".dat", ".bytes", ".parquet")):
+            assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "many" / path).read_bytes(), path
+
+
+@pytest.mark.slow
+def test_a_piece_takes_no_more_than_its_memory(tmp_path: Path) -> None:
+    """Each row has a key of its own; numpy's and Python's memory is counted, Arrow's is the mapped file."""
+    keys = np.random.default_rng(1).permutation(ROWS).astype(np.int64)
+    sizes, _ = append_column(FS, tmp_path, LONG, [pa.array(keys)])
+    peaks = {}
+    for budget in (1 << 20, 1 << 40):
+        tracemalloc.start()
+        first = 0
+        for piece in key_pieces(FS, tmp_path, [LONG], sizes, ROWS, block=1 << 11, budget=budget):
+            assert piece.keys[0].to_pylist() == [*range(first, first + len(piece.sets()))]
+            first += len(piece.starts)
+        peaks[budget] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert first == ROWS
+    assert peaks[1 << 20] <= 1 << 20 < peaks[1 << 40], peaks
+
+
+def test_leading_words_of_texts_ascend_as_texts_do_by_utf_16_unit() -> None:
+    texts = ["", "\0", "a", "a\0", "abcdefg", "abcdefgh", "é", "\ud7ff", "\ue000", "\uffee", "\U0001f600", "\U0010ffff"]
+    ordered = sorted(texts, key=lambda text: text.encode("utf-16-be"))
+    column = Column("T", data_type("String"), Kind.NORMAL, Storage.BLOB, 1, "UTF_8")
+    for array in (pa.array([None, *ordered]), pa.array([None, *ordered]).dictionary_encode()):
+        words = LeadingWords(column).of(array).tolist()
+        assert words == sorted(words) and len(set(words)) >= len(texts) - 3
