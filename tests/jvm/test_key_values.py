@@ -71,7 +71,7 @@ def printed() -> dict[tuple[str, str], Java]:
     return java
 
 
-@pytest.mark.parametrize(("name", "arguments"), VALUES, ids=" ".join)
+@pytest.mark.parametrize(("name", "arguments"), VALUES, ids=map(" ".join, VALUES))
 def test_texts_and_hashes_are_those_of_java(name: str, arguments: str, printed: dict[tuple[str, str], Java]) -> None:
     kind, java = data_type(name, None, arguments), printed[name, arguments]
     array, coding = typed(VALUES[name, arguments], kind.arrow), kind.coding
