@@ -2,7 +2,7 @@
 
 Names that begin with ``.`` or ``_`` are not data. Everything else must fit the layout: a file that is no Parquet file
 by its name or its first bytes (Hive names them ``000000_0``), a level without ``=``, a key that the template of values
-does not have, another depth than it has are refused.
+does not have, another depth than it has are refused. Those that differ from the ones beside them are damage.
 
 ==================  ==========================================================================================
 layout              recognised by
@@ -60,7 +60,7 @@ def find_tree(
 
     ``value``: how directories give the value of a date; None: ``<Column>=<value>``.
     TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, or no layout
-    is recognised. CorruptFileError: what describes the tree contradicts it.
+    is recognised. CorruptFileError: the tree, or what describes it, contradicts itself.
     """
     if not fs.is_dir(root):
         raise TableNotFoundError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -95,7 +96,10 @@ class TreeWalk:
 
     def _level(self, directory: Path, keys: dict[str, str]) -> Iterator[FoundLeaf]:
         value = self._value(keys, directory) if len(keys) == len(self.template.keys) else None
-        for name in visible(self.fs.names(directory)):
+        names = visible(self.fs.names(directory))
+        if value is None:
+            _require_one_key(directory, names)
+        for name in names:
             path = directory / name
             if value is None:
                 key, of_key = self._pair(name, path, keys)
@@ -103,6 +107,8 @@ class TreeWalk:
                     yield from self._level(path, {**keys, key: of_key})
             elif self._is_file(path):
                 yield self.leaf(path, value)
+            elif any(is_parquet(self.fs, directory / sibling) for sibling in names):
+                raise _contradiction(path, f"a file *{SUFFIX}, as beside it", "a directory: one level more")
             else:
                 raise self._misfit(path, f"files *{SUFFIX}", "a directory: one level more", self._proposal(path))
 
@@ -237,6 +243,25 @@ def is_parquet(fs: Fs, path: Path) -> bool:
         return True
     may_be = path.suffix in BARE and stat.size >= len(MAGIC)
     return may_be and fs.read_range(path, 0, len(MAGIC)) == MAGIC
+
+
+def _require_one_key(directory: Path, names: Sequence[str]) -> None:
+    """CorruptFileError: of directories ``<key>=<value>`` side by side, one has another key or none."""
+    keys = {name: name.partition("=")[0] if "=" in name else None for name in names}
+    usual = Counter(key for key in keys.values() if key is not None).most_common(1)
+    for name, key in keys.items():
+        if usual and key != usual[0][0]:
+            raise _contradiction(directory / name, f"{usual[0][0]}=<value>, as beside it", name)
+
+
+def _contradiction(where: Path, expected: str, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        "the tree contradicts itself",
+        where=where,
+        expected=expected,
+        found=found,
+        hint="move it out of the tree, or have the tree written again",
+    )
 
 
 def _kind(fs: Fs, path: Path) -> str:
