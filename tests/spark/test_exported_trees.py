@@ -12,10 +12,12 @@ from pyspark.sql import functions as f
 
 from sparkhaven.readers import open_table
 from sparkhaven.store.format.parquet.trees import LAYOUTS
+from sparkhaven.writers.partitions import add_partition
 from tests.support.writers import odd_values
 from tests.support.writers.export_cases import export, found, two_days, wanted
-from tests.support.writers.import_cases import bring, small
+from tests.support.writers.import_cases import bring, empty, small
 from tests.support.writers.merge_cases import ARROW, TABLE
+from tests.support.writers.merge_runs import FS
 
 pytestmark = pytest.mark.spark
 NEEDED = {
@@ -48,6 +50,27 @@ def test_spark_reads_every_layout_and_its_own_tree_is_imported(tmp_path: Path, s
         assert [(each.part.value, each.part.rows) for each in bring(layout_, tree)] == [("d:0", 10), ("d:1", 10)]
         read = open_table(layout_.root, "NS.T").to_arrow(["X"])["X"].cast(pa.int64()).to_pylist()
         assert sorted(read) == [(1_700_000_000_000_000 + i) * 1000 for i in range(20)]
+
+
+def test_a_tree_that_spark_partitions_by_several_columns(tmp_path: Path, spark: SparkSession) -> None:
+    layout = empty(
+        tmp_path / "db",
+        b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
+        <Partitions keyFormula="${autobalance_single}"/>
+        <Column name="Date" dataType="String" columnType="Partitioning"/>
+        <Column name="Sym" dataType="String"/><Column name="K" dataType="int"/>
+        <Column name="Day" dataType="LocalDate"/><Column name="N" dataType="long"/></Table>""",
+    )
+    add_partition(FS, layout, "NS", "0")
+    rows = spark.sql(
+        "select if(id < 9, '2026-01-01', '2026:01') Date, case id % 4 when 0 then null when 1 then 'a/b=c' when 2 then"
+        " 'é%20' else ' x' end Sym, if(id % 3 = 0, null, int(id % 3)) K, date_add(date'2026-01-01', int(id % 2)) Day,"
+        " id N from range(20)"
+    )
+    rows.write.partitionBy("Sym", "Date", "K", "Day").parquet(str(tmp_path / "tree"))
+    assert sum(each.part.rows for each in bring(layout, tmp_path / "tree")) == 20
+    read = open_table(layout.root, "NS.T").to_arrow(["Date", "Sym", "K", "Day", "N"], dictionaries=False).to_pylist()
+    assert sorted(map(repr, read)) == sorted(repr(row.asDict()) for row in rows.collect())
 
 
 def test_spark_reads_odd_partition_values_as_they_are(tmp_path: Path, spark: SparkSession) -> None:

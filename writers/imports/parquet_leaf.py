@@ -1,6 +1,7 @@
 """Rows of one leaf as the table stores them, batch by batch.
 
-Columns are those of the table, by name: one that is missing and one that the table does not have are refused. The
+Columns are those of the table, by name: one that is missing and one that the table does not have are refused. A
+column that directories give is not in the file. The
 partitioning column may be in the file beside its directory; then both must agree.
 """
 
@@ -24,6 +25,7 @@ from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.imports.directory_values import directory_value
 from sparkhaven.writers.imports.foreign_file import damaged, foreign_damage, open_foreign
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, refused_type, takes
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
@@ -64,6 +66,8 @@ class LeafReader:
         self._file: ParquetFile = open_foreign(
             fs, leaf.path, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
         )
+        stored, above = {column.name: column for column in schema.stored}, leaf.path.parent
+        self._given = {name: directory_value(text, stored[name], above, options) for name, text in leaf.columns}
         self._old = old_timestamps(self._file)
         self._declared = logical_schema(self._file, self._old)
         self._columns = self._checked()
@@ -83,7 +87,8 @@ class LeafReader:
         columns = {column.name: column for column in self._schema.columns}
         twice = [name for name, times in Counter(schema.names).items() if times > 1]
         odd = [name for name in schema.names if name not in columns]
-        missing = [c.name for c in self._schema.stored if c.name not in schema.names]
+        odd += [name for name in schema.names if name in self._given]
+        missing = [c.name for c in self._schema.stored if c.name not in schema.names and c.name not in self._given]
         if self.value is None and partitioning.name not in schema.names:
             self.value = self._default
             if self.value is None:
@@ -100,7 +105,11 @@ class LeafReader:
         if odd or missing:
             violation = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
+            if not missing and name in self._given:
+                violation = "has a column that its directories give too"
             hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
+            if not missing and name in self._given:
+                hint = "have the files written without it, or move them out of those directories"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(
@@ -134,6 +143,7 @@ class LeafReader:
         stored = self._schema.stored
         for index in range(self._file.num_row_groups):
             for values, count in self._batches(index, self._columns):
+                values |= {name: pa.repeat(value[0], count) for name, value in self._given.items()}
                 arrays, rows = tuple(values[column.name] for column in stored), count
                 dates = next((values[c.name] for c in self._columns if c not in stored), None)
                 if dates is not None and self.value is None:

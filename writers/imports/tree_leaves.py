@@ -1,8 +1,9 @@
 """Finds the leaves of a tree of Parquet files that others made, or that was exported: in order, with their dates.
 
 Names that begin with ``.`` or ``_`` are not data. Everything else must fit the layout: a file that is no Parquet file
-by its name or its first bytes (Hive names them ``000000_0``), a level without ``=``, a key that the template of values
-does not have, another depth than it has are refused. Those that differ from the ones beside them are damage.
+by its name or its first bytes (Hive names them ``000000_0``), a level without ``=``, a key that is neither one of the
+template of values nor a column of the table, another depth than they have are refused. Those that differ from the
+ones beside them are damage.
 
 ==================  ==========================================================================================
 layout              recognised by
@@ -20,6 +21,7 @@ A survey opens the leaves: what a tree has of each date, before anything is impo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
@@ -116,7 +118,7 @@ def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[F
                 found=leaf.value,
                 hint="copy the tree again",
             )
-        completed.append(FoundLeaf(leaf.path, leaf.name, exported.value, exported.rows, exported))
+        completed.append(replace(leaf, value=exported.value, rows=exported.rows, exported=exported))
     return completed
 
 

@@ -28,13 +28,17 @@ OTHERS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"SEQ": "Hadoop sequences", b"ARRO"
 
 @frozen
 class FoundLeaf:
-    """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says."""
+    """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says.
+
+    ``columns``: names and texts of columns that directories give.
+    """
 
     path: Path
     name: str
     value: str | None
     rows: int | None = None
     exported: TreeLeaf | None = None
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 def visible(names: list[str]) -> list[str]:
@@ -60,10 +64,14 @@ class TreeWalk:
         assert schema.partitioning is not None  # noqa: S101  the caller saw it
         self.column = schema.partitioning.name
         self.template = template or ValueTemplate.parse(f"{{{self.column}}}")
+        self.given = frozenset(column.name for column in schema.stored) - self.template.keys
         self.strict = template is None and not raw_values and fs.stat(root / MANIFEST) is None
 
-    def leaf(self, path: Path, value: str | None, rows: int | None = None) -> FoundLeaf:
-        return FoundLeaf(path, path.relative_to(self.root).as_posix(), value, rows)
+    def leaf(
+        self, path: Path, value: str | None, rows: int | None = None, keys: Mapping[str, str] | None = None
+    ) -> FoundLeaf:
+        columns = tuple((key, text) for key, text in (keys or {}).items() if key in self.given)
+        return FoundLeaf(path, path.relative_to(self.root).as_posix(), value, rows, columns=columns)
 
     def nested(self) -> Iterator[FoundLeaf]:
         for path in nested_leaves(self.fs, self.root, self.schema):
@@ -92,27 +100,43 @@ class TreeWalk:
                 yield self.leaf(self.root / name, None)
 
     def kv(self) -> Iterator[FoundLeaf]:
-        yield from self._level(self.root, {})
+        yield from self._alike(self._level(self.root, {}))
 
     def _level(self, directory: Path, keys: dict[str, str]) -> Iterator[FoundLeaf]:
-        value = self._value(keys, directory) if len(keys) == len(self.template.keys) else None
+        value = self._value(keys, directory) if self.template.keys <= keys.keys() else None
         names = visible(self.fs.names(directory))
         if value is None:
             _require_one_key(directory, names)
         for name in names:
             path = directory / name
-            if value is None:
+            deeper = value is not None and name.partition("=")[0] in self.given - keys.keys() and self.fs.is_dir(path)
+            if value is None or deeper:
                 key, of_key = self._pair(name, path, keys)
                 if self._is_dir(path):
                     yield from self._level(path, {**keys, key: of_key})
             elif self._is_file(path):
-                yield self.leaf(path, value)
+                yield self.leaf(path, value, keys=keys)
             elif any(is_parquet(self.fs, directory / sibling) for sibling in names):
                 raise _contradiction(path, f"a file *{SUFFIX}, as beside it", "a directory: one level more")
             else:
                 raise self._misfit(path, f"files *{SUFFIX}", "a directory: one level more", self._proposal(path))
 
+    def _alike(self, leaves: Iterator[FoundLeaf]) -> Iterator[FoundLeaf]:
+        """Leaves of which each lies below directories of the same columns; else rows of a column would be lost."""
+        first: FoundLeaf | None = None
+        for leaf in leaves:
+            first = first or leaf
+            levels, others = ([name for name, _ in found.columns] for found in (first, leaf))
+            if levels != others:
+                expected = f"levels of {', '.join(levels) or 'the date alone'}, as of {first.name}"
+                raise _contradiction(leaf.path, expected, ", ".join(others) or "the date alone")
+            yield leaf
+
     def metadata(self) -> Iterator[FoundLeaf]:
+        yield from self._alike(self._named())
+
+    def _named(self) -> Iterator[FoundLeaf]:
+        """The leaves that ``_metadata`` names."""
         path = self.root / METADATA
         file, rows = open_foreign(self.fs, path), dict[str, int]()
         with foreign_damage(path):
@@ -133,16 +157,17 @@ class TreeWalk:
                     hint="have the tree written again before it is imported",
                 )
             keys = self.template.keys
-            if len(parts) != len(keys) + 1:
+            given = {part.partition("=")[0] for part in parts[:-1]} & self.given
+            if len(parts) != len(keys) + len(given) + 1:
                 levels = f"levels of {', '.join(sorted(keys))}"
                 hint = self._proposal((self.root / name).parent)
                 raise self._misfit(self.root / name, levels, f"{len(parts) - 1} levels", hint)
             values: dict[str, str] = {}
             for part in parts[:-1]:
-                plain = "=" not in part and len(keys) == 1
+                plain = "=" not in part and len(keys) == 1 and not given
                 key, of_key = (*keys, self._decoded(part)) if plain else self._pair(part, self.root / name, values)
                 values[key] = of_key
-            yield self.leaf(self.root / name, self._value(values, self.root / name), count)
+            yield self.leaf(self.root / name, self._value(values, self.root / name), count, values)
 
     def hive(self) -> Iterator[FoundLeaf]:
         tables = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
@@ -174,11 +199,12 @@ class TreeWalk:
         """Key and value of a directory ``<key>=<value>``, a key that is not ``keys`` yet."""
         key, equals, value = name.partition("=")
         missing = sorted(self.template.keys - keys.keys())
-        if not equals or key not in missing:
+        if not equals or key not in {*missing, *(self.given - keys.keys())}:
             hint = self._proposal(where) if equals else None
-            raise self._misfit(where, " or ".join(f"{key}=<value>" for key in missing), name, hint)
+            expected = " or ".join(f"{key}=<value>" for key in missing) or f"files *{SUFFIX}"
+            raise self._misfit(where, expected, name, hint)
         value = self._decoded(value)
-        if value == HIVE_NULL and not self.raw_values:
+        if value == HIVE_NULL and not self.raw_values and key not in self.given:
             raise self._misfit(where, "a value", f"{HIVE_NULL}, which is null")
         return key, value
 

@@ -113,7 +113,7 @@ def test_an_instant_can_be_the_name_of_a_date_if_it_is_asked_for(tmp_path: Path)
 
 
 REFUSED: dict[str, tuple[Any, tuple[str, ...], str]] = {
-    "a level more": (lambda t: put(t / "Date=d" / "Sym=a" / "a.parquet"), (), "name the keys of the date"),
+    "a level more": (lambda t: put(t / "Date=d" / "Other=a" / "a.parquet"), (), "name the keys of the date"),
     "a level less": (lambda t: put(t / "year=2026" / "a.parquet"), ("--value", "{year}-{month}"), "month=<value>"),
     "a key twice": (lambda t: put(t / "y=1" / "y=2" / "a.parquet"), ("--value", "{y}-{m}"), "m=<value>"),
     "a flat tree": (lambda t: put(t / "a.parquet"), ("--value", "{y}"), "leave --value out"),
