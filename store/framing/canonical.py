@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
 
 BEHIND = b"\n"  # canonical JSON has none
+# what decoding raises for JSON of another form, an infinite number for a whole one included
+BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, struct.error)
 
 
 def dump(value: Mapping[str, Any]) -> bytes:

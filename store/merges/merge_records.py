@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, LockLostError
-from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
@@ -175,7 +175,7 @@ def _decoded(data: bytes, where: object) -> MergeRecord:
         )
     try:
         record = _from_json(load(scanned.frames[0].payload, where))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except BROKEN as error:
         raise _corrupt("merge record has other content", where, HEADER.size, "its fields", repr(error)) from error
     if record.generation != generation:
         raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)

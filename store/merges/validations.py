@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
-from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
@@ -165,7 +165,7 @@ def decode_validation(data: bytes, where: object) -> Validation:
             payload["tolerant"],
             payload["timeMs"],
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except BROKEN as error:
         raise _corrupt("has other content", where, "its fields", repr(error)) from error
     if validation.generation != generation:
         raise _corrupt("contradicts itself", where, generation, validation.generation)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -47,7 +48,7 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
         dead = tuple((int(after), int(upto)) for after, upto in value["dead"])
         ledger = Ledger(str(value["place"]), str(value["file"]), int(value["newest"]), int(value["seen"]), dead)
         named = None if value.keys() == _FIRST else (str(value["table"]), str(value["stream"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except BROKEN as error:
         raise _damaged(path, repr(error)) from error
     if named is None:
         return ledger

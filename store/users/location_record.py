@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.types.committed_columns import FileState
@@ -72,7 +72,7 @@ def decode_locations(data: bytes, where: object) -> LocationRecord:
         )
     try:
         record = _record(load(scanned.frames[0].payload, where))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except BROKEN as error:
         raise _corrupt(where, "the fields of a record", repr(error)) from error
     if record.save != save:
         raise _corrupt(where, f"save {save}, as the header says", f"save {record.save}")

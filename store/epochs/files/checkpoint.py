@@ -44,12 +44,11 @@ from sparkhaven.store.epochs.files.saved_state import (
     read_tail,
 )
 from sparkhaven.store.epochs.state.locations import encode_location
-from sparkhaven.store.epochs.state.log_records import BROKEN
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.offsets import encode_offsets
 from sparkhaven.store.epochs.state.packed_reports import Numbering, encode_shapes
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.framing.canonical import BEHIND, dump, load
+from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
 
 FILES_A_FRAME = 5000

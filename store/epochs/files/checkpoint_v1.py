@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Iterator
 
 from sparkhaven.store.epochs.files.saved_state import SavedLocations, SavedState, damaged
-from sparkhaven.store.epochs.state.log_records import BROKEN, decode_files, decode_location
+from sparkhaven.store.epochs.state.log_records import decode_files, decode_location
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.taken_files import Taken
-from sparkhaven.store.framing.canonical import load
+from sparkhaven.store.framing.canonical import BROKEN, load
 from sparkhaven.store.framing.log_frames import Frame, scan
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen

@@ -14,11 +14,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkhaven.store.epochs.state.log_records import BROKEN
 from sparkhaven.store.epochs.state.packed_reports import Numbering
 from sparkhaven.store.epochs.state.tombstone import PHASES, Named, Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
+from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey
 
 OPENING = b'{"folded":{'

@@ -30,10 +30,11 @@ from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_sav
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import last_removal
 from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
-from sparkhaven.store.epochs.state.log_records import BROKEN, decode_key
+from sparkhaven.store.epochs.state.log_records import decode_key
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen

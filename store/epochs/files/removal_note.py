@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError
+from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.layout import TableName, stream_of
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
@@ -47,7 +48,7 @@ def decode_removed(data: bytes, path: Path) -> tuple[tuple[str, str], RemovedStr
         value = json.loads(data)
         table, stream = TableName.parse(value["table"]), str(value["stream"])
         note = RemovedStream(int(value["epoch"]), int(value["generation"]), int(value["time"]))
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidNameError) as error:
+    except (*BROKEN, InvalidNameError) as error:
         raise _damaged(path, f"{len(data)} bytes that are not a note") from error
     if data != encode_removed(note, table, stream):
         raise _damaged(path, "bytes that do not have their checksum")

@@ -34,7 +34,7 @@ from sparkhaven.store.epochs.files.folded_removals import OPENING, decode_folded
 from sparkhaven.store.epochs.files.lock import replace_locked, take_commit_lock
 from sparkhaven.store.epochs.state.tombstone import Named, Removal, from_json, named_in_json, to_json
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import (
     FRAME,
     HEADER,
@@ -87,7 +87,7 @@ def decode_removals(payload: bytes, where: object) -> tuple[Removal, ...]:
         return decode_folded(payload, where)
     try:
         return tuple(from_json(entry) for entry in _values(payload, where))
-    except (KeyError, TypeError, ValueError) as error:
+    except BROKEN as error:
         raise CorruptFileError(
             "removal record is incomplete", where=where, expected="all of its keys", found=repr(error)
         ) from error
@@ -164,7 +164,7 @@ def _named_by(payload: bytes, where: object) -> Named:
         return named_in_folded(payload, where)
     try:
         return named_in_json(_values(payload, where))
-    except (KeyError, TypeError, ValueError):
+    except BROKEN:
         return Named.by(decode_removals(payload, where))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.locations import Locations, decode_location
-from sparkhaven.store.epochs.state.log_records import BROKEN, decode_zone
+from sparkhaven.store.epochs.state.log_records import decode_zone
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.offsets import decode_offsets
 from sparkhaven.store.epochs.state.packed_reports import Shape, decode_shapes
@@ -21,7 +21,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack
 from sparkhaven.store.epochs.state.taken_files import Taken
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import BEHIND, load, written
+from sparkhaven.store.framing.canonical import BEHIND, BROKEN, load, written
 from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen

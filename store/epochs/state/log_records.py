@@ -22,7 +22,6 @@ infinities ["inf"] and ["-inf"]. Unknown keys are ignored, an unknown ``kind`` i
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -31,7 +30,7 @@ from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationRepo
 from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
+from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, decode_range
 from sparkhaven.store.types.frozen import frozen
@@ -92,7 +91,6 @@ class SyncRecord:
     time_ms: int
 
 
-BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, struct.error)
 """What decoding raises if data is missing or of the wrong type."""
 
 

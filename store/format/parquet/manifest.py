@@ -25,7 +25,7 @@ from dataclasses import asdict, field
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing.canonical import BROKEN, dump
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
@@ -122,7 +122,7 @@ def decode_manifest(data: bytes, where: object) -> Manifest:
             ),
             sums=sums,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except BROKEN as error:
         raise CorruptFileError(
             "manifest of an exported tree is damaged",
             where=where,

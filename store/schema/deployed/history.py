@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
@@ -112,7 +113,7 @@ def decode_history(data: bytes, where: object) -> list[Version]:
         if ("crc32" in content or stated > 1) and content["crc32"] != _crc(content["versions"]):
             raise ValueError(f"CRC-32 of the versions is {_crc(content['versions'])}, stored is {content['crc32']}")
         _require_order(versions, names_change=stated > 1)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (*BROKEN, RecursionError) as error:
         raise CorruptFileError(
             "schema history cannot be read",
             where=where,
