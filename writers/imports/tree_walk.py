@@ -126,7 +126,7 @@ class TreeWalk:
         first: FoundLeaf | None = None
         for leaf in leaves:
             first = first or leaf
-            levels, others = ([name for name, _ in found.columns] for found in (first, leaf))
+            levels, others = ([name for name, _ in compared.columns] for compared in (first, leaf))
             if levels != others:
                 expected = f"levels of {', '.join(levels) or 'the date alone'}, as of {first.name}"
                 raise _contradiction(leaf.path, expected, ", ".join(others) or "the date alone")
