@@ -1,4 +1,7 @@
-"""Rows of a leaf of column files, as a hive tree may have: read by their own definition, stored by the table's."""
+"""Rows of a leaf of column files, as a hive tree may have: read by their own definition, stored by the table's.
+
+A column that directories give is not in the leaf.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from sparkhaven.store.scan.column_file import ColumnFile, column_header, open_co
 from sparkhaven.store.scan.location_definition import location_schema
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.store.types.null_char import char_type
+from sparkhaven.writers.imports.directory_values import directory_value
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, storable
 from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
@@ -26,9 +29,11 @@ from sparkhaven.writers.merge.plan.merge_source import check_crc
 class ColumnLeafReader:
     """One directory. CorruptFileError: it is damaged. SchemaMismatchError: other columns, or other types."""
 
-    def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, null_char: int = CHAR_NULL) -> None:
+    def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, options: AllowedConversions = STRICT) -> None:
         self._fs, self._leaf, self._schema = fs, leaf, schema
-        self._null_char = null_char
+        self._null_char = options.null_char
+        stored, above = {column.name: column for column in schema.stored}, leaf.path.parent
+        self._given = {name: directory_value(text, stored[name], above, options) for name, text in leaf.columns}
         record = table_size.load(fs, leaf.path)
         if record is None or (leaf.rows is not None and record.size != leaf.rows):
             raise CorruptFileError(
@@ -42,28 +47,35 @@ class ColumnLeafReader:
         self._own = location_schema(fs, leaf.path)
         self.size = sum(record.data_file_sizes.values())
         names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
-        columns = [column.name for column in schema.stored]
+        columns = [name for name in stored if name not in self._given]
         odd = sorted(set(names) ^ set(columns))
         if odd:
             lacks = odd[0] in columns
+            violation = "leaf lacks a column" if lacks else "leaf has a column that the table lacks"
+            hint = meant(odd[0], names if lacks else columns) or "make the columns of leaf and table equal"
+            if odd[0] in self._given:
+                violation = "leaf has a column that its directories give too"
+                hint = "have the leaves written without it, or move them out of those directories"
             raise SchemaMismatchError(
-                "leaf lacks a column" if lacks else "leaf has a column that the table lacks",
+                violation,
                 where=leaf.path,
                 expected=odd[0] if lacks else ", ".join(columns),
                 found=", ".join(sorted(names)) if lacks else odd[0],
-                hint=meant(odd[0], names if lacks else columns) or "make the columns of leaf and table equal",
+                hint=hint,
             )
 
     def counts(self) -> dict[str, int]:
         return {self._leaf.value: self.rows} if self.rows and self._leaf.value is not None else {}
 
     def read(self, date: str) -> Iterator[LeafRows]:
-        opened = [self._opened(column) for column in self._schema.stored]
+        opened = {c.name: self._opened(c) for c in self._schema.stored if c.name not in self._given}
         for first in range(0, self.rows, BATCH_ROWS):
             stop = min(first + BATCH_ROWS, self.rows)
             arrays = tuple(
-                self._values(column, file, first, stop)
-                for column, file in zip(self._schema.stored, opened, strict=True)
+                self._values(column, opened[column.name], first, stop)
+                if column.name in opened
+                else pa.repeat(self._given[column.name][0], stop - first)
+                for column in self._schema.stored
             )
             yield LeafRows(date, arrays, stop - first)
 
@@ -101,5 +113,5 @@ def open_leaf(
 ) -> LeafReader | ColumnLeafReader:
     """The reader of a leaf; ``value``: that of rows which have none."""
     if fs.is_dir(leaf.path):
-        return ColumnLeafReader(fs, leaf, schema, options.null_char)
+        return ColumnLeafReader(fs, leaf, schema, options)
     return LeafReader(fs, leaf, schema, value, options)

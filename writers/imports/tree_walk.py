@@ -19,6 +19,7 @@ from sparkhaven.store.scan.locations_table import read_locations
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.foreign_file import foreign_damage, open_foreign
+from sparkhaven.writers.imports.location_row import require_agreement
 from sparkhaven.writers.imports.value_template import EXAMPLE, ValueTemplate, is_midnight, proposed
 
 MAGIC = b"PAR1"
@@ -190,10 +191,12 @@ class TreeWalk:
                     found="nothing" if stat is None else "a directory" if stat.is_dir else "a file",
                     hint="have the Locations table written anew from the tree",
                 )
-            parts = entry.filename.split("/")
-            if len(parts) != 2 or self._value(dict([self._pair(parts[0], path, {})]), path) != entry.value:
-                raise self._misfit(path, f"{self.column}={entry.value}/<leaf>", entry.filename)
-            yield self.leaf(path, entry.value, entry.rows)
+            keys: dict[str, str] = {}
+            for part in entry.filename.split("/")[:-1]:
+                key, value = self._pair(part, path, keys)
+                keys[key] = value
+            require_agreement(entry, keys, self.schema, path)
+            yield self.leaf(path, self._value(keys, path), entry.rows, keys)
 
     def _pair(self, name: str, where: Path, keys: Mapping[str, str]) -> tuple[str, str]:
         """Key and value of a directory ``<key>=<value>``, a key that is not ``keys`` yet."""

@@ -7,6 +7,7 @@ decides which leaves exist; of two rows for one leaf the last counts.
 column                   type    content
 =======================  ======  ==========================================================================
 the partitioning column  String  value
+``<Column>``             its     value, for each other column that directories give
 ``Filename``             String  leaf, relative to the root: a Parquet file, or a directory of column files
 ``Size``                 long    rows
 ``Format``               String  ``PARQUET`` or ``DEEPHAVEN``
@@ -29,12 +30,16 @@ from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
 _NAMES = ("Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")  # behind the partitioning column
+FIXED_NAMES = frozenset((*_NAMES, "RowGroupSizes"))  # the latter is not looked at
 _FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")
 
 
 @frozen
 class LocationEntry:
-    """One leaf; ``modified``: nanoseconds since the epoch; ``version``: of column files, else None."""
+    """One leaf; ``modified``: nanoseconds since the epoch; ``version``: of column files, else None.
+
+    ``columns``: values of columns that directories give beside ``value``, in the types of the table.
+    """
 
     value: str
     filename: str
@@ -42,6 +47,7 @@ class LocationEntry:
     format: str
     modified: int
     version: int | None = None
+    columns: tuple[tuple[str, pa.Scalar], ...] = ()
 
 
 def locations_schema(partitioning: str, table: TableSchema) -> TableSchema:
@@ -70,8 +76,13 @@ def encode_locations(entries: Sequence[LocationEntry], schema: TableSchema) -> p
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in schema.columns])
 
 
-def decode_locations(columns: Mapping[str, Sequence[Any]], partitioning: str, where: object) -> list[LocationEntry]:
-    """The leaves, of each the last row, in the order of these. CorruptFileError: a row says what cannot be."""
+def decode_locations(
+    columns: Mapping[str, Sequence[Any]], partitioning: str, where: object, given: Mapping[str, pa.Array] | None = None
+) -> list[LocationEntry]:
+    """The leaves, of each the last row, in the order of these. CorruptFileError: a row says what cannot be.
+
+    ``given``: the columns that directories give beside the partitioning column.
+    """
     names = (partitioning, *_NAMES)
     entries: dict[str, LocationEntry] = {}
     for number, row in enumerate(zip(*(columns[name] for name in names), strict=True)):
@@ -82,7 +93,8 @@ def decode_locations(columns: Mapping[str, Sequence[Any]], partitioning: str, wh
         if rows is None or rows < 0 or kind not in (PARQUET, DEEPHAVEN):
             raise _wrong(where, number, f"rows, and {PARQUET} or {DEEPHAVEN}", f"{rows}, {kind!r}")
         entries.pop(filename, None)
-        entries[filename] = LocationEntry(value, filename, rows, kind, modified or 0, version)
+        others = tuple((name, array[number]) for name, array in (given or {}).items())
+        entries[filename] = LocationEntry(value, filename, rows, kind, modified or 0, version, others)
     return list(entries.values())
 
 
