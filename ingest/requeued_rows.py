@@ -7,7 +7,8 @@ the position get what they would have got at first. Rows of one source partition
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 import pyarrow as pa
@@ -29,22 +30,27 @@ def decode_requeued(
     rejects: Rejects,
     *,
     late: frozenset[LocationKey] = frozenset(),
+    left: Mapping[LocationKey, Mapping[int, str]] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Routed]:
     """Routed batches of rejected rows (schema ``REJECTED``), ordered by source partition and position.
 
-    Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries.
+    Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries. So are the
+    rows ``left``, by their numbers in each location, with the column whose set has no room.
     """
     targets, now_ns = resolve_targets(spec, schema), round(clock() * NS_PER_SECOND)
     feed = planned_feed(spec)
     by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
     groups = [feed.requeue(source, list(rows), targets, now_ns, rejects) for source, rows in by_source]
     clock_ns = reference_ns(spec.partition, targets, now_ns, lambda: (group.rows for group in groups))
+    passed = Counter[LocationKey]()
     for group in groups:
         rejects.complete = group.complete
         router = Router(targets, spec.partition, group.source, clock_ns, group.unit)
         if late:
             router.late(group.rows, group.payloads.__getitem__, late, rejects)
+        if left:
+            router.without_room(group.rows, group.payloads.__getitem__, left, passed, rejects)
         yield from router.route(group.rows, group.payloads.__getitem__, rejects)
     rejects.complete = None
     rejects.flush()

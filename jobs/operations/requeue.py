@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,14 +34,17 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.position_kinds import REQUEUED
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import Storage, TableSchema
+from sparkhaven.writers.append.set_room import committed_texts, rows_without_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
+from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.quarantine.pending_changes import Requeue, requeue_path
 from sparkhaven.writers.quarantine.row_choice import Chosen
@@ -67,6 +71,27 @@ class Requeued:
 
 
 @frozen
+class CommittedLocations:
+    """The locations of a stream as its log has them."""
+
+    fs: Fs
+    layout: Layout
+    table: TableName
+    state: StreamState
+
+    @property
+    def closed(self) -> frozenset[LocationKey]:
+        """Truncated locations, which take no rows."""
+        return frozenset(key for key, location in self.state.locations.items() if location.truncated)
+
+    def texts(self, key: LocationKey, schema: TableSchema) -> dict[str, frozenset[str]]:
+        """The texts of a location by column of sets; none where it has no rows yet."""
+        location = self.state.locations.get(key)
+        files = {} if location is None else location.files
+        return committed_texts(self.fs, schema, self.layout.intraday_location(self.table, key), files)
+
+
+@frozen
 class RequeueDecoder:
     """Decodes the file of a requeue; a bad row stops the batch, since all rows were tried before."""
 
@@ -88,20 +113,36 @@ def try_rows(
     rows: pa.Table,
     spec: StreamSpec,
     schema: TableSchema,
-    closed: frozenset[LocationKey],
+    locations: CommittedLocations,
     clock: Callable[[], float] = time.time,
 ) -> tuple[pa.Table, list[BadRow]]:
     """Step 1: the rows that can be stored, and why the others cannot.
 
-    ``closed`` are truncated locations, which take no rows. ``rows`` are sorted by source partition and position.
+    Truncated locations take no rows. ``rows`` are sorted by source partition and position.
     """
     lenient = replace(spec, partition=replace(spec.partition, bounds="quarantine", late="quarantine"))
-    rejects = Rejects(ANY)
-    for _ in decode_requeued(rows, lenient, schema, rejects, late=closed, clock=clock):
-        pass
+    now, closed = clock(), locations.closed
+    rejects, routed = Rejects(ANY), defaultdict[LocationKey, list[pa.RecordBatch]](list)
+    for part in decode_requeued(rows, lenient, schema, rejects, late=closed, clock=lambda: now):
+        if part.key not in closed:
+            routed[part.key].append(part.batch)
+    if left := _without_room(routed, schema, locations):
+        rejects = Rejects(ANY)
+        for _ in decode_requeued(rows, lenient, schema, rejects, late=closed, left=left, clock=lambda: now):
+            pass
     bad = {(row.file, row.line) for row in rejects.rows}
     keys = zip(rows["SourcePartition"].to_pylist(), rows["Position"].to_pylist(), strict=True)
     return rows.filter(pa.array([key not in bad for key in keys], pa.bool_())), rejects.rows
+
+
+def _without_room(
+    routed: Mapping[LocationKey, Sequence[pa.RecordBatch]], schema: TableSchema, locations: CommittedLocations
+) -> LeftOut:
+    """The rows whose sets have no room in their location."""
+    if not any(column.storage is Storage.SET for column in schema.stored):
+        return {}
+    rows = {key: rows_without_room(batches, locations.texts(key, schema)) for key, batches in routed.items()}
+    return {key: left for key, left in rows.items() if left}
 
 
 def requeue_rows(
@@ -117,9 +158,9 @@ def requeue_rows(
 ) -> None:
     """Ingests the good rows of one portion again and adds to ``done``. The caller holds the lock of the stream."""
     log.refresh()
-    closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
+    locations = CommittedLocations(fs, target.layout, target.table, log.state)
     with fs.during("requeue-try"):
-        good, refused = try_rows(rows, spec, target.schema, closed, clock)
+        good, refused = try_rows(rows, spec, target.schema, locations, clock)
     done.refused.extend(replace(row, payload=b"") for row in refused)
     if not good.num_rows:
         return
@@ -173,9 +214,9 @@ def try_pending(
     """The dry run of ``requeue_pending``."""
     schema = checked_schema(fs, settings)
     state = load_stream(StreamPlace(fs, layout, settings.table, settings.spec.stream))
-    closed = frozenset(key for key, location in state.locations.items() if location.truncated)
+    locations = CommittedLocations(fs, layout, settings.table, state)
     for rows in portions(pending, repairs, done):
-        good, refused = try_rows(rows, settings.spec, schema, closed)
+        good, refused = try_rows(rows, settings.spec, schema, locations)
         done.sent += good.num_rows
         done.refused.extend(replace(row, payload=b"") for row in refused)
 

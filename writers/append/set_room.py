@@ -7,16 +7,38 @@ left out alike.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.model import Storage, TableSchema
 
 Left = dict[int, str]
 """Rows that are left out, and the column of each that has no room."""
+
+
+def committed_texts(
+    fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState]
+) -> dict[str, frozenset[str]]:
+    """The texts that a location with these committed files has, by column of sets."""
+    texts = {}
+    for column in schema.stored:
+        if column.storage is Storage.SET:
+            own, known = column.within(files), frozenset[str]()
+            if own.files[0] in files:
+                _, sym, data = (directory / name for name in own.files)
+                ends, octets = (fs.map(path, files[path.name].size) for path in (sym, data))
+                known = frozenset(decode_symbols(ends, octets, charset_of(own), "LITTLE_ENDIAN", sym).to_pylist())
+            texts[column.name] = known
+    return texts
 
 
 def rows_without_room(batches: Sequence[pa.RecordBatch], texts: Mapping[str, Collection[str]]) -> Left:

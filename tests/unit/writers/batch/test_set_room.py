@@ -13,6 +13,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers import open_table
@@ -22,16 +23,17 @@ from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.set_room import rows_without_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
+from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.streams.stream_kit import STREAM, TABLE, LocalExecutor, open_log, put_file, scratch_left
-from tests.support.writers.quarantine_cases import DATE, PLENTY, Shelf
+from tests.support.writers.quarantine_cases import DATE, PLENTY, Shelf, pending, quarantine_at
 
 FS = Fs()
 SCHEMA_XML = (
@@ -61,7 +63,13 @@ def rows_of(numbers: Sequence[int], chance: random.Random, texts: int = 90) -> l
 
 
 def take(
-    fs: Fs, root: Path, log: StreamLog, groups: Sequence[Sequence[FileId]], shelf: Shelf, batch: int, **settings: Any
+    fs: Fs,
+    root: Path,
+    log: StreamLog,
+    groups: Sequence[Sequence[FileId]],
+    shelf: AddToQuarantine,
+    batch: int,
+    **settings: Any,
 ) -> BatchOutcome:
     """One batch by the real decoder."""
     schema = deployed(root)
@@ -218,3 +226,26 @@ def test_a_source_that_gives_other_rows_the_second_time_is_refused(tmp_path: Pat
     rows = rows_of(range(200), random.Random(4))
     with open_log(FS, tmp_path, schema=deployed(tmp_path)) as log, pytest.raises(FeedError, match="other rows"):
         take(FS, tmp_path, log, [[put_file(tmp_path / "feed", "0", rows, 1)]], Shelf(), 0, decoder=Forgetful)
+
+
+@pytest.mark.slow
+def test_a_requeue_sends_what_has_room_and_says_why_the_others_stay(tmp_path: Path) -> None:
+    """The location has 63 texts; of four rows in quarantine one wants a second new one."""
+    full = {"Src": "a", "N": 0, "Tags": [f"t{n}" for n in range(63)], "Kinds": []}
+    sets = {1: ["new"], 2: ["other"], 3: ["t1", "new"], 4: ["t2"]}
+    rows = [{"Src": "a", "N": f"x{number}", "Tags": tags, "Kinds": []} for number, tags in sets.items()]
+    quarantine = quarantine_at(FS, tmp_path)
+    with open_log(FS, tmp_path, schema=deployed(tmp_path)) as log:
+        take(FS, tmp_path, log, [[put_file(tmp_path / "feed", "0", [full, *rows], 1)]], quarantine.add, 0)
+        stays = pending(quarantine).to_pylist()
+        mended = [{**row, "Payload": row["Payload"].replace(b'"x', b"").replace(b'", "T', b', "T')} for row in stays]
+        given = pa.Table.from_pylist(mended, REJECTED)
+        target = StreamTarget(Layout(tmp_path), TABLE, STREAM, deployed(tmp_path), log.state.generation)
+        done = Requeued()
+        requeue_rows(FS, log, target, SPEC, quarantine, given, done, clock=lambda: 0.0)
+        assert (done.sent, [str(row.refusal.reason) for row in done.refused]) == (3, [REASON])
+        assert [row["Payload"] for row in pending(quarantine).to_pylist()] == [stays[1]["Payload"]]
+    assert {number: row["Tags"] for number, row in stored(tmp_path).items() if number} == {
+        number: sorted(tags) for number, tags in sets.items() if number != 2
+    }
+    assert verify(FS, Layout(tmp_path), TABLE, deep=True).errors == 0
