@@ -148,8 +148,18 @@ def _of_leaf(leaf: str, entry: LocationEntry | None, right: LocationEntry | None
     if (entry.value, entry.rows) != (right.value, right.rows):
         sides = (f"{side.rows} rows of {side.value}" for side in (right, entry))
         yield LeafDifference("size", leaf, right.value, *sides)
-    if (entry.format, entry.version) != (right.format, right.version):
-        sides = (f"{side.format} {side.version or ''}".rstrip() for side in (right, entry))
+    if (entry.format, entry.version, entry.columns) != (right.format, right.version, right.columns):
+        sides = (_form(side) for side in (right, entry))
         yield LeafDifference("format", leaf, right.value, *sides)
     if entry.modified != right.modified:
         yield LeafDifference("time", leaf, right.value, str(right.modified), str(entry.modified))
+
+
+def _form(entry: LocationEntry) -> str:
+    """Format and version, then columns that paths of the tree do not have."""
+    words = (
+        entry.format,
+        str(entry.version or ""),
+        *(f"{name}={value if value.is_valid else 'null'}" for name, value in entry.columns),
+    )
+    return " ".join(filter(None, words))

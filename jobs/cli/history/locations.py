@@ -49,6 +49,7 @@ def listed(place: TablePlace) -> LocationsPart | None:
         {
             "leaf": entry.filename,
             "date": entry.value,
+            "columns": {name: str(value) if value.is_valid else None for name, value in entry.columns},
             "rows": entry.rows,
             "modified_ns": entry.modified,
             "format": entry.format,

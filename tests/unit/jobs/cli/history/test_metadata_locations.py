@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sparkhaven.readers.checks.verify import verify
@@ -93,6 +94,22 @@ def test_a_difference_is_told_and_mended(db: IntradayRows, name: str) -> None:
     assert after.keys() == before.keys()
     assert differences(db) == (0, []) and verify(FS, db.layout, TABLE, deep=True).findings == []
     assert follow(db).written == ()
+
+
+def test_a_column_that_the_paths_do_not_have(db: IntradayRows) -> None:
+    path = tree(db) / ".locations_table"
+    schema = locations_schema("Date", db.schema)
+    batch = encode_locations(read_locations(FS, path, "Date", db.schema), schema)
+    more = next(column for column in db.schema.stored if column.name == "I")
+    batch = batch.append_column("I", pa.array([3, None], more.type.arrow))
+    shutil.rmtree(path)
+    write_column_leaf(FS, path, replace(schema, columns=(*schema.columns, more)), [batch], 5, SPLAYED)
+    entries = run_json(db.root, "metadata", "list", NAME)[1]["locations"]["entries"]
+    assert [entry["columns"] for entry in entries] == [{"I": "3"}, {"I": None}]
+    told = run_json(db.root, "metadata", "validate", NAME)[1]["locations"]["differences"]
+    assert [(part["kind"], part["found"].split()[-1]) for part in told] == [("format", "I=3"), ("format", "I=null")]
+    assert differences(db, "update")[0] == 0 and differences(db) == (0, [])
+    assert not (path / "I.dat").exists()
 
 
 def test_a_lost_table_and_a_damaged_one(db: IntradayRows) -> None:
