@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
 NAME = "Test.Coded"
+EPOCH = datetime(1970, 1, 1)  # as PySpark shows it, in the session's zone, which is UTC
 ROUTE: dict[str, Any] = {"schema": SCHEMA, "internal": {"fixed": "a"}, "value": {"fixed": DAY}, "ignore": ["Date"]}
 OPTIONS = {"stream": "s", **{name: json.dumps(ROUTE[name]) for name in ("internal", "value", "ignore")}}
 
@@ -53,8 +55,7 @@ def shown(row: Row, char: str = "string") -> Row:
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    rows = frame.drop("Date").toArrow().to_pylist()
-    return sorted(rows, key=lambda row: row["N"])
+    return plain_rows(frame.drop("Date").toArrow())
 
 
 @pytest.mark.parametrize("char", ["string", "int"])
@@ -68,7 +69,10 @@ def test_rows_of_a_frame_are_python_values(spark: SparkSession, table: tuple[Pat
     for row in load(spark, root).where("N < 20").collect():
         expected = shown(rows[row.N])
         weights = None if expected["Weights"] is None else dict(expected["Weights"])
-        assert row.asDict() == expected | {"Weights": weights, "Date": "2024-03-04"}
+        moments = expected["Moments"] and [
+            n if n is None else EPOCH + timedelta(0, 0, n // 1000) for n in expected["Moments"]
+        ]
+        assert row.asDict() == expected | {"Weights": weights, "Moments": moments, "Date": "2024-03-04"}
 
 
 def test_filters_of_spark_and_of_an_option_give_the_same_rows_each_time(
