@@ -55,6 +55,8 @@ def shown(value: Any, kind: str) -> str:
         return repr(value)
     if kind == "Instant":
         return str(value)
+    if kind == "moment":
+        return moment(value)
     if kind == "LocalTime":
         return clock(value)
     if isinstance(value, Decimal):
@@ -64,9 +66,20 @@ def shown(value: Any, kind: str) -> str:
     if kind == "Map":
         return "{" + ", ".join(f"{key}={shown(one, 'double')}" for key, one in value) + "}"
     if isinstance(value, list):
-        element = {"boolean[]": "Boolean", "float[]": "float", "double[]": "double"}.get(kind, "")
+        element = {"boolean[]": "Boolean", "float[]": "float", "double[]": "double", "Instant[]": "moment"}.get(
+            kind, ""
+        )
         return "[" + ", ".join(shown(one, element) for one in value) + "]"
     return str(value)
+
+
+def moment(ns: int) -> str:
+    """An Instant as Java writes it: with 0, 3, 6 or 9 digits behind the seconds."""
+    seconds, below = divmod(ns, _NS)
+    digits = f".{below:09d}" if below else ""
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{digits}Z"
 
 
 def clock(ns: int) -> str:
