@@ -24,7 +24,7 @@ from sparkhaven.readers.live.served_columns import ServedSchema, served_schema
 from sparkhaven.readers.live.shown_locations import ShownPlaces, Update
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
+from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError, replaced
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
@@ -118,7 +118,7 @@ class LiveTable:
     def _column(self, location: LiveLocation, name: str) -> tuple[Held, Committed | None, LiveColumn]:
         with self._lock:
             if self.error is not None:
-                raise self.error.with_traceback(None)
+                raise replaced(self.error)  # the frames of one that is kept would keep mappings
             held = self._shown.held[location]
             if name not in held.columns:
                 self._learn_names()
@@ -142,7 +142,7 @@ class LiveTable:
         if failed is not None and held.place.tier == "history" and self._place.fs.stat(held.directory) is None:
             self._end(held.gone("history of this date was merged again, and what it replaced has been removed"))
         if self.error is not None:
-            raise self.error.with_traceback(None)
+            raise replaced(self.error)  # the frames of one that is kept would keep mappings
         if failed is not None:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
         with self._lock:

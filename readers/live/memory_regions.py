@@ -7,8 +7,10 @@ engine lacks what the class needs.
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,6 +182,14 @@ class _Asked:
         self._made.release()
         self._regions.take(-self._taken)
         self._taken = 0
+        threading.Thread(target=_collect, name="cycles of an ended table", daemon=True).start()
+
+
+def _collect() -> None:
+    """A read that failed leaves a cycle of error and frame, which holds what it had mapped."""
+    for seconds in (0, 1, 4, 16):
+        time.sleep(seconds)
+        gc.collect()
 
 
 def _flat(texts: pa.Array) -> tuple[pa.Buffer | None, pa.Buffer | None]:
