@@ -162,7 +162,7 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
     if values.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one, which is all the same here
             words = values.astype(np.float64)
-        return total + hash_sum(prefix_of(column, tag), one_nan(words).view(np.uint64))
+        return total + hash_sum(prefix_of(column, tag), _one_nan(words).view(np.uint64))
     low, high = values.min(), values.max()
     if int(high) - int(low) < min(FEW, len(values)) // 2:
         counts = np.bincount((values - low).astype(np.intp))
@@ -171,7 +171,7 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
     return total + hash_sum(prefix_of(column, tag), values.astype(np.int64).view(np.uint64))
 
 
-def one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """The bits of numbers, which are changed in place: every NaN is the same."""
     nan = np.isnan(numbers)
     bits = numbers.view(np.int64)
@@ -235,16 +235,19 @@ def plain_texts(column: Column, array: pa.Array) -> int:
     return plain_counted_texts(column, value_counts.field("values"), counts)
 
 
+def fixed_words(valid: pa.Array) -> npt.NDArray[np.int64]:
+    """The words of fixed-width values that are hashed; there is no null among them."""
+    if pa.types.is_floating(valid.type):
+        return _one_nan(valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy())
+    if pa.types.is_timestamp(valid.type):
+        valid = valid.cast(pa.timestamp("ns", "UTC"))
+    return np.ascontiguousarray(valid.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
 def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
     valid = array.drop_null() if array.null_count else array
     prefix = prefix_of(column, _tag(column))
-    if pa.types.is_floating(valid.type):
-        numbers = valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
-        words = one_nan(numbers)
-    else:
-        if pa.types.is_timestamp(valid.type):
-            valid = valid.cast(pa.timestamp("ns", "UTC"))
-        words = np.ascontiguousarray(valid.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    words = fixed_words(valid)
     hashed = fixed_sum(prefix, words, LONG_NULL, boolean=False)
     total = hash_sum(prefix, words.view(np.uint64)) if hashed is None else hashed[0]
     if hashed is not None and hashed[1]:

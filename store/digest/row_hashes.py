@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from sparkhaven.store.digest.column_digest import CODED, SET, TAGS, one_nan, prefix_of
+from sparkhaven.store.digest.column_digest import CODED, SET, TAGS, fixed_words, prefix_of
 from sparkhaven.store.digest.hashes import low_words
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import value_bytes
@@ -61,13 +61,8 @@ def _of_bytes(column: Column, tag: int, coded: pa.DictionaryArray) -> Hashes:
 
 def _of_fixed(column: Column, array: pa.Array) -> Hashes:
     prefix = prefix_of(column, TAGS[column.type.name])
-    if pa.types.is_floating(array.type):
-        words = one_nan(pc.fill_null(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False).copy())
-    else:
-        if pa.types.is_timestamp(array.type):
-            array = array.cast(pa.timestamp("ns", "UTC"))
-        words = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    hashes = low_words(prefix, np.ascontiguousarray(words).view(np.uint64))
+    words = fixed_words(pc.fill_null(array, pa.scalar(0).cast(array.type)) if array.null_count else array)
+    hashes = low_words(prefix, words.view(np.uint64))
     if array.null_count:
         hashes[array.is_null().to_numpy(zero_copy_only=False)] = _null(column)
     return hashes
