@@ -22,7 +22,7 @@ Map                          map of string to the type of its values
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from pyspark.sql import types as spark
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.codings.coding import list_elements
 from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
@@ -138,7 +139,7 @@ def _converted(array: pa.Array, column: Column, kind: pa.DataType, options: Read
     if options.instant == "timestamp-truncate" and kind in (MICROSECONDS, pa.list_(MICROSECONDS)):
         if pa.types.is_timestamp(array.type):
             return _floored(array)
-        return _lists_of(array, _floored(_elements(array)))
+        return _lists_of(array, _floored)
     if array.type == kind:
         return array
     if pa.types.is_time(array.type):
@@ -146,7 +147,7 @@ def _converted(array: pa.Array, column: Column, kind: pa.DataType, options: Read
     if pa.types.is_decimal256(array.type):
         return decimal_texts(array)
     if pa.types.is_list(array.type) and kind.value_type == pa.string():
-        return _lists_of(array, _characters(_elements(array), column))
+        return _lists_of(array, lambda elements: _characters(elements, column))
     try:
         return array.cast(kind)
     except pa.ArrowInvalid:
@@ -173,15 +174,10 @@ def _floored(instants: pa.Array) -> pa.Array:
     return pc.floor_temporal(instants, unit="microsecond").cast(MICROSECONDS)
 
 
-def _elements(array: pa.ListArray) -> pa.Array:
-    offsets = array.offsets.to_numpy()
-    return array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-
-
-def _lists_of(array: pa.ListArray, elements: pa.Array) -> pa.ListArray:
-    """The lists with other elements."""
-    offsets = array.offsets.to_numpy()
-    return pa.ListArray.from_arrays(pa.array(offsets - offsets[0], pa.int32()), elements, mask=array.is_null())
+def _lists_of(array: pa.ListArray, convert: Callable[[pa.Array], pa.Array]) -> pa.ListArray:
+    """The lists with converted elements."""
+    starts, elements = list_elements(array)
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), convert(elements), mask=array.is_null())
 
 
 def _inexact(column: Column, where: object) -> SchemaMismatchError:

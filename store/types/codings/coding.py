@@ -223,6 +223,12 @@ def some(mask: Mask) -> Mask | None:
     return mask if mask.any() else None
 
 
+def list_elements(array: pa.Array) -> tuple[Ends, pa.Array]:
+    """Where lists start in their elements, from 0 and one more than lists, and the elements."""
+    offsets = np.asarray(array.offsets).astype(np.int64)
+    return offsets - offsets[0], array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
 def lists_with(starts: Ends, marked: Mask) -> Mask | None:
     """Which lists have a marked element, by their starts, one more than lists; None: none has."""
     counts = np.zeros(len(marked) + 1, np.int64)

@@ -24,6 +24,7 @@ from sparkhaven.store.types.codings.coding import (
     Unfit,
     UnfitError,
     large_binary,
+    list_elements,
     lists_with,
     numbers_as,
     some,
@@ -123,10 +124,8 @@ class InstantArrays(BlobCoding):
 
 def _elements(array: pa.Array) -> tuple[Ends, npt.NDArray[np.int64], Mask]:
     """Where lists start in their elements, the elements as nanoseconds, and which are null."""
-    offsets = np.asarray(array.offsets).astype(np.int64)
-    values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-    null = null_mask(values)
-    return offsets - offsets[0], np.asarray(values.view(pa.int64()).fill_null(0)), null
+    starts, values = list_elements(array)
+    return starts, np.asarray(values.view(pa.int64()).fill_null(0)), null_mask(values)
 
 
 def _encoded(starts: Ends, elements: npt.NDArray[np.int64], null: Mask) -> tuple[Ends, Octets]:

@@ -29,6 +29,7 @@ from sparkhaven.store.types.codings.coding import (
     Unfit,
     UnfitError,
     large_binary,
+    list_elements,
     lists_with,
     some,
     validity,
@@ -136,9 +137,7 @@ class JavaArrays(BlobCoding):
         if self.letter == "B":
             starts, data = binary_parts(array)
             return starts - starts[0], data[starts[0] : starts[-1]], None
-        offsets = np.asarray(array.offsets).astype(np.int64)
-        values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-        starts = offsets - offsets[0]
+        starts, values = list_elements(array)
         if self.letter == "Z":
             bad = lists_with(starts, null_mask(values)) if values.null_count else None
             return starts, np.asarray(values.fill_null(False)).astype(stored), bad
