@@ -8,7 +8,8 @@ SchemaMismatchError, each with path and byte, entry or row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -256,6 +257,18 @@ def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:
         return fs.map(path, files[path.name])
     except FileNotFoundError:
         raise _missing(path) from None
+
+
+def written_column(fs: Fs, directory: Path, column: Column, files: Collection[str]) -> Column:
+    """The column with number, charset and storage of its files, which another program may have chosen."""
+    name = f"{column.name}.dat"
+    if name not in files:
+        return column
+    header = column_header(fs, directory / name)
+    own = replace(column, id=header.column_id or column.id, encoding=header.encoding)
+    if column.storage in (Storage.SYMBOL, Storage.BLOB) and column.type.coding is None:
+        own = replace(own, storage=Storage.SYMBOL if f"{column.name}.sym" in files else Storage.BLOB)
+    return own
 
 
 def read_column(

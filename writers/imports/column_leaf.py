@@ -13,13 +13,13 @@ import pyarrow as pa
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.column_file import ColumnFile, column_header, open_column
+from sparkhaven.store.scan.column_file import ColumnFile, open_column, written_column
 from sparkhaven.store.scan.location_definition import location_schema
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import char_type
-from sparkhaven.writers.imports.directory_values import directory_value
+from sparkhaven.writers.imports.directory_values import directory_values
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, storable
 from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
@@ -32,8 +32,7 @@ class ColumnLeafReader:
     def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, options: AllowedConversions = STRICT) -> None:
         self._fs, self._leaf, self._schema = fs, leaf, schema
         self._null_char = options.null_char
-        stored, above = {column.name: column for column in schema.stored}, leaf.path.parent
-        self._given = {name: directory_value(text, stored[name], above, options) for name, text in leaf.columns}
+        self._given = directory_values(leaf.columns, schema, leaf.path.parent, options)
         record = table_size.load(fs, leaf.path)
         if record is None or (leaf.rows is not None and record.size != leaf.rows):
             raise CorruptFileError(
@@ -47,7 +46,7 @@ class ColumnLeafReader:
         self._own = location_schema(fs, leaf.path)
         self.size = sum(record.data_file_sizes.values())
         names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
-        columns = [name for name in stored if name not in self._given]
+        columns = [column.name for column in schema.stored if column.name not in self._given]
         odd = sorted(set(names) ^ set(columns))
         if odd:
             lacks = odd[0] in columns
@@ -93,13 +92,10 @@ class ColumnLeafReader:
     def _opened(self, column: Column) -> ColumnFile:
         """A column as its own prefix and definition describe it, its files compared with their checksums."""
         directory, sizes, sums = self._leaf.path, self._record.data_file_sizes, self._record.checksums
-        header = column_header(self._fs, directory / f"{column.name}.dat")
-        own = replace(column, id=header.column_id or column.id, encoding=header.encoding)
+        own = written_column(self._fs, directory, column, sizes)
         declared = self._own.column(column.name) if self._own and column.type.coding is not None else None
         if declared is not None and declared.type.java == column.type.java:
             own = replace(own, type=declared.type, storage=declared.storage)
-        elif column.storage in (Storage.SYMBOL, Storage.BLOB) and column.type.coding is None:
-            own = replace(own, storage=Storage.SYMBOL if f"{column.name}.sym" in sizes else Storage.BLOB)
         for name in own.files:
             if name in sums and name in sizes:
                 check_crc(self._fs, directory / name, FileState(sizes[name], sums[name]), stream="")

@@ -7,6 +7,7 @@ Spark writes such levels with ``partitionBy``: the values as texts, with ``%XX``
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.parquet.trees import HIVE_NULL
 from sparkhaven.store.instants import parse_instant
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, takes
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}\Z", re.ASCII)
@@ -39,6 +40,14 @@ def directory_value(text: str, column: Column, where: object, options: AllowedCo
             hint="have the tree written again, with the column in the files",
         )
     return mapped(array, column, lambda row: f"{where}, column {column.name}", options)
+
+
+def directory_values(
+    texts: Iterable[tuple[str, str]], schema: TableSchema, where: object, options: AllowedConversions
+) -> dict[str, pa.Array]:
+    """The same of all columns that directories give, by name."""
+    stored = {column.name: column for column in schema.stored}
+    return {name: directory_value(text, stored[name], where, options) for name, text in texts}
 
 
 def _of_text(text: str, column: Column) -> pa.Array | None:

@@ -1,8 +1,8 @@
 """Rows of one leaf as the table stores them, batch by batch.
 
-Columns are those of the table, by name: one that is missing and one that the table does not have are refused. A
-column that directories give is not in the file. The
-partitioning column may be in the file beside its directory; then both must agree.
+Columns are those of the table, by name: one that is missing and one that the table does not have are refused. A column
+that directories give is not in the file. The partitioning column may be in the file beside its directory; then both
+must agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.imports.directory_values import directory_value
+from sparkhaven.writers.imports.directory_values import directory_values
 from sparkhaven.writers.imports.foreign_file import damaged, foreign_damage, open_foreign
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, refused_type, takes
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
@@ -66,8 +66,7 @@ class LeafReader:
         self._file: ParquetFile = open_foreign(
             fs, leaf.path, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
         )
-        stored, above = {column.name: column for column in schema.stored}, leaf.path.parent
-        self._given = {name: directory_value(text, stored[name], above, options) for name, text in leaf.columns}
+        self._given = directory_values(leaf.columns, schema, leaf.path.parent, options)
         self._old = old_timestamps(self._file)
         self._declared = logical_schema(self._file, self._old)
         self._columns = self._checked()
@@ -105,10 +104,9 @@ class LeafReader:
         if odd or missing:
             violation = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
-            if not missing and name in self._given:
-                violation = "has a column that its directories give too"
             hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
             if not missing and name in self._given:
+                violation = "has a column that its directories give too"
                 hint = "have the files written without it, or move them out of those directories"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
