@@ -12,7 +12,6 @@ or with one that is damaged, a round begins.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +22,7 @@ from sparkhaven.readers.checks.committed_files import CommittedFile, committed_f
 from sparkhaven.readers.checks.findings import CheckFinding, from_error
 from sparkhaven.store.errors import CorruptFileError, LockLostError, SparkhavenError
 from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.log_frames import frame, frame_at
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
@@ -55,15 +55,15 @@ class ScrubPosition:
     findings: tuple[dict[str, str], ...] = ()
 
     def encode(self) -> bytes:
-        content = dump({**asdict(self), "findings": list(self.findings)})
-        return b"%08x " % zlib.crc32(content) + content
+        return frame(dump({**asdict(self), "findings": list(self.findings)}))
 
 
 def decode_position(data: bytes, where: object) -> ScrubPosition:
     """The position of these bytes. CorruptFileError: they are damaged, or of another release."""
-    if data[:8] != b"%08x" % zlib.crc32(data[9:]):
+    sound = frame_at(data, 0, len(data))
+    if sound is None:
         raise CorruptFileError("position of a scrub is damaged", where=where, expected="its checksum", found="another")
-    values = load(data[9:], where)
+    values = load(sound.payload, where)
     try:
         return ScrubPosition(**{**values, "findings": tuple(values["findings"])})
     except (KeyError, TypeError) as error:
