@@ -36,8 +36,8 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.position_kinds import REQUEUED
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
@@ -74,9 +74,7 @@ class Requeued:
 class CommittedLocations:
     """The locations of a stream as its log has them."""
 
-    fs: Fs
-    layout: Layout
-    table: TableName
+    place: TablePlace
     state: StreamState
 
     @property
@@ -88,7 +86,7 @@ class CommittedLocations:
         """The texts of a location by column of sets; none where it has no rows yet."""
         location = self.state.locations.get(key)
         files = {} if location is None else location.files
-        return committed_texts(self.fs, schema, self.layout.intraday_location(self.table, key), files)
+        return committed_texts(self.place.fs, schema, self.place.intraday_location(key), files)
 
 
 @frozen
@@ -158,7 +156,7 @@ def requeue_rows(
 ) -> None:
     """Ingests the good rows of one portion again and adds to ``done``. The caller holds the lock of the stream."""
     log.refresh()
-    locations = CommittedLocations(fs, target.layout, target.table, log.state)
+    locations = CommittedLocations(TablePlace(fs, target.layout, target.table), log.state)
     with fs.during("requeue-try"):
         good, refused = try_rows(rows, spec, target.schema, locations, clock)
     done.refused.extend(replace(row, payload=b"") for row in refused)
@@ -213,8 +211,8 @@ def try_pending(
 ) -> None:
     """The dry run of ``requeue_pending``."""
     schema = checked_schema(fs, settings)
-    state = load_stream(StreamPlace(fs, layout, settings.table, settings.spec.stream))
-    locations = CommittedLocations(fs, layout, settings.table, state)
+    table_place = TablePlace(fs, layout, settings.table)
+    locations = CommittedLocations(table_place, load_stream(table_place.of_stream(settings.spec.stream)))
     for rows in portions(pending, repairs, done):
         good, refused = try_rows(rows, settings.spec, schema, locations)
         done.sent += good.num_rows

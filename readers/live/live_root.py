@@ -17,7 +17,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.users.user_table import list_user_tables
+from sparkhaven.store.users.user_table import is_user_table, list_user_tables
 
 LOOK_SECONDS = 0.010  # between looks at the heads of logs
 WIDE_SECONDS = 0.200  # between looks for new tables, streams, schemas and merged dates
@@ -180,8 +180,9 @@ class LiveRoot:
 
     def _opened(self, name: TableName) -> _Served:
         schema = self._fs.stat(self._layout.schema(name))
-        kind = LiveUserTable if name in list_user_tables(self._fs, self._layout) else LiveTable
-        table = kind(TablePlace(self._fs, self._layout, name), self._checks, null_char=self._null_char)
+        place = TablePlace(self._fs, self._layout, name)
+        kind = LiveUserTable if is_user_table(place) else LiveTable
+        table = kind(place, self._checks, null_char=self._null_char)
         self._number += 1
         key = TableKey(str(name), self._number)
         self.backend.add(key, table)

@@ -117,12 +117,16 @@ class LiveTable:
 
     def _column(self, location: LiveLocation, name: str) -> tuple[Held, Committed | None, LiveColumn]:
         with self._lock:
-            if self.error is not None:
-                raise replaced(self.error)  # the frames of one that is kept would keep mappings
+            self._require_open()
             held = self._shown.held[location]
             if name not in held.columns:
                 self._learn_names()
             return held, held.shown, held.column(self._place.fs, self.schema.column(name), self._checks)
+
+    def _require_open(self) -> None:
+        """Raises an error like that of an ended table: the frames of one that is kept would keep mappings."""
+        if self.error is not None:
+            raise replaced(self.error)
 
     def _learn_names(self) -> None:
         """Before files are looked for: a column may have been renamed since, and have another name in newer ones."""
@@ -141,8 +145,7 @@ class LiveTable:
         self._confirm(held)
         if failed is not None and held.place.tier == "history" and self._place.fs.stat(held.directory) is None:
             self._end(held.gone("history of this date was merged again, and what it replaced has been removed"))
-        if self.error is not None:
-            raise replaced(self.error)  # the frames of one that is kept would keep mappings
+        self._require_open()
         if failed is not None:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
         with self._lock:
