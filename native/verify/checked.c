@@ -3,7 +3,7 @@
 #include "bytes/bytes.h"
 #include "bytes/entries.h"
 #include "bytes/utf8.h"
-#include "verify/dispatch.h"
+#include "bytes/dispatch.h"
 #include "verify/verify.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* Texts of the files of a column, held against the bounds that statistics tell. */
 #include "verify/text_bounds.h"
 #include "bytes/bytes.h"
-#include "verify/dispatch.h"
+#include "bytes/dispatch.h"
 
 static int order_of(const uint8_t *one, int64_t one_length, const uint8_t *other, int64_t other_length) {
     int order = memcmp(one, other, (size_t)(one_length < other_length ? one_length : other_length));

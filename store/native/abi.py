@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 13
+ABI = 14
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -188,6 +188,17 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_sources": (_BYTES, []),
     "sh_crc32": (None, [_PTR, _PTR, _I64, _PTR]),
     "sh_limit": (_I64, [_I64]),
+    "sh_encode_dates": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64, _PTR]),
+    "sh_decode_dates": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _PTR]),
+    "sh_encode_times": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64, _PTR]),
+    "sh_decode_times": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _PTR]),
+    "sh_encode_decimals": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64, _PTR]),
+    "sh_decode_decimals": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _PTR]),
+    "sh_encode_octets": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64, _I64, _I64, _PTR]),
+    "sh_decode_octets": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _PTR, _PTR]),
+    "sh_encode_arrays": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _PTR, _I64, _I64, _U64, _BYTES, _I64, _PTR, _PTR, _I64]),
+    "sh_array_lengths": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _BYTES, _I64, _PTR, _PTR]),
+    "sh_decode_arrays": (_I64, [_PTR, _I64, _PTR, _I64, _U64, _I64, _PTR, _PTR]),
     "sh_read_files": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),

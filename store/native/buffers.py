@@ -29,6 +29,12 @@ def address(array: npt.NDArray[Any]) -> int:
     return begin
 
 
+def valid_address(array: pa.Array) -> int | None:
+    """Where the bits begin that say which values are not null, ``array.offset`` bits before those of ``array``."""
+    bits = array.buffers()[0]
+    return bits.address if bits is not None and array.null_count else None
+
+
 @frozen
 class TextBuffers:
     """Texts or bytes of an Arrow array: addresses, and ``size``, the bytes of ``data``.
@@ -61,11 +67,11 @@ class TextBuffers:
         """Those of a string, binary, large_string or large_binary array."""
         kind = array.type
         wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-        valid, ends, data = array.buffers()
+        _, ends, data = array.buffers()
         return TextBuffers(
             ends.address if ends is not None else address(_NOTHING),
             wide,
-            valid.address if valid is not None and array.null_count else None,
+            valid_address(array),
             array.offset,
             len(array),
             data.address if data is not None else address(_NOTHING),

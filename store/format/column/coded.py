@@ -15,12 +15,18 @@ from sparkhaven.store.format.column.prefix import ByteOrder
 from sparkhaven.store.format.column.string_ends import decode_ends, encode_ends
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.lazy_compute import null_mask
+from sparkhaven.store.native.coded_entries import decode_entries, encode_entries
+from sparkhaven.store.native.java_arrays import decode_arrays, encode_arrays
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, FixedCoding, Octets, null_entries
+from sparkhaven.store.types.codings.java_array import JavaArrays
 
 
 def encode_coded(array: pa.Array, coding: FixedCoding, *, locate: ValuePosition = row_position) -> memoryview:
     """The ``.dat`` entries of an array. A value that cannot be stored is a SchemaMismatchError at ``locate(index)``."""
     _require_type(array, coding)
+    compiled = encode_entries(array, coding)
+    if compiled is not None:
+        return compiled.reshape(-1).data
     entries, bad = coding.encode(array)
     _refuse(array, coding, bad, locate)
     if array.null_count and coding.null:
@@ -33,6 +39,9 @@ def encode_coded_blobs(
 ) -> tuple[memoryview, memoryview]:
     """What to append to ``.dat`` and ``.bytes``, whose committed length is ``base_end``; raises as ``encode_coded``."""
     _require_type(array, coding)
+    compiled = encode_arrays(array, coding) if isinstance(coding, JavaArrays) else None
+    if compiled is not None:
+        return encode_ends(compiled[0], base_end), compiled[1].data
     ends, data, bad = coding.encode(array)
     _refuse(array, coding, bad, locate)
     return encode_ends(ends, base_end), np.ascontiguousarray(data).data
@@ -42,6 +51,9 @@ def decode_coded(entries: pa.Buffer, coding: FixedCoding, where: object, *, firs
     """The values of ``.dat`` entries. Bytes that stand for no value are a CorruptFileError with the row."""
     octets = np.frombuffer(entries, np.uint8) if entries.size else np.empty(0, np.uint8)
     octets = octets.reshape(-1, coding.width)
+    compiled = decode_entries(octets, coding)
+    if compiled is not None:
+        return compiled
     null = null_entries(octets, coding)
     array, bad = coding.decode(octets, null if null is not None and null.any() else None)
     if bad is not None:
@@ -66,6 +78,9 @@ def decode_coded_blobs(
     table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
     base, stop = int(table[0]), int(table[-1])
     octets = data.slice(base, stop - base)
+    compiled = decode_arrays(table - base, octets, coding) if isinstance(coding, JavaArrays) else None
+    if compiled is not None:
+        return compiled
     array, bad = coding.decode(table - base, octets)
     if bad is not None:
         index = int(np.argmax(bad))

@@ -84,15 +84,17 @@ class ByteArrays(BlobCoding):
             raise UnfitError(Unfit.NO_VALUE, self.domain)
         return value
 
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Empty values, which would read as null."""
+        empty = np.diff(binary_parts(array)[0]) == 0
+        return some(empty & ~null_mask(array) if array.null_count else empty)
+
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: binary. An empty value would read as null."""
+        """``array``: binary."""
         starts, data = binary_parts(array)
-        empty = np.diff(starts) == 0
         if array.null_count:
-            null = null_mask(array)
-            empty &= ~null
-            starts, data = without_nulls(starts, data, null)
-        return starts[1:] - starts[0], data[starts[0] : starts[-1]], some(empty)
+            starts, data = without_nulls(starts, data, null_mask(array))
+        return starts[1:] - starts[0], data[starts[0] : starts[-1]], self.unstorable(array)
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """binary, or large_binary from 2 GiB on; not copied."""
@@ -141,6 +143,11 @@ class FixedBytes(FixedCoding):
         return self.nullable
 
     @property
+    def compiled(self) -> tuple[str, int]:
+        """As bytes of the length."""
+        return "octets", self.length
+
+    @property
     def width(self) -> int:
         """Bytes per row."""
         return self.length + self.nullable
@@ -157,18 +164,22 @@ class FixedBytes(FixedCoding):
             raise UnfitError(Unfit.NO_VALUE, self.domain)
         return value
 
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Values of another length, and null where there is none."""
+        bad = np.diff(binary_parts(array)[0]) != self.length
+        if array.null_count:
+            bad = bad & ~null_mask(array) if self.nullable else bad | null_mask(array)
+        return some(bad)
+
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
-        """``array``: binary. A value of another length is bad; so is null, where there is none."""
+        """``array``: binary."""
         starts, data = binary_parts(array)
-        bad = np.diff(starts) != self.length
-        null = null_mask(array) if array.null_count else None
-        if null is not None:
-            bad = bad & ~null if self.nullable else bad | null
         entries = np.zeros((len(array), self.width), np.uint8)
-        rows = np.flatnonzero(~bad if null is None else ~bad & ~null)
+        stored = np.diff(starts) == self.length
+        rows = np.flatnonzero(stored & ~null_mask(array) if array.null_count else stored)
         if len(rows):
             entries[rows, self.width - self.length :] = data[starts[:-1][rows][:, None] + np.arange(self.length)]
-        return entries, some(bad)
+        return entries, self.unstorable(array)
 
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
         """binary; a first byte other than 00 and FF is bad."""

@@ -125,6 +125,11 @@ class FixedCoding(Coding):
     ordered: ClassVar[bool] = True
 
     @property
+    def compiled(self) -> tuple[str, int] | None:
+        """What ``store.native.coded_entries`` does this coding with, and its parameter; None: nothing."""
+        return None
+
+    @property
     @abstractmethod
     def width(self) -> int:
         """Bytes per row in ``.dat``."""
@@ -137,9 +142,6 @@ class FixedCoding(Coding):
     @abstractmethod
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
         """Bytes of shape (rows, width), and the rows whose values cannot be stored. Those of nulls mean nothing."""
-
-    def unstorable(self, array: pa.Array) -> Mask | None:
-        return self.encode(array)[1]
 
     @abstractmethod
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
@@ -170,9 +172,6 @@ class BlobCoding(Coding):
     @abstractmethod
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """Ends of the values, counted from 0, their bytes, and the rows whose values cannot be stored."""
-
-    def unstorable(self, array: pa.Array) -> Mask | None:
-        return self.encode(array)[2]
 
     @abstractmethod
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:

@@ -140,17 +140,37 @@ class FixedDecimals(_Numbers, FixedCoding, JavaValues):
         return np.array([(value + 2**31) % 2**32 - 2**31 for value in hashes], np.int32)
 
     @property
+    def compiled(self) -> tuple[str, int]:
+        """As decimals of the precision."""
+        return "decimals", self.precision
+
+    @property
     def _octets(self) -> int:
         """Bytes of a value in Arrow."""
         return 32 if self.precision > 38 else 16
 
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Values with more digits than ``arrow`` has, where the entry has no room for them."""
+        words, bits = self._words(array), 8 * (self.width - 1)
+        below = words[:, -1] >> np.uint64(63) != 0
+        bad = np.zeros(len(words), np.bool_)
+        for index in range(bits // 64, words.shape[1]):
+            unused = np.uint64(2**64 - (1 << max(bits - 64 * index, 0)))
+            bad |= words[:, index] & unused != np.where(below, unused, np.uint64(0))
+        return of_values(bad, array)
+
+    def _words(self, array: pa.Array) -> npt.NDArray[np.uint64]:
+        """Values as (rows, words of eight bytes), the lowest word first."""
+        words = self._octets // 8
+        buffer = array.buffers()[1]
+        if buffer is None or not len(array):
+            return np.zeros((len(array), words), np.uint64)
+        return np.frombuffer(buffer, "<u8", len(array) * words, array.offset * self._octets).reshape(-1, words)
+
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
         """``array``: of ``arrow``, whose values have no more digits than that."""
         size, width = self._octets, self.width
-        buffer = array.buffers()[1]
-        if buffer is None or not len(array):
-            return np.zeros((len(array), width), np.uint8), None
-        words = np.frombuffer(buffer, "<u8", len(array) * size // 8, array.offset * size).reshape(-1, size // 8)
+        words = self._words(array)
         below = (words[:, -1] >> np.uint64(63)).astype(np.bool_)
         if below.any():
             words = _added(words, below, -1)
@@ -160,11 +180,7 @@ class FixedDecimals(_Numbers, FixedCoding, JavaValues):
         entries[:, 0] = ~below
         entries[:, 1 : width - kept] = np.where(below, 0xFF, 0)[:, None]
         entries[:, width - kept :] = octets[:, size - kept :]
-        bad = None
-        if kept < size:
-            sign = np.where(below, np.uint8(0xFF), np.uint8(0))
-            bad = of_values((octets[:, : size - kept] != sign[:, None]).any(axis=1), array)
-        return entries, bad
+        return entries, self.unstorable(array)
 
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
         """Of ``arrow``; a sign other than 0 and 1, and more digits than the precision, are bad."""

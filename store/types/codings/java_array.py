@@ -56,7 +56,7 @@ _ELEMENTS: dict[str, tuple[pa.DataType, str, Any]] = {
     "C": (pa.uint16(), ">u2", 0xFFFF),
     "Z": (pa.bool_(), ">u1", None),
 }
-_LENGTH = 4
+LENGTH = 4
 MOST_ELEMENTS = 2**31 - 1
 
 
@@ -94,6 +94,12 @@ class JavaArrays(BlobCoding):
         return _ELEMENTS[self.letter][0]
 
     @property
+    def null(self) -> int | float | None:
+        """What a null element is written as; None: there is none."""
+        null: int | float | None = _ELEMENTS[self.letter][2]
+        return null
+
+    @property
     def arrow(self) -> pa.DataType:
         """A list; byte[] has bytes."""
         return pa.binary() if self.letter == "B" else pa.list_(self.element)
@@ -121,7 +127,7 @@ class JavaArrays(BlobCoding):
         null = null_mask(array) if array.null_count else None
         starts, elements, bad = self._elements(array)
         lengths = np.diff(starts)
-        counts = large_binary(np.arange(len(lengths) + 1) * _LENGTH, lengths.astype(">i4").view(np.uint8), null)
+        counts = large_binary(np.arange(len(lengths) + 1) * LENGTH, lengths.astype(">i4").view(np.uint8), null)
         values = large_binary(starts * elements.dtype.itemsize, elements.view(np.uint8), None)
         head, between = (pa.scalar(part, pa.large_binary()) for part in (self.head, b""))
         ends, data = binary_parts(pc.binary_join_element_wise(head, counts, values, between))
@@ -151,10 +157,10 @@ class JavaArrays(BlobCoding):
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A list or binary; a value that does not begin as ``head``, or has another length than it says, is bad."""
         kind, stored, null_value = _ELEMENTS[self.letter]
-        null, dtype, front = np.diff(ends) == 0, np.dtype(stored), len(self.head) + _LENGTH
+        null, dtype, front = np.diff(ends) == 0, np.dtype(stored), len(self.head) + LENGTH
         octets = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
         streams = large_binary(ends, octets, null if null.any() else None)
-        counts = pc.fill_null(pc.binary_slice(streams, len(self.head), front), bytes(_LENGTH))
+        counts = pc.fill_null(pc.binary_slice(streams, len(self.head), front), bytes(LENGTH))
         alike = np.asarray(pc.starts_with(streams, self.head).fill_null(True))
         whole = np.diff(ends) >= front
         if not (alike & (whole | null)).all():

@@ -40,6 +40,7 @@ from sparkhaven.store.types.frozen import frozen
 
 CODEC = "io.deephaven.util.codec.LocalDateCodec"
 YEARS = 10_000
+FIRST_DAY, LAST_DAY = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 FULL = 999_999_999
 MILLISECONDS = 86_400_000
 _TEXT = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})\Z", re.ASCII)
@@ -73,12 +74,21 @@ class LocalDateCoding(FixedCoding, JavaValues):
         """The bytes of null."""
         return b"\xff" + bytes(self.width - 1)
 
+    @property
+    def compiled(self) -> tuple[str, int]:
+        """As dates of the width."""
+        return "dates", 0
+
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Days beyond the years."""
+        days = plain_numbers(array, np.int32)
+        return of_values((days < FIRST_DAY) | (days > LAST_DAY), array)
+
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
         """``array``: date32."""
-        days = plain_numbers(array, np.int32)
-        packed = _packed(days)
-        bad = (packed < 0) | (packed >= YEARS << 9)
-        return big_endian(packed if self.compact else packed + (FULL << 9), self.width), of_values(bad, array)
+        packed = _packed(plain_numbers(array, np.int32))
+        entries = big_endian(packed if self.compact else packed + (FULL << 9), self.width)
+        return entries, self.unstorable(array)
 
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
         """date32; a month or day that no calendar has is bad, and in three bytes a year above 9999."""

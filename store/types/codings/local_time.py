@@ -75,19 +75,28 @@ class LocalTimeCoding(FixedCoding, JavaValues):
     def _unit(self) -> int:
         return int(10 ** (9 - self.digits))
 
-    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
-        """``array``: time64[ns]. A value with more digits than the column has is bad."""
+    @property
+    def compiled(self) -> tuple[str, int]:
+        """As times with so many digits."""
+        return "times", self.digits
+
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """What no day has, and values with more digits than the column has."""
         times = plain_numbers(array, np.int64)
         bad = (times < 0) | (times >= DAY)
-        seconds, fraction = np.divmod(times, SECOND)
         if self._unit > 1:
-            fraction, rest = np.divmod(fraction, self._unit)
-            bad |= rest != 0
+            bad |= times % self._unit != 0
+        return of_values(bad, array)
+
+    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
+        """``array``: time64[ns]."""
+        seconds, fraction = np.divmod(plain_numbers(array, np.int64), SECOND)
+        fraction //= self._unit
         minutes, second = np.divmod(seconds, 60)
         hour, minute = np.divmod(minutes, 60)
         bits = self.bits
         packed = (hour << (12 + bits)) | (minute << (6 + bits)) | (second << bits) | fraction
-        return big_endian(packed, self.width), of_values(bad, array)
+        return big_endian(packed, self.width), self.unstorable(array)
 
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
         """time64[ns]; an hour, minute, second or fraction that no clock shows is bad."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.types.codings.byte_array import ByteArrays
-from sparkhaven.store.types.codings.coding import Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.coding import Ends, Mask, Unfit, UnfitError, some
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.frozen import frozen
 
@@ -35,10 +35,9 @@ class RowSets(ByteArrays):
             raise UnfitError(Unfit.NO_VALUE, self.domain)
         return value
 
-    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: binary. Bytes that are no row set are bad."""
-        ends, data, _ = super().encode(array)
-        return ends, data, _no_row_sets(array)
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Bytes that are no row set."""
+        return _no_row_sets(array)
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """binary; bytes that are no row set are bad."""

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.lazy_compute import null_mask
+from sparkhaven.store.types.codings.coding import (
+    BlobCoding,
+    Ends,
+    Mask,
+    Octets,
+    Unfit,
+    UnfitError,
+    lists_with,
+    of_values,
+    some,
+)
 from sparkhaven.store.types.frozen import frozen
 
 _VALUES: dict[str, tuple[pa.DataType, str, Any]] = {
@@ -70,28 +81,41 @@ class StringMaps(BlobCoding):
             raise UnfitError(Unfit.NO_VALUE, self.domain)
         return [*value.items()]
 
-    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: a map. A value equal to the null value of its kind, and a key that comes twice, are bad."""
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Maps with a key that comes twice, or a value equal to the null value of its kind; of texts, with null."""
         _, form, null = _VALUES[self.kind]
-        bad = np.zeros(len(array), np.bool_)
+        starts = np.asarray(array.offsets).astype(np.int64)
+        keys, values = (part.slice(starts[0], starts[-1] - starts[0]) for part in (array.keys, array.items))
+        starts -= starts[0]
+        if form:
+            plain = np.asarray(values.fill_null(False if self.kind == "Boolean" else 0))
+            alias = (plain == null) & np.asarray(values.is_valid())
+        else:
+            alias = null_mask(values)
+        codes = np.asarray(keys.dictionary_encode().indices)
+        maps = np.repeat(np.arange(len(array)), np.diff(starts))
+        pairs = maps * (len(codes) + 1) + codes
+        order = np.argsort(pairs, kind="stable")
+        twice = np.zeros(len(pairs), np.bool_)
+        twice[order[1:]] = pairs[order[1:]] == pairs[order[:-1]]
+        bad = lists_with(starts, alias | twice)
+        return None if bad is None else of_values(bad, array)
+
+    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
+        """``array``: a map."""
+        _, form, null = _VALUES[self.kind]
         parts = []
-        for index, entries in enumerate(array.to_pylist()):
+        for entries in array.to_pylist():
             if entries is None:
                 parts.append(b"")
                 continue
             out = bytearray(struct.pack(">i", len(entries)))
-            bad[index] = len({key for key, _ in entries}) < len(entries)
             for key, value in entries:
                 out += _sized(key)
-                if not form:
-                    bad[index] |= value is None
-                    out += _sized(value or "")
-                else:
-                    bad[index] |= value is not None and value == null
-                    out += struct.pack(form, null if value is None else value)
+                out += struct.pack(form, null if value is None else value) if form else _sized(value or "")
             parts.append(bytes(out))
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
-        return ends, np.frombuffer(b"".join(parts), np.uint8), some(bad)
+        return ends, np.frombuffer(b"".join(parts), np.uint8), self.unstorable(array)
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A map; bytes that end early, or go on behind the last entry, are bad."""
