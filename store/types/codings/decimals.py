@@ -255,7 +255,9 @@ def _added(words: npt.NDArray[np.uint64], rows: Mask, step: int) -> npt.NDArray[
 def _beyond(words: npt.NDArray[np.uint64], precision: int) -> Mask:
     """Which numbers have more digits than so many."""
     below = (words[:, -1] >> np.uint64(63)).astype(np.bool_)
-    magnitudes = np.where(below[:, None], ~words, words)  # one less, where below 0
+    magnitudes = np.where(below[:, None], ~words, words)
+    if below.any():
+        magnitudes = _added(magnitudes, below, 1)
     limit = 10**precision
     more = np.zeros(len(words), np.bool_)
     equal = np.ones(len(words), np.bool_)
@@ -263,7 +265,7 @@ def _beyond(words: npt.NDArray[np.uint64], precision: int) -> Mask:
         bound = np.uint64(limit >> (64 * index) & (2**64 - 1))
         more |= equal & (magnitudes[:, index] > bound)
         equal &= magnitudes[:, index] == bound
-    return more | (equal & ~below)
+    return more | equal
 
 
 @frozen

@@ -206,3 +206,16 @@ def test_arrays_with_an_alias_of_null_are_left(name: str) -> None:
     array = pa.array([[None if name == "boolean" else coding.null]], coding.arrow)
     assert coding.unstorable(array) is not None
     assert encode_arrays(array, coding) is None
+
+
+@pytest.mark.parametrize("case", [case for case in FIXED if case[0] == "BigDecimal"], ids=" ".join)
+def test_numbers_with_one_digit_more_are_no_values(case: tuple[str, str, str]) -> None:
+    coding = fixed(case)
+    first = 10**coding.arrow.precision
+    for magnitude in (first - 1, first, first + 1, first + 2):
+        for above in (0, 1):
+            data = magnitude.to_bytes(coding.width - 1, "big")
+            entry = bytes([above]) + (data if above else bytes(0xFF - byte for byte in data))
+            entries = np.frombuffer(entry, np.uint8).reshape(1, -1)
+            taken = magnitude < first
+            assert (plain_values(entries, coding) is not None) == (decode_entries(entries, coding) is not None) == taken
