@@ -3,7 +3,7 @@
 #include "codings/codings.h"
 #include "codings/entries.h"
 
-enum { COUNT = 4, OCTETS = -1 };
+enum { HEAD = 23, COUNT = 4, FRONT = HEAD + COUNT, OCTETS = -1 };
 
 static inline uint64_t element_at(const uint8_t *elements, int64_t index, int size) {
     uint64_t value = 0;
@@ -33,21 +33,21 @@ static inline int put_elements(uint8_t *p, const uint8_t *elements, int64_t low,
 }
 
 static inline int64_t encode(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
-                             const uint8_t *elements, const uint8_t *valid_elements, int64_t first_element, int size,
-                             uint64_t null, const char *head, int64_t head_length, int64_t *ends, uint8_t *out,
+                             const uint8_t *elements, const uint8_t *valid_elements, int64_t first_element,
+                             int64_t total, int size, uint64_t null, const char *head, int64_t *ends, uint8_t *out,
                              int64_t room) {
     int64_t end = 0, bytes = size <= 0 ? 1 : size;
     int bad = 0;
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
             int64_t length = (int64_t)starts[i + 1] - starts[i];
-            if (length < 0 || head_length + COUNT + length * bytes > room - end) {
+            if (length < 0 || starts[i] < 0 || starts[i + 1] > total || FRONT + length * bytes > room - end) {
                 return -1;
             }
-            memcpy(out + end, head, (size_t)head_length);
+            memcpy(out + end, head, HEAD);
             uint32_t stored = __builtin_bswap32((uint32_t)length);
-            memcpy(out + end + head_length, &stored, COUNT);
-            end += head_length + COUNT;
+            memcpy(out + end + HEAD, &stored, COUNT);
+            end += FRONT;
             bad |=
                 put_elements(out + end, elements, starts[i], starts[i + 1], valid_elements, first_element, size, null);
             end += length * bytes;
@@ -75,17 +75,16 @@ static inline int64_t encode(const int32_t *starts, const uint8_t *valid, int64_
     }
 
 int64_t sh_encode_arrays(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
-                         const void *elements, const uint8_t *valid_elements, int64_t first_element, int64_t size,
-                         uint64_t null, const char *head, int64_t head_length, int64_t *ends, uint8_t *out,
-                         int64_t room){
+                         const void *elements, const uint8_t *valid_elements, int64_t first_element, int64_t total,
+                         int64_t size, uint64_t null, const char *head, int64_t *ends, uint8_t *out, int64_t room){
 #define ENCODE(width)                                                                                                  \
-    encode(starts, valid, first, count, elements, valid_elements, first_element, width, null, head, head_length, ends, \
-           out, room)
+    encode(starts, valid, first, count, elements, valid_elements, first_element, total, width, null, head, ends, out,  \
+           room)
     BY_SIZE(size, ENCODE)}
 
 int64_t sh_array_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, int64_t size,
-                         const char *head, int64_t head_length, int32_t *starts, uint8_t *valid) {
-    int64_t total = 0, width = size <= 0 ? 1 : size, front = head_length + COUNT;
+                         const char *head, int32_t *starts, uint8_t *valid) {
+    int64_t total = 0, width = size <= 0 ? 1 : size;
     starts[0] = 0;
     memset(valid, 0, (size_t)((count + 7) / 8));
     for (int64_t i = 0; i < count; i++) {
@@ -95,12 +94,12 @@ int64_t sh_array_lengths(const int64_t *ends, int64_t count, const uint8_t *data
         }
         if (high > low) {
             uint32_t stored;
-            if (high - low < front || memcmp(data + low, head, (size_t)head_length) != 0) {
+            if (high - low < FRONT || memcmp(data + low, head, HEAD) != 0) {
                 return -1;
             }
-            memcpy(&stored, data + low + head_length, COUNT);
+            memcpy(&stored, data + low + HEAD, COUNT);
             int64_t length = __builtin_bswap32(stored);
-            if (length * width + front != high - low || total + length > INT32_MAX) {
+            if (length * width + FRONT != high - low || total + length > INT32_MAX) {
                 return -1;
             }
             total += length;
@@ -112,14 +111,14 @@ int64_t sh_array_lengths(const int64_t *ends, int64_t count, const uint8_t *data
 }
 
 static inline int64_t decode(const int64_t *ends, int64_t count, const uint8_t *data, int size, uint64_t null,
-                             int64_t front, uint8_t *elements, uint8_t *valid) {
+                             uint8_t *elements, uint8_t *valid) {
     int64_t done = 0, nulls = 0;
     unsigned bits = 0;
     int bytes = size == 0 ? 1 : size;
     for (int64_t i = 0; size == OCTETS && i < count; i++) {
-        int64_t length = ends[i + 1] - ends[i] - front;
+        int64_t length = ends[i + 1] - ends[i] - FRONT;
         if (length > 0) {
-            memcpy(elements + done, data + ends[i] + front, (size_t)length);
+            memcpy(elements + done, data + ends[i] + FRONT, (size_t)length);
             done += length;
         }
     }
@@ -127,7 +126,7 @@ static inline int64_t decode(const int64_t *ends, int64_t count, const uint8_t *
         return 0;
     }
     for (int64_t i = 0; i < count; i++) {
-        for (const uint8_t *p = data + ends[i] + front, *stop = data + ends[i + 1]; p < stop; p += bytes, done++) {
+        for (const uint8_t *p = data + ends[i] + FRONT, *stop = data + ends[i + 1]; p < stop; p += bytes, done++) {
             uint64_t value = 0;
             memcpy(&value, p, (size_t)bytes);
             value = __builtin_bswap64(value) >> (64 - BITS * bytes);
@@ -150,7 +149,7 @@ static inline int64_t decode(const int64_t *ends, int64_t count, const uint8_t *
 }
 
 int64_t sh_decode_arrays(const int64_t *ends, int64_t count, const uint8_t *data, int64_t size, uint64_t null,
-                         int64_t head_length, void *elements, uint8_t *valid) {
-#define DECODE(width) decode(ends, count, data, width, null, head_length + COUNT, elements, valid)
+                         void *elements, uint8_t *valid) {
+#define DECODE(width) decode(ends, count, data, width, null, elements, valid)
     BY_SIZE(size, DECODE)
 }

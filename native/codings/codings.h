@@ -33,17 +33,18 @@ SH_API int64_t sh_encode_octets(const int32_t *starts, const uint8_t *valid, int
 SH_API int64_t sh_decode_octets(const uint8_t *entries, int64_t count, int64_t width, int64_t length, int32_t *starts,
                                 uint8_t *out, uint8_t *valid);
 
-/* arrays.c: lists, whose elements are `size` bytes wide, 0 for bits, -1 for bytes as they are, which are never null; `null` is what a null element is written as. Each
- * value begins with `head`. `ends` of values are counted from 0, and have one entry more than values where they are
- * read. sh_encode_arrays returns the bytes that it has written; sh_array_lengths how many elements there are, and
- * sh_decode_arrays, which relies on it, how many of them are null. */
+/* arrays.c: lists of `total` elements, which are `size` bytes wide, 0 for bits, -1 for bytes as they are, which are never
+ * null; `null` is what a null element is written as. Each value begins with the 23 bytes of `head`. `ends` of values are
+ * counted from 0, and have one entry more than values where they are read. sh_encode_arrays returns the bytes that it
+ * has written; sh_array_lengths how many elements there are, and sh_decode_arrays, which relies on it, how many of them
+ * are null. */
 SH_API int64_t sh_encode_arrays(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
                                 const void *elements, const uint8_t *valid_elements, int64_t first_element,
-                                int64_t size, uint64_t null, const char *head, int64_t head_length, int64_t *ends,
+                                int64_t total, int64_t size, uint64_t null, const char *head, int64_t *ends,
                                 uint8_t *out, int64_t room);
 SH_API int64_t sh_array_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, int64_t size,
-                                const char *head, int64_t head_length, int32_t *starts, uint8_t *valid);
+                                const char *head, int32_t *starts, uint8_t *valid);
 SH_API int64_t sh_decode_arrays(const int64_t *ends, int64_t count, const uint8_t *data, int64_t size, uint64_t null,
-                                int64_t head_length, void *elements, uint8_t *valid);
+                                void *elements, uint8_t *valid);
 
 #endif

@@ -24,9 +24,9 @@ static struct limit ten_to(int64_t precision) {
     return limit;
 }
 
-INLINE uint64_t below_limit(const uint64_t *words, int count, const struct limit *limit) {
+INLINE uint64_t below_limit(const uint64_t *words, int64_t count, const struct limit *limit) {
     uint64_t less = 0;
-    for (int k = 0; k < count; k++) {
+    for (int64_t k = 0; k < count; k++) {
         less = (words[k] < limit->words[k]) | ((words[k] == limit->words[k]) & less);
     }
     return less;
@@ -40,33 +40,33 @@ INLINE uint64_t with_sign(uint64_t word, uint64_t sign, uint64_t *carry) {
 }
 
 /* Of numbers of `size` words, whose magnitudes have `used` words and `kept` bytes. */
-INLINE int64_t encode(const uint8_t *numbers, const uint8_t *valid, int64_t first, int64_t count, int size, int used,
-                      int kept, const struct limit *limit, uint8_t *out) {
+INLINE int64_t encode(const uint8_t *numbers, const uint8_t *valid, int64_t first, int64_t count, int64_t size,
+                      int64_t used, int64_t kept, const struct limit *limit, uint8_t *out) {
     const uint8_t *end = out + count * (kept + 1);
-    int top = kept - 8 * (used - 1);
+    int top = (int)(kept - 8 * (used - 1));
     uint64_t bad = 0;
     for (int64_t i = 0; i < count; i++, numbers += size * 8, out += kept + 1) {
         uint64_t words[WIDE], there = 0 - (uint64_t)is_valid(valid, first + i);
         memcpy(words, numbers, (size_t)size * 8);
         uint64_t sign = there & (uint64_t)((int64_t)words[size - 1] >> 63), carry = sign & 1;
-        for (int k = 0; k < size; k++) { /* the magnitude; null as zero below zero */
+        for (int64_t k = 0; k < size; k++) { /* the magnitude; null as zero below zero */
             words[k] = with_sign(words[k] & there, sign, &carry);
         }
         bad |= !below_limit(words, size, limit);
         sign |= ~there;
         out[0] = (uint8_t)(1 + sign);
         put_big(out + 1, end, words[used - 1] ^ sign, top);
-        for (int k = used - 2; k >= 0; k--) {
+        for (int64_t k = used - 2; k >= 0; k--) {
             put_big(out + 1 + kept - 8 * (k + 1), end, words[k] ^ sign, 8);
         }
     }
     return bad ? -1 : 1;
 }
 
-INLINE int64_t decode(const uint8_t *entries, int64_t count, int size, int used, int kept, const struct limit *limit,
-                      uint8_t *numbers, uint8_t *valid) {
+INLINE int64_t decode(const uint8_t *entries, int64_t count, int64_t size, int64_t used, int64_t kept,
+                      const struct limit *limit, uint8_t *numbers, uint8_t *valid) {
     const uint8_t *end = entries + count * (kept + 1);
-    int top = kept - 8 * (used - 1);
+    int top = (int)(kept - 8 * (used - 1));
     const uint64_t most = ~UINT64_C(0) >> (64 - 8 * top);
     int64_t nulls = 0;
     uint64_t bad = 0;
@@ -76,11 +76,11 @@ INLINE int64_t decode(const uint8_t *entries, int64_t count, int size, int used,
         for (int64_t i = 0; i < rows; i++, entries += kept + 1, numbers += size * 8) {
             uint64_t words[WIDE] = {0, 0, 0, 0}, sign = (uint64_t)entries[0] - 1, carry = sign & 1, any = 0;
             words[used - 1] = big_at(entries + 1, end, top) ^ (sign & most);
-            for (int k = used - 2; k >= 0; k--) {
+            for (int64_t k = used - 2; k >= 0; k--) {
                 words[k] = big_at(entries + 1 + kept - 8 * (k + 1), end, 8) ^ sign;
             }
             bad |= (entries[0] > 1) | !below_limit(words, size, limit);
-            for (int k = 0; k < size; k++) {
+            for (int64_t k = 0; k < size; k++) {
                 any |= words[k];
                 words[k] = with_sign(words[k], sign, &carry);
             }
@@ -102,7 +102,7 @@ INLINE int64_t decode(const uint8_t *entries, int64_t count, int size, int used,
 int64_t sh_encode_decimals(const void *numbers, const uint8_t *valid, int64_t first, int64_t count, int64_t width,
                            int64_t precision, uint8_t *out) {
     const struct limit limit = ten_to(precision);
-    int kept = (int)width - 1;
+    int64_t kept = width - 1;
 #define ENCODE(size, used, kept) encode(numbers, valid, first, count, size, used, kept, &limit, out)
     BY_WORDS(precision, kept, ENCODE)
 }
@@ -110,7 +110,7 @@ int64_t sh_encode_decimals(const void *numbers, const uint8_t *valid, int64_t fi
 int64_t sh_decode_decimals(const uint8_t *entries, int64_t count, int64_t width, int64_t precision, void *numbers,
                            uint8_t *valid) {
     const struct limit limit = ten_to(precision);
-    int kept = (int)width - 1;
+    int64_t kept = width - 1;
 #define DECODE(size, used, kept) decode(entries, count, size, used, kept, &limit, numbers, valid)
     BY_WORDS(precision, kept, DECODE)
 }

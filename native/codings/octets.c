@@ -13,7 +13,7 @@ static inline int64_t encode(const int32_t *starts, const uint8_t *valid, int64_
             memset(out + 1, 0, (size_t)length);
             continue;
         }
-        if (starts[i] < 0 || starts[i] > size - length || starts[i + 1] - starts[i] != length) {
+        if (starts[i] < 0 || starts[i] > size - length || (int64_t)starts[i + 1] - starts[i] != length) {
             return -1;
         }
         out[0] = 0; /* the value begins here where nothing is before it */

@@ -7,10 +7,10 @@
 
 /* A column of a kind with room for `total` rows of an input of `size` bytes, for a field of its own. */
 static inline void fuzz_column(struct sh_column *c, int64_t kind, size_t size, int64_t total) {
-    static const size_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 0, 0, 0}; /* of a value, by sh_kind */
+    static const size_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 4, 8, 32, 0, 0, 0}; /* of a value, by sh_kind */
     c->kind = kind;
     c->low = -127;
-    c->high = 127;
+    c->high = kind == SH_TIME ? 1000 : kind == SH_DECIMAL ? (int64_t[]){18, 30, 76}[size % 3] : 127;
     c->digits = 6;
     c->also = -1;
     c->last_lead = size % 3 == 0 ? 0x7F : size % 3 == 1 ? 0xC3 : 0xF4;
@@ -70,12 +70,27 @@ static inline void fuzz_text_ids_end(struct sh_column *c, const struct sh_column
     free(c->slots);
 }
 
+/* A date, time or decimal is in its range. */
+static inline void fuzz_coded(const struct sh_column *c, int64_t row) {
+    static const int64_t MOST = INT64_C(1000000000000000000), DAY = INT64_C(86400000000000);
+    const int32_t *days = c->values;
+    const int64_t *values = c->values;
+    HOLDS(c->kind != SH_DATE || (days[row] >= -719162 && days[row] <= 2932896));
+    HOLDS(c->kind != SH_TIME || (values[row] >= 0 && values[row] < DAY && values[row] % c->high == 0));
+    if (c->kind == SH_DECIMAL && c->high == 18) {
+        HOLDS(values[2 * row] > -MOST && values[2 * row] < MOST && values[2 * row + 1] == values[2 * row] >> 63);
+    }
+}
+
 /* Texts of accepted rows follow each other; frees all. */
 static inline void fuzz_columns_end(struct sh_column *columns, int count, int64_t good) {
     for (int i = 0; i < count; i++) {
         int texts = (columns[i].kind == SH_TEXT && columns[i].ids == NULL) || columns[i].kind >= SH_TOKEN;
         for (int64_t r = 0; texts && r < good; r++) {
             HOLDS(columns[i].ends[r] <= columns[i].ends[r + 1]);
+        }
+        for (int64_t r = 0; r < good; r++) {
+            fuzz_coded(columns + i, r);
         }
         free(columns[i].valid);
         free(columns[i].values);

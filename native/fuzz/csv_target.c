@@ -98,6 +98,6 @@ const char *const fuzz_pieces[] = {
     "5,-7,9223372036854775807,1.5e300\n", "\"a\nb\",\"\"\"x\",\"y\"\r\n", "true;2013-01-01T05:00:00.123456789+01:00;+07.;NaN\n",
     "x,0.000001234567890123456789012345,1357016400000.25,2013-01-01\n", "#\"\n", "\r\n", "\"", "\"\"", "'", "5", ",", ";", "\t", ".",
     "\n", "NA", "-1", "\xf0\x9f\x98\x80", "\xc3\xa9", "-Infinity", "1e22", "0000000000", "12345678901234567890",
-    "abcdefghijklmnopqrstuvwxyz", "False"};
+    "abcdefghijklmnopqrstuvwxyz", "False", "2024-02-29", "23:59:59.999999", "+0012345678901234567890.12"};
 /* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

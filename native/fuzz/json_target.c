@@ -1,7 +1,7 @@
 /* Lines of JSON, with a column of each kind and unknown names up to the end of their table. */
 #include "fuzz/columns.h"
 
-enum { KINDS = 13, COLUMNS = KINDS + 1, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };
+enum { KINDS = SH_NESTED + 1, COLUMNS = KINDS + 1, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *input = made(size); /* of its own, so that it ends where the input does */
@@ -48,8 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 /* clang-format off */
 const char *const fuzz_pieces[] = {
     "{\"a\":5,\"c\":-7,\"z\":{\"b\":1,\"d\":9223372036854775807}}\n", "{\"e\":\"x\",\"g\":1.5e300,\"h\":true}\n",
-    "{\"i\":\"2013-01-01T05:00:00.123456789+01:00\",\"k\":\"\\ud83d\\ude00\\n\"}\n", "{\"m\":[1,{\"r\":null}],\"w\":1e5}\n",
-    "{\"z\":{\"f\":0.000001234567890123456,\"j\":1357016400000.25,\"l\":\"t\\\\\"}}\n", "\xf0\x9f\x98\x80", "\xc3\xa9", "null",
+    "{\"i\":\"2013-01-01T05:00:00.123456789+01:00\",\"n\":\"\\ud83d\\ude00\\n\"}\n", "{\"o\":5,\"w\":1e5,\"z\":{\"p\":[1,{\"r\":null}]}}\n",
+    "{\"k\":\"2024-02-29\",\"m\":-1.500000}\n", "{\"m\":\"+0012345678901234567890.12\",\"z\":{\"l\":\"23:59:59.999999\"}}\n",
+    "{\"z\":{\"l\":\"13:30\"},\"k\":null,\"m\":null}\n",
+    "{\"z\":{\"f\":0.000001234567890123456,\"j\":1357016400000.25,\"n\":\"t\\\\\"}}\n", "\xf0\x9f\x98\x80", "\xc3\xa9", "null",
     "\\u0041", "\"", "}", "{", ",", ":", "\n", "1e22", "-", "0.", "[[[[[[[[", "]]]]]]]]"};
 /* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

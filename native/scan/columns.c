@@ -1,6 +1,7 @@
 /* Values into the buffers of a column. */
 #include <float.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "scan/columns.h"
 
@@ -18,8 +19,14 @@ void sh_set_null(struct sh_column *column, int64_t row) {
         break;
     case SH_INT:
     case SH_FLOAT:
+    case SH_DATE:
         ((uint32_t *)column->values)[row] = 0;
         break;
+    case SH_DECIMAL: {
+        size_t width = column->high > 38 ? 32 : 16;
+        memset((uint8_t *)column->values + (size_t)row * width, 0, width);
+        break;
+    }
     case SH_TEXT:
     case SH_TOKEN:
     case SH_NESTED:

@@ -1,6 +1,7 @@
 /* Fields of CSV records to columns, each by the kind of its column. */
 #include "scan/csv_values.h"
 #include "bytes/bytes.h"
+#include "scan/coded.h"
 #include "scan/columns.h"
 #include "scan/instants.h"
 #include "scan/json_strings.h"
@@ -142,6 +143,10 @@ int sh_csv_value(const struct sh_csv *csv, struct sh_column *column, int64_t row
         return put_boolean(column, row, field);
     case SH_ISO:
         return put_instant(csv->scan, column, row, field);
+    case SH_DATE:
+    case SH_TIME:
+    case SH_DECIMAL:
+        return sh_put_coded(csv->scan, column, row, field->start, field->stop);
     case SH_TOKEN:
         return 0;
     default:

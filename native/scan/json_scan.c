@@ -5,6 +5,7 @@
  * be read by somebody slower.
  */
 #include "bytes/bytes.h"
+#include "scan/coded.h"
 #include "scan/columns.h"
 #include "scan/instants.h"
 #include "scan/json_strings.h"
@@ -66,6 +67,10 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
             return NULL;
         }
         ((uint16_t *)column->values)[row] = (uint16_t)unit;
+    } else if (column->kind != SH_ISO) {
+        if (escaped || !sh_put_coded(line->scan, column, row, start, stop)) {
+            return NULL;
+        }
     } else {
         int local = 0;
         int64_t instant = sh_instant(line->scan, start, stop, &local);
@@ -110,8 +115,12 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     switch (column->kind) {
     case SH_CHAR:
     case SH_ISO:
+    case SH_DATE:
+    case SH_TIME:
     case SH_TEXT:
         return *p == '"' ? take_string(line, column, p) : NULL;
+    case SH_DECIMAL:
+        return *p == '"' ? take_string(line, column, p) : sh_put_decimal(column, line->row, p, line->end);
     case SH_BOOLEAN:
         return take_word(line, column, p);
     case SH_TOKEN:

@@ -17,6 +17,10 @@ enum sh_kind {
     SH_BOOLEAN, /* uint8: true or false as 1 or 0 */
     SH_ISO,     /* int64 ns: a string with an ISO time and its offset, or none where `local` is given */
     SH_EPOCH,   /* int64 ns: a number of units of 10^digits ns, exact to the ns */
+    SH_DATE,    /* int32 days: a string with a date of the years 1 to 9999 */
+    SH_TIME,    /* int64 ns of the day, of which `high` is a divisor: a string with a time of the day */
+    SH_DECIMAL, /* `digits` of at most `high` digits are behind the point, as a whole number of 16 bytes, or of 32 where
+                 * `high` is above 38: a number, or a string with one */
     SH_TEXT,    /* ends and bytes: the content of a string, without escapes */
     SH_TOKEN,   /* ends and bytes: the JSON text of a string, number, true or false, as it stands */
     SH_NESTED   /* the same, and of an array or object too */
@@ -31,8 +35,8 @@ struct sh_slot {
 /* Where the values of a column go; one entry a row but for `bytes`. `valid` is 1 in all rows before a scan. */
 struct sh_column {
     int64_t kind;
-    int64_t low, high; /* whole numbers */
-    int64_t digits;    /* SH_EPOCH: 0 for ns, 3 for us, 6 for ms, 9 for s */
+    int64_t low, high; /* whole numbers; SH_TIME, SH_DECIMAL: `high` alone */
+    int64_t digits;    /* SH_EPOCH: 0 for ns, 3 for us, 6 for ms, 9 for s; SH_DECIMAL */
     int64_t last_lead; /* SH_TEXT: largest first byte of a character: 0x7F ASCII, 0xC3 ISO 8859-1, 0xF4 all */
     void *values;      /* as the kind says; not those with `ends` */
     uint8_t *valid;    /* 0 where the value is null or missing */

@@ -1,9 +1,9 @@
 /* What lies in the files of a column, looked at in one pass: nulls, bounds, symbol ids, texts. */
 #include "verify/checked.h"
 #include "bytes/bytes.h"
+#include "bytes/dispatch.h"
 #include "bytes/entries.h"
 #include "bytes/utf8.h"
-#include "bytes/dispatch.h"
 #include "verify/verify.h"
 
 enum {

@@ -16,7 +16,7 @@ ABI = 14
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
 
 # enum sh_kind
-BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, TEXT, TOKEN, NESTED = range(13)
+BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, DATE, TIME, DECIMAL, TEXT, TOKEN, NESTED = range(16)
 
 
 class MessageLayout(ctypes.Structure):
@@ -196,9 +196,9 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_decode_decimals": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _PTR]),
     "sh_encode_octets": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64, _I64, _I64, _PTR]),
     "sh_decode_octets": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _PTR, _PTR]),
-    "sh_encode_arrays": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _PTR, _I64, _I64, _U64, _BYTES, _I64, _PTR, _PTR, _I64]),
-    "sh_array_lengths": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _BYTES, _I64, _PTR, _PTR]),
-    "sh_decode_arrays": (_I64, [_PTR, _I64, _PTR, _I64, _U64, _I64, _PTR, _PTR]),
+    "sh_encode_arrays": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _PTR, _I64, _I64, _I64, _U64, _BYTES, _PTR, _PTR, _I64]),
+    "sh_array_lengths": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _BYTES, _PTR, _PTR]),
+    "sh_decode_arrays": (_I64, [_PTR, _I64, _PTR, _I64, _U64, _PTR, _PTR]),
     "sh_read_files": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),

@@ -31,11 +31,10 @@ def encode_arrays(array: pa.Array, coding: JavaArrays) -> tuple[Ends, Octets] | 
     room = len(array) * (len(coding.head) + LENGTH) + max(size, 1) * int(starts[-1] - starts[0])
     ends, out = np.empty(len(array), np.int64), np.empty(room, np.uint8)
     lists = address(starts), valid_address(array), array.offset, len(array)
+    inside = data.address + elements.offset * size, valid_address(elements), elements.offset, len(elements)
     if size == _OCTETS:
-        inside = data.address, None, 0, size, null
-    else:
-        inside = data.address + elements.offset * size, valid_address(elements), elements.offset, size, null
-    used = library.sh_encode_arrays(*lists, *inside, coding.head, len(coding.head), address(ends), address(out), room)
+        inside = data.address, None, 0, data.size
+    used = library.sh_encode_arrays(*lists, *inside, size, null, coding.head, address(ends), address(out), room)
     return (ends, out[:used]) if used >= 0 else None
 
 
@@ -47,13 +46,12 @@ def decode_arrays(ends: Ends, data: pa.Buffer, coding: JavaArrays) -> pa.Array |
     size, null = _elements(coding)
     starts, valid = pa.allocate_buffer(4 * (rows + 1)), pa.allocate_buffer(-(-rows // 8))
     values = address(ends), rows, data.address
-    head = coding.head, len(coding.head)
-    total = library.sh_array_lengths(*values, data.size, size, *head, starts.address, valid.address)
+    total = library.sh_array_lengths(*values, data.size, size, coding.head, starts.address, valid.address)
     if total < 0:
         return None
     bits = pa.allocate_buffer(-(-total // 8))
     elements = pa.allocate_buffer(total * abs(size) or bits.size)
-    nulls = library.sh_decode_arrays(*values, size, null, len(coding.head), elements.address, bits.address)
+    nulls = library.sh_decode_arrays(*values, size, null, elements.address, bits.address)
     missing = int(np.count_nonzero(ends[1:] == ends[:-1]))
     outer = [valid if missing else None, starts]
     if size == _OCTETS:

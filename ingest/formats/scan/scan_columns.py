@@ -24,6 +24,8 @@ from sparkhaven.store.native.abi import (
     BOOLEAN,
     BYTE,
     CHAR,
+    DATE,
+    DECIMAL,
     DOUBLE,
     EPOCH,
     FLOAT,
@@ -33,10 +35,15 @@ from sparkhaven.store.native.abi import (
     NESTED,
     SHORT,
     TEXT,
+    TIME,
     TOKEN,
     ColumnLayout,
     ScanLayout,
 )
+from sparkhaven.store.types.codings.coding import Coding
+from sparkhaven.store.types.codings.decimals import FixedDecimals
+from sparkhaven.store.types.codings.local_date import LocalDateCoding
+from sparkhaven.store.types.codings.local_time import LocalTimeCoding
 from sparkhaven.store.types.model import Storage
 
 _KINDS = {
@@ -188,6 +195,8 @@ def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _C
     layout = ColumnLayout(kind=formed, last_lead=_ANY_LEAD, also=-1)
     if (coding := target.column.type.coding) is not None and coding.json in STRUCTURED and formed == TOKEN:
         layout.kind = NESTED
+    if target.form is None and coding is not None and (dtype := _coded(layout, coding)) is not None:
+        return _Column(target, layout, dtype)
     if target.form is not None or coding is not None:
         return _Column(target, layout, None, convert, spare=room.spare)
     if name == "Instant" and target.unit == "iso":
@@ -208,3 +217,17 @@ def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _C
     if name in INTEGER_BITS:
         layout.low, layout.high = integer_range(name)
     return _Column(target, layout, dtype)
+
+
+def _coded(layout: ColumnLayout, coding: Coding) -> npt.DTypeLike | None:
+    """What the core stores for values of a coding whose texts it takes; None: it takes none."""
+    if isinstance(coding, LocalDateCoding):
+        layout.kind = DATE
+        return np.int32
+    if isinstance(coding, LocalTimeCoding):
+        layout.kind, layout.high = TIME, coding.unit
+        return np.int64
+    if isinstance(coding, FixedDecimals):
+        layout.kind, layout.high, layout.digits = DECIMAL, coding.precision, coding.scale
+        return np.dtype((np.int64, (coding.arrow.bit_width // 64,)))
+    return None

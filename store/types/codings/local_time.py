@@ -72,7 +72,8 @@ class LocalTimeCoding(FixedCoding, JavaValues):
         return b"\x80" + bytes(self.width - 1)
 
     @property
-    def _unit(self) -> int:
+    def unit(self) -> int:
+        """Nanoseconds of which values are multiples."""
         return int(10 ** (9 - self.digits))
 
     @property
@@ -84,14 +85,14 @@ class LocalTimeCoding(FixedCoding, JavaValues):
         """What no day has, and values with more digits than the column has."""
         times = plain_numbers(array, np.int64)
         bad = (times < 0) | (times >= DAY)
-        if self._unit > 1:
-            bad |= times % self._unit != 0
+        if self.unit > 1:
+            bad |= times % self.unit != 0
         return of_values(bad, array)
 
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
         """``array``: time64[ns]."""
         seconds, fraction = np.divmod(plain_numbers(array, np.int64), SECOND)
-        fraction //= self._unit
+        fraction //= self.unit
         minutes, second = np.divmod(seconds, 60)
         hour, minute = np.divmod(minutes, 60)
         bits = self.bits
@@ -106,7 +107,7 @@ class LocalTimeCoding(FixedCoding, JavaValues):
         fraction, second = packed & ((1 << bits) - 1), packed >> bits & 63
         minute, hour = packed >> (6 + bits) & 63, packed >> (12 + bits)
         bad = (hour > 23) | (minute > 59) | (second > 59) | (fraction >= 10**self.digits)
-        times = ((hour * 60 + minute) * 60 + second) * SECOND + fraction * self._unit
+        times = ((hour * 60 + minute) * 60 + second) * SECOND + fraction * self.unit
         return numbers_as(np.where(bad, 0, times), self.arrow, null), some(bad)
 
     def java_texts(self, array: pa.Array) -> list[str | None]:
@@ -146,7 +147,7 @@ class LocalTimeCoding(FixedCoding, JavaValues):
             values = ((hour * 60 + minute) * 60 + second) * SECOND
             if digits:
                 fraction = below[0] * 10 ** (9 - digits)
-                sound &= (octets[:, 8] == 0x2E) & (fraction % self._unit == 0)
+                sound &= (octets[:, 8] == 0x2E) & (fraction % self.unit == 0)
                 values += fraction
             times[rows[sound]], taken[rows[sound]] = values[sound], True
         valid = np.asarray(texts.is_valid()) if texts.null_count else np.ones(len(texts), np.bool_)
@@ -160,7 +161,7 @@ class LocalTimeCoding(FixedCoding, JavaValues):
         counts = plain_numbers(array, np.int32 if pa.types.is_time32(array.type) else np.int64).astype(np.int64)
         bad = (counts < 0) | (counts >= DAY // unit)
         times: npt.NDArray[np.int64] = np.where(bad, 0, counts) * unit
-        bad |= times % self._unit != 0
+        bad |= times % self.unit != 0
         null = ~np.asarray(array.is_valid()) if array.null_count else None
         if null is not None:
             bad &= ~null

@@ -1,0 +1,144 @@
+/* Texts and numbers of types whose values a codec makes bytes of: dates, times of the day, decimals of one width. */
+#include "scan/coded.h"
+#include "bytes/bytes.h"
+#include "scan/instants.h"
+#include "scan/numbers.h"
+
+enum { WORD_DIGITS = 18, NARROW_DIGITS = 38, WORDS = 4, CHUNK = 8, LONGEST = 128 };
+
+static void put_words(struct sh_column *column, int64_t row, uint64_t *words, int negative) {
+    int64_t count = column->high > NARROW_DIGITS ? WORDS : WORDS / 2;
+    uint64_t sign = negative ? ~UINT64_C(0) : 0, carry = sign & 1;
+    for (int k = 0; k < count; k++) {
+        words[k] = (words[k] ^ sign) + carry;
+        carry &= words[k] == 0;
+    }
+    memcpy((uint8_t *)column->values + row * count * 8, words, (size_t)count * 8);
+}
+
+/* The digits from p on behind those that words have; returns where they end. */
+static const uint8_t *add_digits(const uint8_t *p, const uint8_t *end, uint64_t *words) {
+    static const uint64_t TENS[CHUNK + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    for (int n = CHUNK; n == CHUNK; p += n) {
+        uint64_t word = word_at(p, end);
+        n = digit_count(word);
+        if (n == 0) {
+            return p;
+        }
+        unsigned __int128 carry = digits_value(word, n);
+        for (int k = 0; k < WORDS; k++) {
+            carry += (unsigned __int128)words[k] * TENS[n];
+            words[k] = (uint64_t)carry;
+            carry >>= 64;
+        }
+    }
+    return p;
+}
+
+static const uint8_t *past_digits(const uint8_t *p, const uint8_t *end) {
+    for (int n = CHUNK; n == CHUNK; p += n) {
+        n = digit_count(word_at(p, end));
+    }
+    return p;
+}
+
+/* A number of any precision, digits with a point or without. `strict`: as JSON writes it. */
+static const uint8_t *put_digits(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *end,
+                                 int strict) {
+    int negative = p < end && *p == '-';
+    p += negative || (!strict && p < end && *p == '+');
+    const uint8_t *stop = end - p > LONGEST ? p + LONGEST : end, *whole = past_digits(p, stop), *last = whole;
+    if (whole == p || (strict && *p == '0' && whole - p > 1)) {
+        return NULL;
+    }
+    if (whole < stop && *whole == '.') {
+        last = past_digits(whole + 1, stop);
+        if (last == whole + 1) {
+            return NULL;
+        }
+    }
+    if (last == stop && stop != end) {
+        return NULL;
+    }
+    while (p < whole && *p == '0') {
+        p++;
+    }
+    int64_t behind = last > whole ? last - whole - 1 : 0;
+    if (behind > column->digits || whole - p > column->high - column->digits) {
+        return NULL;
+    }
+    uint64_t words[WORDS] = {0, 0, 0, 0};
+    static const uint8_t ZEROS[] = "0000000000000000000000000000000000000000000000000000000000000000000000000000";
+    add_digits(p, whole, words);
+    if (behind > 0) {
+        add_digits(whole + 1, last, words);
+    }
+    add_digits(ZEROS, ZEROS + column->digits - behind, words);
+    put_words(column, row, words, negative);
+    return last;
+}
+
+static int put_whole(struct sh_column *column, int64_t row, const struct sh_number *number) {
+    static const int64_t TENS[WORD_DIGITS + 1] = {INT64_C(1),
+                                                  INT64_C(10),
+                                                  INT64_C(100),
+                                                  INT64_C(1000),
+                                                  INT64_C(10000),
+                                                  INT64_C(100000),
+                                                  INT64_C(1000000),
+                                                  INT64_C(10000000),
+                                                  INT64_C(100000000),
+                                                  INT64_C(1000000000),
+                                                  INT64_C(10000000000),
+                                                  INT64_C(100000000000),
+                                                  INT64_C(1000000000000),
+                                                  INT64_C(10000000000000),
+                                                  INT64_C(100000000000000),
+                                                  INT64_C(1000000000000000),
+                                                  INT64_C(10000000000000000),
+                                                  INT64_C(100000000000000000),
+                                                  INT64_C(1000000000000000000)};
+    int64_t value;
+    if (!sh_scaled(number, column->digits, &value) || value >= TENS[column->high] || value <= -TENS[column->high]) {
+        return 0;
+    }
+    int64_t *out = (int64_t *)column->values + 2 * row;
+    out[0] = value;
+    out[1] = value < 0 ? -1 : 0;
+    return 1;
+}
+
+const uint8_t *sh_put_decimal(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *end) {
+    struct sh_number number;
+    if (column->high > WORD_DIGITS) {
+        return put_digits(column, row, p, end, 1);
+    }
+    p = sh_number(p, end, &number);
+    return p != NULL && put_whole(column, row, &number) ? p : NULL;
+}
+
+int sh_put_coded(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop) {
+    struct sh_number number;
+    int64_t value;
+    switch (column->kind) {
+    case SH_DATE:
+        value = stop - p == 10 ? sh_day(scan, p) : SH_NO_INSTANT;
+        if (value == SH_NO_INSTANT) {
+            return 0;
+        }
+        ((int32_t *)column->values)[row] = (int32_t)value;
+        return 1;
+    case SH_TIME:
+        value = sh_clock(p, stop);
+        if (value == SH_NO_INSTANT || value % column->high != 0) {
+            return 0;
+        }
+        ((int64_t *)column->values)[row] = value;
+        return 1;
+    default:
+        if (column->high > WORD_DIGITS) {
+            return put_digits(column, row, p, stop, 0) == stop;
+        }
+        return sh_text_number(p, stop, &number) == stop && put_whole(column, row, &number);
+    }
+}
