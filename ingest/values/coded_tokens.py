@@ -6,6 +6,7 @@ What is not certain is in doubt, row by row.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,9 @@ from sparkhaven.ingest.values.arrow_columns import (
     try_cast,
     without,
 )
-from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts
+from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts, unstored_json
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.text_forms import clean_texts
 from sparkhaven.ingest.values.typed_rows import typed_array
@@ -53,7 +54,7 @@ def coded_tokens(tokens: pa.StringArray, target: Target, coding: Coding) -> Type
         return pa.nulls(len(tokens), coding.arrow), None
     if coding.json in STRUCTURED:
         numbers = coding.json == "array" and coding.elements in (*INTEGER_BITS, *SIGNIFICANT)
-        return _number_lists(tokens, coding) if numbers else _parsed(tokens, target)
+        return _number_lists(tokens, coding) if numbers else _parsed(tokens, target, coding)
     texts, doubt = _texts(tokens, target, numbers=coding.json == "number")
     return join(coded_texts(texts, coding), doubt)
 
@@ -77,15 +78,25 @@ def _texts(tokens: pa.StringArray, target: Target, *, numbers: bool) -> Typed:
     return compact(texts), either(some(doubt), more)
 
 
-def _parsed(tokens: pa.StringArray, target: Target) -> Typed:
-    """Each value as the exact pass takes it, of one parse for all."""
-    values: list[Any] = []
-    doubt = np.zeros(len(tokens), np.bool_)
-    for row, given in enumerate(strict_json(f"[{','.join(pc.fill_null(tokens, 'null').to_pylist())}]")):
-        value = from_json(given, target)
-        doubt[row] = isinstance(value, Refusal)
-        values.append(None if doubt[row] else value)
-    return typed_array(values, target), some(doubt)
+def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
+    """Each value as the exact pass takes it, of one parse for all, and one look at what can be stored."""
+    given = strict_json(f"[{','.join(pc.fill_null(tokens, 'null').to_pylist())}]")
+    if target.form is None:
+        values, doubt = _taken(given, lambda value: unstored_json(value, coding, False, from_json))
+        try:
+            array = typed_array(values, target)
+            return array, either(doubt, coding.unstorable(array))
+        except (pa.ArrowException, UnicodeEncodeError, OverflowError):
+            pass  # one of them has no place in an array: the exact pass says which
+    values, doubt = _taken(given, lambda value: from_json(value, target))
+    return typed_array(values, target), doubt
+
+
+def _taken(given: Sequence[Any], take: Callable[[Any], Value | Refusal]) -> tuple[list[Value], Mask | None]:
+    """Values, null where there is none; and which are refused."""
+    taken = [None if value is None else take(value) for value in given]
+    doubt = np.array([isinstance(value, Refusal) for value in taken], np.bool_)
+    return [None if isinstance(value, Refusal) else value for value in taken], some(doubt)
 
 
 def _number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:

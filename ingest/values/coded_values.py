@@ -32,10 +32,17 @@ _REASONS = {
 
 def coded_json(value: Any, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
     """A JSON value other than null; ``element`` has the rules for elements of arrays and values of maps."""
+    return _storable(unstored_json(value, coding, alias, element), coding)
+
+
+def unstored_json(value: Any, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
+    """The same, where whoever calls asks the coding whether it can be stored."""
     if coding.elements is not None:
-        return _storable(nested_value(value, coding, coding.elements, alias, element), coding)
+        taken: Value | Refusal = nested_value(value, coding, coding.elements, alias, element)
+        return taken
     try:
-        return _storable(coding.from_json(value), coding)
+        parsed: Value = coding.from_json(value)
+        return parsed
     except UnfitError as error:
         return Refusal(_REASONS[error.why], error.expected)
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Ends,
@@ -20,8 +19,6 @@ from sparkhaven.store.types.codings.coding import (
     Octets,
     Unfit,
     UnfitError,
-    lists_with,
-    of_values,
     some,
 )
 from sparkhaven.store.types.frozen import frozen
@@ -83,29 +80,25 @@ class StringMaps(BlobCoding):
 
     def unstorable(self, array: pa.Array) -> Mask | None:
         """Maps with a key that comes twice, or a value equal to the null value of its kind; of texts, with null."""
-        _, form, null = _VALUES[self.kind]
-        starts = np.asarray(array.offsets).astype(np.int64)
-        keys, values = (part.slice(starts[0], starts[-1] - starts[0]) for part in (array.keys, array.items))
-        starts -= starts[0]
-        if form:
-            plain = np.asarray(values.fill_null(False if self.kind == "Boolean" else 0))
-            alias = (plain == null) & np.asarray(values.is_valid())
-        else:
-            alias = null_mask(values)
-        codes = np.asarray(keys.dictionary_encode().indices)
-        maps = np.repeat(np.arange(len(array)), np.diff(starts))
-        pairs = maps * (len(codes) + 1) + codes
-        order = np.argsort(pairs, kind="stable")
-        twice = np.zeros(len(pairs), np.bool_)
-        twice[order[1:]] = pairs[order[1:]] == pairs[order[:-1]]
-        bad = lists_with(starts, alias | twice)
-        return None if bad is None else of_values(bad, array)
+        return self._unstorable(array.to_pylist())
+
+    def _unstorable(self, maps: list[list[tuple[str, Any]] | None]) -> Mask | None:
+        null = _VALUES[self.kind][2]  # of texts None
+        bad = [
+            entries is not None
+            and (len(dict(entries)) < len(entries) or any(self._is_alias(value, null) for _, value in entries))
+            for entries in maps
+        ]
+        return some(np.array(bad, np.bool_))
+
+    def _is_alias(self, value: Any, null: Any) -> bool:
+        return bool(value == null) and (value is not None or self.kind == "String")
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: a map."""
         _, form, null = _VALUES[self.kind]
-        parts = []
-        for entries in array.to_pylist():
+        parts, maps = [], array.to_pylist()
+        for entries in maps:
             if entries is None:
                 parts.append(b"")
                 continue
@@ -115,7 +108,7 @@ class StringMaps(BlobCoding):
                 out += struct.pack(form, null if value is None else value) if form else _sized(value or "")
             parts.append(bytes(out))
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
-        return ends, np.frombuffer(b"".join(parts), np.uint8), self.unstorable(array)
+        return ends, np.frombuffer(b"".join(parts), np.uint8), self._unstorable(maps)
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A map; bytes that end early, or go on behind the last entry, are bad."""
