@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.epochs.pins import Pin, left
-from sparkhaven.store.errors import FormatError, SnapshotMovedError
+from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
@@ -126,22 +126,23 @@ class SliceReader:
 
     def _opened(self, column: Column) -> ColumnFile:
         slice_ = self._slice
-        if not in_parquet(self._sizes):
-            opened = open_column(self._fs, slice_.directory, column, self._sizes, slice_.rows, check=self._check)
-        else:
-            if self._parquet is None:
-                self._parquet = open_parquet(self._fs, slice_.directory, self._sizes, slice_.rows, check=self._check)
-            opened = self._parquet.column(column)
+        try:
+            opened = self._open_file(column)
+        except SchemaMismatchError as error:
+            if not slice_.newer:
+                raise
+            raise schema_moved(slice_.directory, column.name, "has another type now") from error
         if slice_.newer and opened.absent:  # not null: it was renamed or dropped
-            raise SnapshotMovedError(
-                f"the schema has changed since the table was opened. Column {column.name} is no longer stored",
-                where=slice_.directory,
-                expected=f"files of column {column.name}",
-                found="files of a later version of the schema",
-                hint="open the table again, or restart the query."
-                f" `sparkhaven schema history {table_of(slice_.directory)}` lists the changes",
-            )
+            raise schema_moved(slice_.directory, column.name, "is no longer stored")
         return opened
+
+    def _open_file(self, column: Column) -> ColumnFile:
+        slice_ = self._slice
+        if not in_parquet(self._sizes):
+            return open_column(self._fs, slice_.directory, column, self._sizes, slice_.rows, check=self._check)
+        if self._parquet is None:
+            self._parquet = open_parquet(self._fs, slice_.directory, self._sizes, slice_.rows, check=self._check)
+        return self._parquet.column(column)
 
     def _check(self, path: Path, data: pa.Buffer) -> None:
         if self._checks is not None:
@@ -161,3 +162,15 @@ class SliceReader:
             self._pin.require([(slice_.key, slice_.directory)], error)
         if error is not None and self._fs.stat(slice_.directory) is None:
             raise left(slice_.directory, slice_.rows) from error
+
+
+def schema_moved(directory: Path, column: str, what: str) -> SnapshotMovedError:
+    """The error for files of a later version of the schema, which a table that was opened before cannot read."""
+    return SnapshotMovedError(
+        f"the schema has changed since the table was opened. Column {column} {what}",
+        where=directory,
+        expected=f"files of column {column} as it was then",
+        found="files of a later version of the schema",
+        hint="open the table again, or restart the query."
+        f" `sparkhaven schema history {table_of(directory)}` lists the changes",
+    )

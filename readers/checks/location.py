@@ -21,7 +21,7 @@ from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.scan.column_file import OVR, column_header, committed_prefix
+from sparkhaven.store.scan.column_file import OVR, column_header, committed_column
 from sparkhaven.store.schema.differences import column_differences
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
@@ -175,10 +175,10 @@ def _file(
 def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[CheckFinding]:
     path = expected.directory / column.files[0]
     try:
-        prefix = committed_prefix(fs, path, column)
-        yield from _overflow(expected.directory, column, prefix, names)
+        written = committed_column(fs, path, column)
+        yield from _overflow(expected.directory, column, written.prefix, names)
         if deep:
-            yield from check_values(fs, expected, column)
+            yield from check_values(fs, expected, written.column)
     except (SparkhavenError, OSError) as error:
         if "shorter than its committed length" not in str(error):  # reported with the length of the file
             yield from_error(error, path)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from sparkhaven.store.digest.column_digest import CODED, SET, TAGS, fixed_words, prefix_of
+from sparkhaven.store.digest.column_digest import CODED, SET, TAGS, fixed_words, prefix_of, tag_of
 from sparkhaven.store.digest.hashes import low_words
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import value_bytes
@@ -60,7 +60,7 @@ def _of_bytes(column: Column, tag: int, coded: pa.DictionaryArray) -> Hashes:
 
 
 def _of_fixed(column: Column, array: pa.Array) -> Hashes:
-    prefix = prefix_of(column, TAGS[column.type.name])
+    prefix = prefix_of(column, tag_of(column))
     words = fixed_words(pc.fill_null(array, pa.scalar(0).cast(array.type)) if array.null_count else array)
     hashes = low_words(prefix, words.view(np.uint64))
     if array.null_count:

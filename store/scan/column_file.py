@@ -27,6 +27,7 @@ from sparkhaven.store.scan.parquet_file import CommittedParquet
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.store.types.widening import same_form, widened
 
 OVR = ".ovr"
 Taking = Callable[[RowRanges, bool | None], pa.Array]
@@ -78,12 +79,19 @@ def small_column(fs: Fs, path: Path, size: int) -> bytes | None:
         return None
 
 
-def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> Prefix:
-    """The prefix of a committed ``.dat`` file that has rows, which must be that of this very column.
+@frozen
+class WrittenColumn:
+    """How a committed file has a column: in its newest form or an earlier one, and with which prefix."""
 
-    ``head``: its first bytes, if known. Raises as ``column_header`` and ``check_prefix``; another column's id is a
-    CorruptFileError: a name belongs to one column for as long as the table has data, so either this file or the history
-    of the schema is damaged.
+    column: Column
+    prefix: Prefix
+
+
+def committed_column(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> WrittenColumn:
+    """How a committed ``.dat`` file has a column; ``head``: its first bytes, if known.
+
+    Raises as ``column_header`` and ``check_prefix``; another column's id is a CorruptFileError: a name belongs to one
+    column for as long as the table has data, so either this file or the history of the schema is damaged.
     """
     prefix = column_header(fs, path, head)
     if prefix.column_id not in (None, column.id):
@@ -95,8 +103,10 @@ def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = No
             hint="the prefix is damaged, the file is a copy of another one, or another schema wrote it. Restore the"
             " file, or the schema with its history. Reads of other columns are not affected",
         )
-    check_prefix(prefix, column, path)
-    return prefix
+    stored = (prefix.data_type, prefix.width)
+    form = next((form for form in column.earlier if (form.type.java, form.width) == stored), column)
+    check_prefix(prefix, form, path)
+    return WrittenColumn(form, prefix)
 
 
 @frozen
@@ -166,17 +176,25 @@ def open_column(
     """
     if in_parquet(files):
         return open_parquet(fs, directory, files, rows, check=check).column(column)
-    codec = codec_for(column)
-    column = column.within(files)
-    if column.files[0] not in files:
+    codec_for(column)
+    named = column.within(files)
+    if named.files[0] not in files:
         return ColumnFile(column, rows, None, None)
-    prefix = committed_prefix(fs, directory / column.files[0], column)
-    region = map_region(fs, directory, column, prefix, files, rows, null_char=null_char)
+    written = committed_column(fs, directory / named.files[0], named)
+    stored, prefix = written.column, written.prefix
+    region = map_region(fs, directory, stored, prefix, files, rows, null_char=null_char)
     if rows == 0:
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
         check(directory / name, data)
-    return ColumnFile(column, rows, prefix, codec.open(region), taking(region))
+    reading, take = codec_for(stored).open(region), taking(region)
+    if not same_form(stored, column):
+        reading, take = _widening(reading, column), _widening(take, column)
+    return ColumnFile(column, rows, prefix, reading, take)
+
+
+def _widening(reading: Callable[..., pa.Array], column: Column) -> Callable[..., pa.Array]:
+    return lambda *given: widened(reading(*given), column)
 
 
 def taking(region: Region) -> Taking:

@@ -43,7 +43,7 @@ def stored_groups(fs: Fs, slice_: Slice, column: Column, checks: Checks) -> Grou
     """The grouping of a column as its files have it; None where there is none, or not that of the rows."""
     stored = column.within(slice_.files)
     state = slice_.files.get(stored.files[0])
-    if state is None:
+    if state is None or column.forms:  # the keys may be of another type
         return None
     known = str(slice_.directory / stored.files[0]), state.crc
     if known not in _remembered:

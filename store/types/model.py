@@ -35,10 +35,19 @@ class Storage(Enum):
 
 
 @frozen
+class Form:
+    """How the values of a column lie in files that were written before it was widened."""
+
+    type: DataType
+    storage: Storage
+
+
+@frozen
 class Column:
     """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string.
 
-    ``labels``: earlier names, the newest first, which files and records from before a rename still have.
+    ``labels``: earlier names, the newest first, which files and records from before a rename still have. ``forms``:
+    earlier forms, the oldest first, which files from before a widening still have.
     """
 
     name: str
@@ -53,6 +62,7 @@ class Column:
     component: DataType | None = None
     spelling: str = ""  # dataType as the file spells it
     labels: tuple[str, ...] = ()
+    forms: tuple[Form, ...] = ()
 
     @property
     def width(self) -> int:
@@ -77,11 +87,18 @@ class Column:
         return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 
     def within(self, files: Container[str]) -> Column:
-        """The column under the name that its files have in a location with these files."""
-        if not self.labels or f"{self.name}.dat" in files:
-            return self
-        label = next((label for label in self.labels if f"{label}.dat" in files), self.name)
-        return replace(self, name=label)
+        """The column under the name, and with the storage, that its files have in a location with these files."""
+        column = self
+        if self.labels and f"{self.name}.dat" not in files:
+            column = replace(self, name=next((label for label in self.labels if f"{label}.dat" in files), self.name))
+        if self.storage is Storage.BLOB and self.forms and f"{column.name}.sym" in files:
+            column = replace(column, storage=Storage.SYMBOL, forms=())
+        return column
+
+    @property
+    def earlier(self) -> tuple[Column, ...]:
+        """The column in each of its earlier forms."""
+        return tuple(replace(self, type=form.type, storage=form.storage, forms=()) for form in self.forms)
 
 
 def is_built(keys: Sequence[str], columns: Iterable[Column]) -> bool:

@@ -156,7 +156,7 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
-        numbers = ids(file.schema, history, rename, returning=stored)
+        numbers = ids(file.schema, history, rename, returning=stored, widening=data_exist or bool(running))
         if data_exist or running:
             refuse_taken_names(file, name, numbers, history)
     columns = tuple(ColumnVersion.of(column, numbers[column.name]) for column in file.schema.columns)
