@@ -56,7 +56,6 @@ class DataType:
     arrow: pa.DataType
     numpy: str | None = None
     null: int | float | None = None
-    groupable: bool = False
     coding: FixedCoding | BlobCoding | StringSets | None = None
     origin: Origin | None = None  # what gave it, where there is a coding
 
@@ -74,6 +73,16 @@ class DataType:
     def blob(self) -> BlobCoding | None:
         """The coding, where values have any length."""
         return self.coding if self.coding is not None and self.coding.form == "blob" else None  # type: ignore[return-value]
+
+    @property
+    def groupable(self) -> bool:
+        """Whether grouping metadata can have the values as keys: those of a codec have no form there."""
+        return self.coding is None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether values have an order: those of every plain type, and of codecs those whose bytes are ordered."""
+        return self.groupable or (self.fixed is not None and self.fixed.ordered)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_data_type_of, (self.origin or Origin(self.spellings[0]),))
@@ -106,7 +115,7 @@ def _boxed(name: str, box: str) -> tuple[str, ...]:
 
 def _row(name: str, java: str, spellings: tuple[str, ...], arrow: pa.DataType, *entry: object) -> DataType:
     numpy, null = entry if entry else (None, None)
-    return DataType(name, java, spellings, arrow, numpy, null, True)  # type: ignore[arg-type]
+    return DataType(name, java, spellings, arrow, numpy, null)  # type: ignore[arg-type]
 
 
 def _coded(java: str, codec: str | None, module: str, factory: str = "coding") -> CodedRow:
@@ -199,7 +208,6 @@ def data_type(
         coding.arrow,
         f"|S{fixed}" if fixed else None,
         None,
-        coding.groupable,
         coding,
         Origin(spelling, codec, arguments, width, opaque),
     )

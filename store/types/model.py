@@ -72,9 +72,9 @@ class Column:
         return self.type.width if self.storage in (Storage.FIXED, Storage.NONE) else 8
 
     @property
-    def indexable(self) -> bool:
-        """Whether the column can be a key of an index: numbers, texts, Booleans, Instants with files of their own."""
-        return self.type.groupable and self.kind is not Kind.PARTITIONING and bool(self.files)
+    def ordered(self) -> bool:
+        """Whether rows can be put in order by the column, and it can be a key of an index."""
+        return self.type.ordered and self.storage is not Storage.NONE
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -102,9 +102,9 @@ class Column:
 
 
 def is_built(keys: Sequence[str], columns: Iterable[Column]) -> bool:
-    """Whether a merge writes an index of these columns: all can be compared, and their names fit a file name."""
-    comparable = {column.name for column in columns if column.indexable}
-    return comparable.issuperset(keys) and len(",".join(keys).encode()) <= MOST_NAMES
+    """Whether a merge writes an index of these columns: all have an order, and their names fit a file name."""
+    ordered = {column.name for column in columns if column.ordered}
+    return ordered.issuperset(keys) and len(",".join(keys).encode()) <= MOST_NAMES
 
 
 def case_twins(names: Iterable[str]) -> tuple[str, str] | None:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
-from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.parquet.location_files import NAME, ROW_SET, index_of, sidecar_of
+from sparkhaven.store.format.parquet.location_files import NAME, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc, positions
@@ -23,7 +22,6 @@ from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.sort_keys import ordinals
 from sparkhaven.writers.merge.write.finish import Finished
 from sparkhaven.writers.merge.write.index_rows import key_words
 
@@ -68,7 +66,8 @@ class _Check:
         for first in range(0, record.size, KEYS):
             before = max(first - 1, 0)
             part = [key.slice(before, min(KEYS, record.size - first) + first - before) for key in keys]
-            if not _ascend([key_words(array, column) for array, column in zip(part, stored, strict=False)]):
+            words = [word for array, column in zip(part, stored, strict=False) for word in key_words(array, column)]
+            if not _ascend(words):
                 raise self._wrong("its keys do not ascend", "each key behind the one before it", "others")
             self._own(owners, first, *self._ranges([value.slice(first, KEYS) for value in values]))
         if (owners == NO_KEY).any():
@@ -116,21 +115,22 @@ class _Check:
             for first in range(0, rows, most):
                 yield first, [column.read(first, min(first + most, rows)) for column in opened]
             return
-        from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
+        from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
         path, first = self.location / NAME, 0
         with duckdb_reader(self._wrong) as connection:
-            for batch in parquet_batches(connection, path, self.names, most):
+            for batch in column_batches(connection, path, self.columns, most):
                 columns = zip(batch.columns, self.columns, strict=True)
                 yield first, [array.cast(column.type.arrow) for array, column in columns]
                 first += batch.num_rows
 
     def _check_sidecar(self, keys: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
-        from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
+        from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
         path, first = self.location / sidecar_of(self.names), 0
+        stored = index_columns(self.columns, contiguous=False)
         with duckdb_reader(self._wrong) as connection:
-            for batch in parquet_batches(connection, path, [*self.names, ROW_SET], KEYS):
+            for batch in column_batches(connection, path, stored, KEYS):
                 own = [value.slice(first, len(batch)) for value in values]
                 if len(own[0]) != len(batch) or not self._same_sets(batch.column(len(keys)), own):
                     raise self._wrong("the sidecar has other row sets", "those of the index", "others")
@@ -167,7 +167,7 @@ class _Check:
 
 
 def _ascend(words: Sequence[npt.NDArray[np.unsignedinteger]]) -> bool:
-    """Whether each key, of one word a column, is behind the one before it."""
+    """Whether each key, of the words of its columns, is behind the one before it."""
     less = np.zeros(max(len(words[0]) - 1, 0), np.bool_)
     for word in reversed(words):
         less = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & less)
@@ -179,8 +179,8 @@ def _equal(one: pa.Array, other: pa.Array, column: Column) -> bool:
     if len(one) != len(other):
         return False
     if column.storage is Storage.FIXED:
-        left, right = (ordinals(encode_entries(array, column.type), column.type) for array in (one, other))
-        return bool(np.array_equal(left, right))
+        left, right = (key_words(array, column) for array in (one, other))
+        return all(map(np.array_equal, left, right))
     left, right = (array.cast(pa.large_string()) for array in (one, other))
     same = pc.all(pc.fill_null(pc.equal(left, right), True)).as_py()
     return same is not False and bool(np.array_equal(null_mask(left), null_mask(right)))
