@@ -12,11 +12,10 @@ from sparkhaven.store.epochs.pins import Pin, left
 from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import in_parquet
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import table_of
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns
+from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -51,13 +50,12 @@ class SliceReader:
 
     Columns are opened on demand. After that ``pin`` checks that the files were still those of the snapshot: before a
     row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. History
-    needs no pin, because its names are never reused. ``checks`` compares each opened file with its committed checksum;
-    None: bytes are not checked.
+    needs no pin, because its names are never reused.
     """
 
     def __init__(
         self,
-        fs: Fs,
+        files: LocationFiles,
         slice_: Slice,
         shown: Sequence[Column],
         filtered: Sequence[Column],
@@ -65,14 +63,13 @@ class SliceReader:
         pin: Pin | None = None,
         *,
         later: bool = False,
-        checks: Checks | None = None,
     ) -> None:
-        self._fs = fs
+        self._files = files
         self._slice = slice_
         self._shown = tuple(shown)
         self._filtered = tuple(filtered)
         self._values = values
-        self._pin, self._later, self._checks = pin, later, checks
+        self._pin, self._later = pin, later
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
         self._has_nulls: dict[str, bool | None] = {}  # asked once: statistics are unpacked for it
@@ -137,16 +134,11 @@ class SliceReader:
         return opened
 
     def _open_file(self, column: Column) -> ColumnFile:
-        slice_ = self._slice
         if not in_parquet(self._sizes):
-            return open_column(self._fs, slice_.directory, column, self._sizes, slice_.rows, check=self._check)
+            return self._files.column(self._slice, column)
         if self._parquet is None:
-            self._parquet = open_parquet(self._fs, slice_.directory, self._sizes, slice_.rows, check=self._check)
+            self._parquet = self._files.parquet(self._slice)
         return self._parquet.column(column)
-
-    def _check(self, path: Path, data: pa.Buffer) -> None:
-        if self._checks is not None:
-            self._checks.require(self._fs, path, data, self._slice.files[path.name].crc)
 
     def _column(self, column: Column, rows: RowRanges) -> pa.Array:
         if column.kind is Kind.PARTITIONING:
@@ -160,7 +152,7 @@ class SliceReader:
         slice_ = self._slice
         if self._pin is not None:
             self._pin.require([(slice_.key, slice_.directory)], error)
-        if error is not None and self._fs.stat(slice_.directory) is None:
+        if error is not None and self._files.fs.stat(slice_.directory) is None:
             raise left(slice_.directory, slice_.rows) from error
 
 

@@ -118,11 +118,17 @@ class ColumnFile:
     prefix: Prefix | None
     _reading: Reading | None
     _taking: Taking | None = None
+    _region: Region | None = None
 
     @property
     def absent(self) -> bool:
         """Whether the location has rows and no file of the column."""
         return bool(self.rows) and self.prefix is None and self._reading is None
+
+    def again(self) -> ColumnFile:
+        """The same column, without the symbols of a large table that this one may have decoded."""
+        region = self._region
+        return self if region is None else _opened(self.column, self.rows, self.prefix, region)
 
     def read(self, start: int = 0, stop: int | None = None, *, has_nulls: bool | None = None) -> pa.Array:
         """Rows ``[start, stop)``; ``has_nulls`` False promises that there are none in them, and saves looking.
@@ -187,10 +193,14 @@ def open_column(
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
         check(directory / name, data)
-    reading, take = codec_for(stored).open(region), taking(region)
-    if not same_form(stored, column):
+    return _opened(column, rows, prefix, region)
+
+
+def _opened(column: Column, rows: int, prefix: Prefix | None, region: Region) -> ColumnFile:
+    reading, take = codec_for(region.column).open(region), taking(region)
+    if not same_form(region.column, column):
         reading, take = _widening(reading, column), _widening(take, column)
-    return ColumnFile(column, rows, prefix, reading, take)
+    return ColumnFile(column, rows, prefix, reading, take, region if region.many_symbols(0) else None)
 
 
 def _widening(reading: Callable[..., pa.Array], column: Column) -> Callable[..., pa.Array]:

@@ -118,6 +118,12 @@ class IndexFile:
         return np.concatenate([one[0] for one in ranges]), np.concatenate([one[1] for one in ranges])
 
 
+def index_files(columns: Sequence[Column], files: Mapping[str, FileState]) -> tuple[str, list[str]]:
+    """The name of the index over these columns, and those of ``files`` that it has."""
+    name = index_of(tuple(column.name for column in columns))
+    return name, [file for file in files if file.startswith(f"{name}/")]
+
+
 def open_index(
     fs: Fs, location: Path, columns: Sequence[Column], files: Mapping[str, FileState], rows: int, checks: Checks
 ) -> IndexFile | None:
