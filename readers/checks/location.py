@@ -13,7 +13,7 @@ from sparkhaven.readers.checks.published_size import RECOVER, LaterEpochs, check
 from sparkhaven.readers.checks.sound_columns import is_sound
 from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.column.prefix import Prefix
+from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table.definition import NESTED, Definition
 from sparkhaven.store.format.table.definition_file import definition_name
@@ -177,6 +177,7 @@ def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *,
     try:
         written = committed_column(fs, path, column)
         yield from _overflow(expected.directory, column, written.prefix, names)
+        yield from _of_other_writers(path, written.prefix)
         if deep:
             yield from check_values(fs, expected, written.column)
     except (SparkhavenError, OSError) as error:
@@ -204,6 +205,17 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
             found="FALSE",
             hint=REMERGE,
         )
+
+
+def _of_other_writers(path: Path, prefix: Prefix) -> Iterator[CheckFinding]:
+    """What readers accept in a prefix and our writers never write."""
+    hint = "nothing, if another program wrote the file. A merge writes the date without it"
+    if prefix.unknown:
+        keys = ", ".join(prefix.unknown)
+        yield finding("note", path, "the prefix has keys that readers ignore", expected="none", found=keys, hint=hint)
+    if prefix.byte_order != LITTLE:
+        what = "the data are in the other byte order"
+        yield finding("note", path, what, expected=LITTLE, found=prefix.byte_order, hint=hint)
 
 
 def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[CheckFinding]:

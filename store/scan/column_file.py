@@ -279,7 +279,11 @@ def open_parquet(
 def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:
     if path.name not in files:
         raise CorruptFileError(
-            "companion file has no committed length", where=path, expected="an entry in dataFileSizes", hint=HINT
+            "companion file has no committed length",
+            where=path,
+            expected="an entry in dataFileSizes",
+            found="none",
+            hint=HINT,
         )
     try:
         return fs.map(path, files[path.name])

@@ -107,4 +107,6 @@ def _values(ends: pa.Buffer, data: pa.Buffer, numbers: Positions, kind: str, whe
 
 
 def _damaged(where: str) -> CorruptFileError:
-    return CorruptFileError("rows point outside of their values", where=where, hint=HINT)
+    return CorruptFileError(
+        "rows point outside of their values", where=where, expected="entries of the column", found="others", hint=HINT
+    )
