@@ -21,6 +21,8 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import map_region, open_column, read_grouping
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
+from sparkhaven.store.types.codings.string_set import StringSets
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -66,6 +68,8 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFi
         for start in range(first, last, BLOCK):
             values = opened.read(start, min(start + BLOCK, last))
             seen.add(values)
+            if parquet and column.type.coding is not None:
+                yield from _unfit(path, column, values, column.type.coding, start)
             if groups is not None:
                 yield from groups.add(values)
         wrong = seen.wrong()
@@ -89,6 +93,25 @@ def _symbols(fs: Fs, expected: Expected, column: Column, prefix: Prefix | None) 
     region = map_region(fs, expected.directory, column, prefix, sizes, expected.rows)
     stored = region.companions[SYM], region.companions[SYM_BYTES]
     return decode_symbols(*stored, charset_of(column), region.order, region.companion_path(SYM))
+
+
+def _unfit(
+    path: Path, column: Column, values: pa.Array, coding: FixedCoding | BlobCoding | StringSets, first: int
+) -> Iterator[CheckFinding]:
+    """The first of some rows of a Parquet file whose value the column could not have."""
+    texts = pa.types.is_string(values.type)
+    bad = coding.parse_all(values)[1] if texts else coding.unstorable(values)
+    if bad is not None:
+        row = int(np.argmax(bad))
+        yield finding(
+            "error",
+            path,
+            f"a value is not one of column {column.name}",
+            at=f"row {first + row}",
+            expected=coding.domain,
+            found=str(values[row].as_py())[:80],
+            hint="run `sparkhaven merge --rewrite` for the date while its rows are intraday, or restore the file",
+        )
 
 
 def parts_of(all_stats: Sequence[RangeStats], rows: int) -> Iterator[tuple[int, int, RangeStats | None]]:

@@ -75,7 +75,7 @@ def check_location(
         yield from _column(fs, expected, column, names, deep=deep and readable and column.files[0] not in sound)
     if NAME in expected.files and NAME not in damaged:
         yield from check_parquet(fs, schema, expected, deep=deep)
-    yield from check_indexes(fs, expected, deep=deep)
+    yield from check_indexes(fs, schema, expected, damaged, deep=deep)
     yield from _definition(fs, schema, expected, names, definitions)
     yield from _strays(fs, schema, expected, names)
 

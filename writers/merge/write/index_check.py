@@ -18,6 +18,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc, positions
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
+from sparkhaven.store.scan.row_owners import RowOwners
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
@@ -26,9 +27,7 @@ from sparkhaven.writers.merge.write.finish import Finished
 from sparkhaven.writers.merge.write.index_rows import key_words
 
 Positions = npt.NDArray[np.int64]
-Owners = npt.NDArray[np.uint32]
 KEYS = 1 << 14  # that are looked at together
-NO_KEY = np.iinfo(np.uint32).max
 
 
 @frozen
@@ -62,18 +61,20 @@ class _Check:
         stored = index_columns(self.columns, contiguous=self.contiguous)
         arrays = [read_column(self.fs, self.directory, c, record.data_file_sizes, record.size) for c in stored]
         keys, values = arrays[: len(self.names)], arrays[len(self.names) :]
-        owners = np.full(self.finished.rows, NO_KEY, np.uint32)
+        owners = RowOwners(self.finished.rows)
         for first in range(0, record.size, KEYS):
             before = max(first - 1, 0)
             part = [key.slice(before, min(KEYS, record.size - first) + first - before) for key in keys]
             words = [word for array, column in zip(part, stored, strict=False) for word in key_words(array, column)]
             if not _ascend(words):
                 raise self._wrong("its keys do not ascend", "each key behind the one before it", "others")
-            self._own(owners, first, *self._ranges([value.slice(first, KEYS) for value in values]))
-        if (owners == NO_KEY).any():
-            raise self._wrong("not each row is in it once", f"{len(owners)} rows", "others")
+            wrong = owners.add(first, *self._ranges([value.slice(first, KEYS) for value in values]))
+            if wrong is not None:
+                raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", f"others, range {wrong}")
+        if (row := owners.missing()) is not None:
+            raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", f"no key of row {row}")
         for first, block in self._blocks():
-            numbers = positions(owners[first : first + len(block[0])].astype(np.int64))
+            numbers = positions(owners.of(first, first + len(block[0])))
             for array, key, column in zip(block, keys, self.columns, strict=True):
                 if not _equal(array, key.take(numbers), column):
                     raise self._wrong(f"a row has another {column.name} than its key", "equal values", "others")
@@ -94,18 +95,6 @@ class _Check:
             raise self._wrong("a key has no rows", "one or more", 0)
         starts, stops = (np.concatenate([pair[side] for pair in ranges]) for side in (0, 1))
         return starts, stops, counts
-
-    def _own(self, owners: Owners, first: int, starts: Positions, stops: Positions, counts: Positions) -> None:
-        """Writes down which key has which rows, of keys from number ``first`` on."""
-        if bool((starts < 0).any() or (stops <= starts).any() or (stops > len(owners)).any()):
-            raise self._wrong("not each row is in it once", f"rows below {len(owners)}", "others")
-        lengths = stops - starts
-        rows = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-        numbers = np.repeat(np.repeat(np.arange(first, first + len(counts)), counts), lengths)
-        free = (owners[rows] == NO_KEY).all()
-        owners[rows] = numbers
-        if not free or not np.array_equal(owners[rows], numbers):
-            raise self._wrong("not each row is in it once", f"{len(owners)} rows", "a row with two keys")
 
     def _blocks(self) -> Iterator[tuple[int, list[pa.Array]]]:
         """The key columns of the location, block by block, with the number of the first row."""
