@@ -30,7 +30,7 @@ from sparkhaven.store.scan.index_file import index_columns
 from sparkhaven.store.scan.index_keys import key_order
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.scan.row_owners import RowOwners
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.types.codings.row_ranges_codec import decode_sets
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
@@ -55,10 +55,8 @@ class _Index:
         if len(own) == 2:
             starts, stops = (part.to_numpy(zero_copy_only=False) for part in own)
             return starts, stops, np.ones(len(starts), np.int64)
-        sets = own[0].to_pylist()
-        listed = [decode_rows(data or b"", f"{self.path}, entry {first + n}", rows) for n, data in enumerate(sets)]
-        starts, stops = (np.concatenate([pair[side] for pair in listed]) for side in (0, 1))
-        return starts, stops, np.array([len(pair[0]) for pair in listed], np.int64)
+        sets = [data or b"" for data in own[0].to_pylist()]
+        return decode_sets(sets, lambda number: f"{self.path}, entry {first + number}", rows)
 
 
 def check_index_rows(

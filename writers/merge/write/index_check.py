@@ -19,7 +19,7 @@ from sparkhaven.store.lazy_compute import null_mask, pc, positions
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
 from sparkhaven.store.scan.row_owners import RowOwners
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_sets
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -87,14 +87,12 @@ class _Check:
             starts, stops = (array.to_numpy(zero_copy_only=False) for array in values)
             return starts, stops, np.ones(len(starts), np.int64)
         try:
-            ranges = [decode_rows(data, self.directory, self.finished.rows) for data in values[0].to_pylist()]
+            ranges = decode_sets(values[0].to_pylist(), lambda _: self.directory, self.finished.rows)
         except CorruptFileError as error:
             raise self._wrong(error.what, error.expected, error.found) from error
-        counts = np.array([len(starts) for starts, _ in ranges], np.int64)
-        if not counts.all():
+        if not ranges[2].all():
             raise self._wrong("a key has no rows", "one or more", 0)
-        starts, stops = (np.concatenate([pair[side] for pair in ranges]) for side in (0, 1))
-        return starts, stops, counts
+        return ranges
 
     def _blocks(self) -> Iterator[tuple[int, list[pa.Array]]]:
         """The key columns of the location, block by block, with the number of the first row."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, encode_rows
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_sets, encode_rows
 
 EXAMPLES = {
     "20": [],
@@ -44,3 +45,17 @@ def test_ranges_that_do_not_ascend_are_not_written() -> None:
             encode_rows(*ranges(found))
     with pytest.raises(ValueError, match="not ranges of rows"):
         encode_rows(*ranges([(-1, 1)]))
+
+
+def test_several_sets_are_decoded_as_each_alone() -> None:
+    sets = [bytes.fromhex(text) for text in (*EXAMPLES, "0C 00 20", "0B 00000000B2D05E01 20")]
+    starts, stops, counts = decode_sets(sets, str, 2**40)
+    alone = [decode_rows(data) for data in sets]
+    assert counts.tolist() == [len(one) for one, _ in alone]
+    assert starts.tolist() == [row for one, _ in alone for row in one.tolist()]
+    assert stops.tolist() == [row for _, other in alone for row in other.tolist()]
+    assert [len(part) for part in decode_sets([], str, 5)] == [0, 0, 0]
+    for text in ("0C FC 20", "0C 05 20", "0C 04", "0C 04 21", "20 20"):  # negative, beyond, no end, others
+        with pytest.raises(CorruptFileError) as caught:
+            decode_sets([bytes.fromhex("0C 04 20"), bytes.fromhex(text)], lambda index: f"set {index}", 5)
+        assert str(caught.value.where).startswith("set 1")
