@@ -39,7 +39,7 @@ class Origin:
     arguments: str | None = None
     width: int | None = None
     opaque: bool = False
-    null: int | None = None  # of a char whose files have another one
+    null: int | None = None  # of a char, or in arrays of them, whose files have another one
 
 
 @frozen
@@ -214,9 +214,16 @@ def data_type(
 
 
 def _data_type_of(origin: Origin) -> DataType:
-    if origin.null is not None:
-        return replace(_BY_SPELLING[origin.spelling], null=origin.null, origin=origin)
-    return data_type(origin.spelling, origin.codec, origin.arguments, origin.width, opaque=origin.opaque)
+    kind = data_type(origin.spelling, origin.codec, origin.arguments, origin.width, opaque=origin.opaque)
+    return kind if origin.null is None else with_null(kind, origin.null)
+
+
+def with_null(kind: DataType, null: int) -> DataType:
+    """The type, or the array type, of files in which another value is null."""
+    origin = replace(kind.origin or Origin(kind.spellings[0]), null=null)
+    if kind.coding is None:
+        return replace(kind, null=null, origin=origin)
+    return replace(kind, coding=replace(kind.coding, other_null=null), origin=origin)  # type: ignore[type-var]
 
 
 def is_known(spelling: str) -> bool:
