@@ -31,7 +31,7 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.digests import Sum, fixed_sum, text_sum, value_sum
 from sparkhaven.store.types.codings.coding import entry_values, value_bytes
-from sparkhaven.store.types.codings.string_set import assign_bits, set_values
+from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
@@ -204,8 +204,7 @@ def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.
 def digest_array(column: Column, array: pa.Array) -> int:
     """The digest of a column's values as Arrow: of the column's Arrow type, or a dictionary of it for text."""
     if column.storage is Storage.SET:
-        words, texts = assign_bits(array, {})
-        return digest_sets(column, words, pa.array(texts, pa.string()))
+        return add(*(digest_sets(column, words, pa.array(texts, pa.string())) for words, texts in words_of(array)))
     coding = column.type.fixed or column.type.blob
     if coding is not None:
         return digest_bytes(column, value_bytes(array, coding))
