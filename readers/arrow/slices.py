@@ -90,8 +90,7 @@ class SliceReader:
         """Opens all columns, of whose files nothing is lost to the reader when their names lead to others."""
         for column in (*self._shown, *self._filtered):
             if column.kind is not Kind.PARTITIONING and column.name not in self._open:
-                self._open[column.name] = self._opened(column)
-                self._has_nulls[column.name] = self._slice.has_nulls(column.name)
+                self._hold(column)
 
     def _matching(self, rows: RowRanges, predicate: Predicate) -> Iterator[list[pa.Array]]:
         total = rows.rows
@@ -111,15 +110,17 @@ class SliceReader:
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:
-                self._open[column.name] = self._opened(column)
-                counted = not has_other_null(column)
-                self._has_nulls[column.name] = self._slice.has_nulls(column.name) if counted else None
+                self._hold(column)
             if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, rows) for column in columns]
         except (FileNotFoundError, FormatError) as error:
             self._require_pinned(error)
             raise
+
+    def _hold(self, column: Column) -> None:
+        self._open[column.name] = self._opened(column)
+        self._has_nulls[column.name] = None if has_other_null(column) else self._slice.has_nulls(column.name)
 
     def _opened(self, column: Column) -> ColumnFile:
         slice_ = self._slice

@@ -171,14 +171,12 @@ def open_column(
     files: Mapping[str, int],
     rows: int,
     *,
-    null_char: int | None = None,
     check: Callable[[Path, pa.Buffer], None] = _unchecked,
 ) -> ColumnFile:
     """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
 
-    A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
-    0xFFFF, in column files. ``check`` is given the committed bytes of each file before they are decoded, and raises if
-    they changed.
+    A column that has no committed ``.dat`` is all null. ``check`` is given the committed bytes of each file before
+    they are decoded, and raises if they changed.
     """
     if in_parquet(files):
         return open_parquet(fs, directory, files, rows, check=check).column(column)
@@ -188,7 +186,7 @@ def open_column(
         return ColumnFile(column, rows, None, None)
     written = committed_column(fs, directory / named.files[0], named)
     stored, prefix = written.column, written.prefix
-    region = map_region(fs, directory, stored, prefix, files, rows, null_char=null_char)
+    region = map_region(fs, directory, stored, prefix, files, rows)
     if rows == 0:
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
@@ -218,8 +216,6 @@ def map_region(
     prefix: Prefix,
     files: Mapping[str, int],
     rows: int,
-    *,
-    null_char: int | None = None,
 ) -> Region:
     """Maps the committed bytes of a column that has a ``.dat``, and of its companions; nothing is decoded.
 
@@ -242,8 +238,7 @@ def map_region(
         raise _missing(path) from None
     others = column.files[1:] if rows else ()
     companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in others}
-    null = null_char if column.type.name == "char" else None
-    return Region(column, str(path), prefix.byte_order, rows, data, companions, null)
+    return Region(column, str(path), prefix.byte_order, rows, data, companions)
 
 
 @frozen

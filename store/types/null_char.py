@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.datatypes import BY_NAME, CHAR_NULL, DataType, data_type, with_null
 from sparkhaven.store.types.model import Column, TableSchema
 
@@ -60,6 +64,16 @@ def _typed(kind: DataType, unit: int) -> DataType:
         return with_null(kind, unit)
     origin = kind.origin
     return kind if origin is None else data_type(origin.spelling, origin.codec, origin.arguments, origin.width)
+
+
+def exchanged(array: pa.Array, unit: int) -> pa.Array:
+    """Chars, or lists of them, as a reader has them that reads ``unit`` as null: today's null is then a value."""
+    if pa.types.is_list(array.type):
+        elements = exchanged(array.values, unit)
+        offsets = array.buffers()[:2]
+        return pa.Array.from_buffers(array.type, len(array), offsets, array.null_count, array.offset, [elements])
+    units = np.asarray(pc.fill_null(array, CHAR_NULL))
+    return pa.array(units, array.type, mask=units == unit)
 
 
 def as_written(column: Column) -> Column:

@@ -14,7 +14,6 @@ import pytest
 import sparkhaven
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import TableName
@@ -24,7 +23,7 @@ from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run, run_json
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_runs import FS, merge
+from tests.support.writers.merge_runs import FS
 
 DAY, OLD = "2024-03-05", 0xFFFE
 TABLE = TableName("Test", "Chars")
@@ -176,18 +175,6 @@ def test_a_user_table(tmp_path: Path) -> None:
         table = open_table(tmp_path, "mine.Chars", null_char=null)
         assert table.to_arrow(["C"]).column("C").to_pylist() == due
         assert len(table.to_arrow(["C"], where="isNull(C)")) == due.count(None)
-
-
-@pytest.mark.slow
-def test_old_files_after_a_merge_to_column_files(db: IntradayRows, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A merge copies units. The reader says which of them is null."""
-    monkeypatch.setenv("SPARKHAVEN_NULL_CHAR", "0xFFFE")
-    assert verify(FS, db.layout, TABLE, deep=True).errors == 0
-    merge(db.layout, table=TABLE, format="deephaven")
-    assert verify(FS, db.layout, TABLE, deep=True).errors == 0
-    assert units(db) == OLD_READING
-    assert units(db, where="isNull(C)") == [None] * 300
-    assert units(db, "0xFFFF") == NEW_READING
 
 
 # --- arrays ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.scan.column_file import column_header, open_column, read_column
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.null_char import column_with_null
 from tests.support.tables.column_cases import FS, NOTE, write
 from tests.support.tables.column_files import append_column, create_column
 
@@ -122,7 +123,7 @@ def test_old_null_char(tmp_path: Path) -> None:
     column = Column("C", BY_NAME["char"], Kind.NORMAL, Storage.FIXED, 0)
     sizes, rows = append_column(FS, tmp_path, column, [pa.array([1, None, 0xFFFE], pa.uint16())])
     assert read_column(FS, tmp_path, column, sizes, rows).to_pylist() == [1, None, 0xFFFE]
-    old = open_column(FS, tmp_path, column, sizes, rows, null_char=0xFFFE).read(0, rows)
+    old = open_column(FS, tmp_path, column_with_null(column, 0xFFFE), sizes, rows).read(0, rows)
     assert old.to_pylist() == [1, 0xFFFF, None]
 
 
