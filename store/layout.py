@@ -190,8 +190,7 @@ class Layout:
         return self.system(namespace) / "WritablePartitions"
 
     def history_location(self, table: TableName, key: LocationKey) -> Path:
-        parts = "Systems", table.namespace, "Partitions", key.internal, key.value, table.table
-        return self.root.joinpath(*parts)
+        return self.partitions(table.namespace) / key.internal / key.value / table.table
 
     def metadata_index(self, table: TableName) -> Path:
         """Location index (``.tlmi``) of a table's history."""
@@ -234,6 +233,10 @@ class Layout:
         return self.user_partitions(table) / key.internal / key.value / table.table
 
     # --- beside the trees
+    def restores(self) -> Path:
+        """Tables that a restore has not moved into place yet, one directory each."""
+        return self.root / ".restore"
+
     def scrub(self) -> Path:
         """Where a scrub of the database is; a cache, safe to delete."""
         return self.root / ".scrub"

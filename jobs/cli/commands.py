@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": ("sparkhaven.jobs.cli.history.removal", "Removes the files of truncated dates."),
     "export": ("sparkhaven.jobs.cli.history.export", "Exports rows as a tree of Parquet files for other programs."),
     "import": ("sparkhaven.jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
+    "snapshot": ("sparkhaven.jobs.cli.copies", "Copies tables consistently while streams and merges run."),
+    "restore": ("sparkhaven.jobs.cli.copies", "Puts tables of a snapshot into the database, verified."),
     "metadata": (
         "sparkhaven.jobs.cli.history.metadata",
         "List, validate and update location indexes and Locations tables.",

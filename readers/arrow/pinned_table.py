@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -21,10 +20,8 @@ from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.pruning import Filter
-from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
+from sparkhaven.store.scan.checksums import MEMORY, Checks
+from sparkhaven.store.scan.ranges import Filter, ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
@@ -33,7 +30,6 @@ from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
-REMEMBERED = 256  # where-expressions of a table that are not parsed again
 Names = str | Iterable[str]
 
 
@@ -57,8 +53,6 @@ class PinnedTable:
         self._place = place
         self._pins = {pin.state.stream: pin for pin in pins}
         self._checks = checks
-        self._files = LocationFiles(place.fs, checks)
-        self._predicates: dict[str, Predicate] = {}  # by their texts
         self.snapshot = snapshot
 
     @property
@@ -72,6 +66,10 @@ class PinnedTable:
     @property
     def epochs(self) -> dict[str, int]:
         return self.snapshot.epochs
+
+    def pin(self, stream: str) -> Pin:
+        """The pin of one stream, with its state."""
+        return self._pins[stream]
 
     def with_checks(self, checks: Checks | None) -> PinnedTable:
         """The same snapshot with other checksum checks of its reads. None: no checks."""
@@ -122,16 +120,15 @@ class PinnedTable:
             self.snapshot,
             tier=check_tier(tier),
             selection=selection,
-            where=filter_of(predicate, self._readable),
-            files=self._files,
+            where=filter_of(predicate, self.schema),
+            checks=self._checks or MEMORY,
         )
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
         if tier != "history":
             if not self._skip_set_aside:
                 hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
                 refuse_set_aside(self._place, selection.takes_value, hint)
-            single = selection.single
-            refuse(witnesses.locations(selection.takes_value) if single is None else witnesses.published(single))
+            refuse(witnesses.locations(selection.takes_value))
         for path, source in plan.unmerged:
             refuse(witnesses.names_epoch(source.stream, source.epoch, path, "a merge"))
         for pin in self._pins.values():  # after history was read: it may hold rows that replaced removed ones
@@ -165,8 +162,7 @@ class PinnedTable:
         ``on_read`` is called with the number of rows of each step before it is read and filtered.
         """
         values = PartitionValues.of(slice_.key.value for slice_ in slices)
-        named = predicate.columns if predicate else ()
-        filtered = [c for c in self._readable.columns if c.name in named]
+        filtered = [c for c in self.schema.readable.columns if predicate and c.name in predicate.columns]
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
             reader = self._reader(slice_, shown, filtered, values, pin, later=step is None)
@@ -195,22 +191,11 @@ class PinnedTable:
         *,
         later: bool,
     ) -> SliceReader:
-        return SliceReader(self._files, slice_, shown, filtered, values, pin, later=later)
+        return SliceReader(self._place.fs, slice_, shown, filtered, values, pin, later=later, checks=self._checks)
 
     def predicate(self, where: str | Predicate | None) -> Predicate | None:
         """A where-expression of this table; ExpressionError for one that it does not take."""
-        if not isinstance(where, str):
-            return where
-        predicate = self._predicates.get(where)
-        if predicate is None:
-            if len(self._predicates) >= REMEMBERED:
-                self._predicates.clear()
-            predicate = self._predicates[where] = parse_predicate(where, self._readable)
-        return predicate
-
-    @cached_property
-    def _readable(self) -> TableSchema:
-        return self.schema.readable
+        return parse_predicate(where, self.schema.readable) if isinstance(where, str) else where
 
     def columns(self, names: Names | None = None) -> tuple[Column, ...]:
         """The named columns in the requested order. None: all in the order of the definition.
@@ -221,7 +206,7 @@ class PinnedTable:
         if names is None:
             return self.schema.columns
         requested = [names] if isinstance(names, str) else list(names)
-        readable = self._readable.columns
+        readable = self.schema.readable.columns
         readable_names = [column.name for column in readable]
         for position, name in enumerate(requested):
             if name not in readable_names:
@@ -241,12 +226,9 @@ class PinnedTable:
 
 
 def filter_of(predicate: Predicate | None, schema: TableSchema) -> Filter | None:
-    """A predicate as the scan sees it; statistics and indexes know nothing of nulls that other files have.
-
-    ``schema`` is one that is ``readable``.
-    """
+    """A predicate as the scan sees it; statistics and indexes know nothing of nulls that other files have."""
     if predicate is None:
         return None
-    odd = {column.name for column in schema.columns if has_other_null(column)}
+    odd = {column.name for column in schema.readable.columns if has_other_null(column)}
     named = frozenset(predicate.columns)
     return Filter(named - odd, predicate.may_match, None if named & odd else lookup_of(predicate.node))

@@ -14,9 +14,7 @@ from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError, TableN
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.pruning import kept_slices
-from sparkhaven.store.scan.ranges import ReadPlan, Snapshot
+from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, kept_slices
 from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
@@ -68,7 +66,7 @@ class PinnedUserTable(PinnedTable):
             for key, held in sorted(places.items(), key=lambda item: (item[0].value, item[0].internal))
             if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
         ]
-        kept = kept_slices(self.schema, slices, filter_of(predicate, self._readable))
+        kept = kept_slices(self.schema, slices, filter_of(predicate, self.schema))
         return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
 
     def _directory(self, key: object) -> Path:
@@ -86,13 +84,20 @@ class PinnedUserTable(PinnedTable):
     ) -> SliceReader:
         """A reader that has opened all its files, those of the directory that was pinned."""
         checks = None if any(state.crc == UNKNOWN for state in slice_.files.values()) else self._checks
-        files = LocationFiles(self._place.fs, checks, kept=0)  # a later save may take the place of these
         for _ in range(LOOKS):
             directory = splayed_of(self._place, self.user.since) if self.user.splayed else slice_.directory
             if directory is None:
                 break
-            placed = replace(slice_, directory=directory)
-            reader = SliceReader(files, placed, shown, filtered, values, pin, later=later)
+            reader = SliceReader(
+                self._place.fs,
+                replace(slice_, directory=directory),
+                shown,
+                filtered,
+                values,
+                pin,
+                later=later,
+                checks=checks,
+            )
             try:
                 reader.open()
             except (CorruptFileError, FileNotFoundError):

@@ -95,10 +95,11 @@ def decode_fixed(
     byte_order: ByteOrder,
     *,
     has_nulls: bool | None = None,
+    null: int | float | None = None,
 ) -> pa.Array:
     """An array over ``rows`` entries; in native order their bytes are not copied.
 
-    ``has_nulls`` False promises that there are none, which saves a scan.
+    ``has_nulls`` False promises that there are none, which saves a scan. ``null`` is read instead of the type's own.
     """
     dtype = _entry(data_type).newbyteorder("<" if byte_order == LITTLE else ">")
     values = np.frombuffer(buffer, dtype, rows) if rows else np.empty(0, dtype)
@@ -107,7 +108,7 @@ def decode_fixed(
         buffer = pa.py_buffer(values)
     bitmap, missing = None, 0
     if has_nulls is not False:
-        entry: Any = data_type.null
+        entry: Any = data_type.null if null is None else null
         missing = count_nulls(values, entry)
         if missing:
             bitmap = pa.py_buffer(valid_bits(values, entry))

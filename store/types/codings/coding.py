@@ -46,6 +46,7 @@ class Coding(ABC):
     form: ClassVar[str]
 
     json: ClassVar[str] = "string"
+    groupable: ClassVar[bool] = False
 
     @property
     def sources(self) -> Mapping[str, str]:

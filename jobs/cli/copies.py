@@ -1,0 +1,129 @@
+"""The commands ``snapshot`` and ``restore``: consistent copies of tables, and tables from them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.readers.arrow.opening import known_tables, open_table
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.writers.copies.manifest import CopiedTable
+from sparkhaven.writers.copies.restore import RestoredTable
+from sparkhaven.writers.copies.restore import restore as restore_tables
+from sparkhaven.writers.copies.snapshot import snapshot_path, take_snapshot
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")]
+
+
+def register(app: typer.Typer) -> None:
+    lines = "snapshot --out /backup/monday", "snapshot Nyc13.Flight --out /backup/tuesday --since /backup/monday"
+    usage = "wrong options, no such table, something is in the directory"
+    retry = "rows were removed again and again, another snapshot into the directory runs, no space on the disk"
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(snapshot)
+    lines = "restore /backup/monday", "restore /backup/monday Nyc13.Flight --replace Nyc13.Flight"
+    done = "restored, or the same rows are there already"
+    bad_data = "damaged snapshot: nothing was put in place"
+    usage = "no snapshot, no such table in it, a table is there already"
+    retry = "a process writes the table, another restore runs, no space on the disk"
+    app.command(epilog=help_end(*lines, done=done, bad_data=bad_data, usage=usage, retry=retry))(restore)
+
+
+def snapshot(
+    ctx: typer.Context,
+    names: Names = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=local_path, help="The directory to create.")],
+    since: Annotated[
+        Path | None,
+        typer.Option(metavar="SNAPSHOT", parser=local_path, help="An earlier snapshot: only new bytes are copied."),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Copies tables while streams, merges and readers run.
+
+    Each table is copied at the newest epoch of each stream. History is hard-linked where the file system allows it.
+    The directory appears as a whole, and is itself a database root that commands can read.
+    """
+    cli: CliContext = ctx.obj
+    fs, database = Fs(), cli.database()
+    tables = _chosen(fs, database, names)
+    if dry_run:
+        path = snapshot_path(fs, database, out)
+        for table in tables:
+            pinned = pinned_of(open_table(database.root, str(table), fs=fs))
+            rows = pinned.plan().rows
+            record = {"table": str(table), "out": str(path), "rows": rows, "epochs": pinned.epochs, "dry_run": True}
+            cli.result(record, f"{table}: {rows:,} rows would be copied to {path}")
+        return
+    taken = take_snapshot(fs, database, tables, out, time_ms=int(time.time() * 1000), since=since, progress=cli.note)
+    for name, copied in taken.manifest.tables.items():
+        sizes = {"bytes_copied": taken.copied[name], "bytes_linked": taken.linked[name]}
+        shown = f"{name}: {copied.rows:,} rows, {_size(taken.copied[name])} copied, {_size(taken.linked[name])} linked"
+        cli.result({**_json(name, copied), "out": str(out), **sizes}, shown)
+
+
+def restore(
+    ctx: typer.Context,
+    source: Annotated[Path, typer.Argument(metavar="SNAPSHOT", parser=local_path, help="The directory of a snapshot.")],
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all of its tables.")] = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option("--replace", metavar="NS.T", help="A table that is removed for that of the snapshot. Repeatable."),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Puts tables of a snapshot into the database root, which may be a new one.
+
+    All bytes are compared with their checksums before a table appears. Each table appears as a whole.
+    """
+    cli: CliContext = ctx.obj
+    tables = [TableName.parse(name) for name in names] if names else None
+    restored = restore_tables(
+        Fs(),
+        source.absolute(),
+        cli.layout(),
+        tables,
+        replace={TableName.parse(name) for name in replace or ()},
+        dry_run=dry_run,
+        progress=cli.note,
+    )
+    for table in restored:
+        cli.result({**_json(str(table.name), table.table), "outcome": table.outcome.value}, _line(table))
+
+
+def _chosen(fs: Fs, database: Layout, names: list[str] | None) -> list[TableName]:
+    if names:
+        return sorted({TableName.parse(name) for name in names})
+    tables = [table for table in known_tables(fs, database) if table.namespace != INTERNAL_NAMESPACE]
+    if not tables:
+        raise TableNotFoundError("the database has no table", where=database.root, hint="check --root")
+    return tables
+
+
+def _json(name: str, table: CopiedTable) -> dict[str, Any]:
+    return {
+        "table": name,
+        "rows": table.rows,
+        "epochs": dict(table.epochs),
+        "digest": table.digest,
+        "files": len(table.files),
+        "bytes": table.bytes,
+    }
+
+
+def _line(restored: RestoredTable) -> str:
+    words = {"restored": "restored", "present": "there already", "planned": "would be restored"}
+    return f"{restored.name}: {restored.table.rows:,} rows, {words[restored.outcome.value]}"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

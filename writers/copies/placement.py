@@ -1,0 +1,182 @@
+"""A staged table is moved into its root by renames, its schema last: until then readers find no such table.
+
+Of a user table the definition is the last. Each step can be repeated. What is still staged has not been moved, and is
+moved then. A table that is replaced is removed first, its schema before all else. The file ``cleared`` says that this
+is done.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from sparkhaven.store.epochs.files.lock import take_lock
+from sparkhaven.store.errors import TableExistsError
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.merge_records import lock_table
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.copies.file_copies import copy_bytes, files_below
+from sparkhaven.writers.partitions import add_partition, writable_names
+from sparkhaven.writers.users.table_lock import lock_user_table
+
+READY, CLEARED = "ready", "cleared"
+PARTS = (
+    "merges",
+    "metadata_index",
+    "intraday",
+    "schema_history",
+    "schema",
+    "splayed",
+    "user_locations",
+    "user_definition",
+)
+
+
+@frozen
+class Placement:
+    """A table of a root, and where it is staged."""
+
+    place: TablePlace
+
+    @property
+    def stage(self) -> Path:
+        return self.place.layout.restores() / str(self.place.table)
+
+    @property
+    def staged(self) -> TablePlace:
+        return TablePlace(self.place.fs, Layout(self.stage), self.place.table)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a restore was killed while it moved files into place. Readers find no such table."""
+        there = (self.place.fs.stat(path) is not None for path in (self.stage / READY, self.stage / CLEARED))
+        return all(there) and _is_table(self.staged) and not _is_table(self.place)
+
+    def is_ready(self, mark: bytes, *, replacing: bool) -> bool:
+        """Whether this snapshot is staged and verified, and only has to be put into place."""
+        fs = self.place.fs
+        if fs.stat(self.stage / READY) is None or fs.read(self.stage / READY) != mark:
+            return False
+        return self.begun or (replacing and fs.stat(self.stage / CLEARED) is None)
+
+    def begin(self) -> None:
+        """An empty stage. What a killed restore of another snapshot has put in place is removed first."""
+        fs = self.place.fs
+        if self.begun:
+            self._clear()
+        fs.remove_tree(self.stage)
+        fs.mkdirs(self.stage)
+
+    def ready(self, mark: bytes, *, replacing: bool) -> None:
+        """All is staged, verified and synced. SettingsError, TableExistsError: something is in its way."""
+        fs = self.place.fs
+        if not replacing:
+            self._require_free()
+            fs.replace(self.stage / CLEARED, b"")
+        with fs.during("restore-ready"):
+            fs.replace(self.stage / READY, mark)
+
+    def _require_free(self) -> None:
+        """TableExistsError: a file or directory of no table is in the way."""
+        for _, target in self._moves():
+            stat = self.place.fs.stat(target)
+            if stat is not None and (not stat.is_dir or self.place.fs.names(target)):
+                raise TableExistsError(
+                    f"something is in the place of table {self.place.table}. Nothing was changed",
+                    where=target,
+                    expected="nothing",
+                    found="a directory" if stat.is_dir else "a file",
+                    hint=f"move it away, or restore with --replace {self.place.table}",
+                )
+
+    def put(self) -> None:
+        """Moves the staged table into place. LockLostError: a process writes the table that it replaces."""
+        fs, place, stage = self.place.fs, self.place, self.stage
+        if fs.stat(stage / CLEARED) is None:
+            with ExitStack() as held:
+                self._lock(held)
+                with fs.during("restore-clear"):
+                    self._clear()
+                    fs.replace(stage / CLEARED, b"")
+        with fs.during("restore-place"):
+            for name in writable_names(fs, self.staged.layout, place.table.namespace):
+                add_partition(fs, place.layout, place.table.namespace, name)
+            for source, target in self._moves():
+                self._move(source, target)
+        with fs.during("restore-clean"):
+            fs.remove_tree(stage)
+
+    def _lock(self, held: ExitStack) -> None:
+        fs, place = self.place.fs, self.place
+        for name in fs.names(place.streams):
+            if name.endswith(".lock"):
+                held.enter_context(take_lock(fs, place.streams / name))
+        if fs.stat(place.merges) is not None:
+            held.enter_context(lock_table(place))
+        if fs.stat(place.user_definition) is not None:
+            held.enter_context(lock_user_table(place, 0))
+
+    def _moves(self) -> Iterator[tuple[Path, Path]]:
+        """What is staged, and where each goes; the schema is the last."""
+        staged, place, fs = self.staged, self.place, self.place.fs
+        for directory in _locations(staged):
+            yield directory, place.layout.root / directory.relative_to(self.stage)
+        for part in PARTS:
+            source: Path = getattr(staged, part)
+            if fs.stat(source) is not None:
+                yield source, getattr(place, part)
+
+    def _move(self, source: Path, target: Path) -> None:
+        fs = self.place.fs
+        fs.keep_dirs(target.parent, self.place.layout.root)
+        try:
+            fs.rename(source, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self._move_over(source, target)
+        fs.sync_dirs([target.parent, source.parent])
+
+    def _move_over(self, source: Path, target: Path) -> None:
+        """Moves a location to another volume: a synced copy beside, then one rename."""
+        fs, beside = self.place.fs, target.with_name(f".{target.name}.restore")
+        fs.remove_tree(beside)
+        files = {file: beside / file.relative_to(source) for file in files_below(fs, source)}
+        fs.mkdirs(beside)
+        for file, copy in files.items():
+            fs.mkdirs(copy.parent)
+            copy_bytes(fs, file, copy)
+        fs.sync(files.values())
+        fs.sync_dirs({copy.parent for copy in files.values()})
+        fs.rename(beside, target)
+        fs.remove_tree(source)
+
+    def _clear(self) -> None:
+        """Removes all of a table, its schema first: from then on readers find none."""
+        fs, place = self.place.fs, self.place
+        for path in (place.schema, place.schema_history, place.user_definition):
+            if fs.stat(path) is not None:
+                fs.unlink(path)
+                fs.sync_dirs([path.parent])
+        for directory in (*_locations(place), place.extended, place.merges, place.intraday, place.splayed):
+            fs.remove_tree(directory)
+        for path in (place.metadata_index, place.user_locations):
+            fs.unlink(path)
+        for caches in (".spark", ".requeue", ".scratch"):
+            fs.remove_tree(place.layout.root / caches / str(place.table))
+
+
+def _is_table(place: TablePlace) -> bool:
+    return any(place.fs.stat(path) is not None for path in (place.schema, place.user_definition))
+
+
+def _locations(place: TablePlace) -> Iterator[Path]:
+    """Directories of the table below storage partitions, whatever records say of them."""
+    for root in (place.partitions, place.user_partitions):
+        for internal in place.fs.names(root):
+            for value in place.fs.names(root / internal):
+                if place.fs.stat(root / internal / value / place.table.table) is not None:
+                    yield root / internal / value / place.table.table

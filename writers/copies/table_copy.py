@@ -1,0 +1,147 @@
+"""One table in a snapshot: its files at pinned epochs, as a table of a root of its own.
+
+Committed bytes of intraday are copied and compared with their checksums: a rollback truncates such files in place.
+Files of history never change in place, so they are linked. Logs are written anew: each begins at the pinned epoch,
+which is its floor. Where a merge, removal or rollback came between, ``copy_table`` raises what a reader gets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
+from sparkhaven.store.epochs.files.published_size import (
+    TABLE_DEFINITION,
+    TABLE_SIZE,
+    physical_size,
+    record_bytes,
+)
+from sparkhaven.store.epochs.files.saved_state import Checkpoint
+from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.state.log_records import OpenRecord, encode, schema_columns
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.history import totals
+from sparkhaven.store.merges.merge_records import MergeRecord, encode_record
+from sparkhaven.store.merges.validations import validation_path
+from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.copies.file_copies import FileCopies, files_below
+from sparkhaven.writers.copies.manifest import CopiedTable
+from sparkhaven.writers.merge.location_index import update_index
+from sparkhaven.writers.partitions import add_partition, writable_names
+
+
+def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_ms: int) -> CopiedTable:
+    """Copies a pinned table below ``copies.top``.
+
+    SnapshotMovedError: rows were removed, or the schema was changed, meanwhile. CorruptFileError: a file is damaged.
+    """
+    target = TablePlace(place.fs, Layout(copies.top), place.table)
+    plan = pinned.plan()
+    partitions = tuple(writable_names(place.fs, place.layout, place.table.namespace))
+    _definition(place, target, copies, pinned)
+    for name in partitions:
+        add_partition(place.fs, target.layout, place.table.namespace, name)
+    for record in plan.records:
+        _history(place, target, copies, record)
+    if plan.records:
+        update_index(target)
+        copies.write(target.metadata_index, place.fs.read(target.metadata_index))
+    for stream in pinned.epochs:
+        _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)
+    digest = content_digest(pinned, plan.records)
+    return CopiedTable(plan.rows, pinned.epochs, digest, partitions, copies.files)
+
+
+def content_digest(pinned: PinnedTable, records: tuple[MergeRecord, ...]) -> str:
+    """A digest of what is committed: lengths and checksums of intraday, digests of history. Reads no column file."""
+    intraday = {
+        f"{stream}/{key.internal}/{key.value}": {name: [file.size, file.crc] for name, file in location.files.items()}
+        for stream in pinned.epochs
+        for key, location in pinned.pin(stream).state.locations.items()
+        if location.rows and not location.truncated
+    }
+    history = {record.value: list(totals(record)) for record in records}
+    return sha256(dump({"intraday": intraday, "history": history})).hexdigest()[:32]
+
+
+def _definition(place: TablePlace, target: TablePlace, copies: FileCopies, pinned: PinnedTable) -> None:
+    """The schema is read before its history, which is written first: so the history knows it."""
+    schema, history = place.fs.read(place.schema), place.fs.read(place.schema_history)
+    copies.write(target.schema_history, history)
+    copies.write(target.schema, schema)
+    if load_deployed(target).version != pinned.schema.version:
+        raise SnapshotMovedError("the schema was changed meanwhile", where=place.schema, hint="run it again")
+
+
+def _history(place: TablePlace, target: TablePlace, copies: FileCopies, record: MergeRecord) -> None:
+    path, data = target.merges / record.value / f"{record.generation}.json", encode_record(record)
+    unchanged = copies.has(path, data)
+    copies.write(path, data)
+    for output in record.outputs:
+        key = LocationKey(output.internal, record.value)
+        source, directory = place.history_location(key), target.history_location(key)
+        if output.rows and place.fs.stat(source) is None:
+            raise SnapshotMovedError("a merge has replaced the location", where=source, hint="run it again")
+        for file in files_below(place.fs, source):
+            copies.link(file, directory / file.relative_to(source), unchanged=unchanged)
+    validation = validation_path(place, record.value, record.generation)
+    if place.fs.stat(validation) is not None:
+        copies.write(path.with_name(validation.name), place.fs.read(validation))
+
+
+def _stream(place: StreamPlace, target: StreamPlace, copies: FileCopies, pinned: PinnedTable, time_ms: int) -> None:
+    pin = pinned.pin(place.stream)
+    state = pin.state
+    for location in state.locations.values():
+        _location(place, target, copies, location, pin)
+    pin.require((key, place.intraday_location(key)) for key in state.locations)
+    saved = replace(
+        state,
+        floor=state.epoch,
+        generation=state.generation + 1,
+        n=state.n + 1,
+        durable=state.epoch,
+        durability="fsync",
+    )
+    opened = _opened(saved, pinned, place.fs.boot_id(), time_ms)
+    copies.write(target.stream_checkpoint, encode_checkpoint(Checkpoint(saved, 0)))
+    copies.write(target.stream_log, header(LOG_MAGIC, saved.epoch) + frame(encode(opened)))
+
+
+def _opened(state: StreamState, pinned: PinnedTable, boot_id: str, time_ms: int) -> OpenRecord:
+    return OpenRecord(
+        n=state.n + 1,
+        epoch=state.epoch,
+        generation=state.generation,
+        time_ms=time_ms,
+        boot_id=boot_id,
+        pid=0,
+        host="",
+        query_id="snapshot",
+        durability="fsync",
+        keep_epochs=0,
+        durable=state.epoch,
+        schema_version=state.schema_version,
+        columns=schema_columns(pinned.schema),
+        zone=state.zone,
+    )
+
+
+def _location(place: StreamPlace, target: StreamPlace, copies: FileCopies, location: LocationState, pin: Pin) -> None:
+    source, directory = place.intraday_location(location.key), target.intraday_location(location.key)
+    try:
+        for name, file in ({} if location.truncated else location.files).items():
+            copies.commit(source / name, directory / name, physical_size(name, file.size), file.crc)
+        copies.write(directory / TABLE_DEFINITION, place.fs.read(source / TABLE_DEFINITION))
+    except (CorruptFileError, FileNotFoundError) as error:
+        pin.require([(location.key, source)], error)
+        raise
+    copies.write(directory / TABLE_SIZE, record_bytes(place.stream, location))
