@@ -2,10 +2,11 @@
 
 ``python -m benchmarks.column_types [--rows 400000] [--rounds 5] [--only double[],LocalDate]``. Written and read are
 the bytes of a column in memory, against ``pyarrow.parquet`` with the same array in memory, without compression,
-with a dictionary or without, whichever is faster. Merged is a date of one source with
-this column alone, beside one with a ``long``.
+with a dictionary or without, whichever is faster, and a column of ``long``. Merged is a date of one source with this
+column alone, beside one with a ``long``.
 JSON is decoded from lines with this field alone, beside a column of ``double``. Ingest decodes lines with a field of
-each of these types, and of all types, beside as many numbers. All is processor time, the best of the rounds.
+each of these types, and of all types, beside as many numbers. All is processor time, the best of the rounds, and
+what is compared takes part in each round.
 
 Targets: types of one width are written, read and merged at half the speed of ``long``. Arrays of numbers and bytes are
 at least as fast as Parquet. Dates, times and decimals take at most twice the time of a ``double`` from JSON, and an
@@ -19,18 +20,17 @@ import io
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.parts.column_texts import decoding
-from sparkhaven.store.format.column.codecs import Base, codec_for
+from sparkhaven.store.format.column.codecs import Base, Encoded, codec_for
 from sparkhaven.store.format.column.region import DAT, Region
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import TablePlace
@@ -47,28 +47,38 @@ PLAIN = {"L": 'dataType="long"', "D": 'dataType="double"'}
 SEED_ROWS = 2000  # different rows; a column has them again and again
 SPELLED = ("Day", "Far", "Clock", "Short", "Px", "Wide", "Whole")  # which JSON writes as a text or number
 FIXED_SHARE, JSON_SHARE, INGEST_SHARE = 0.5, 2.0, 1.2
+HEADS = ("write", "of long", "Parquet", "read", "of long", "Parquet", "merge", "of long", "JSON", "double")
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Nanoseconds a value, and those of the same work with a column of ``long``, or as Parquet."""
+
+    own: float
+    long: float
+    parquet: float
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Nanoseconds a value. ``spelled`` None: not measured."""
+    """What one type costs. ``json``: from JSON, and of ``double``; None: not measured."""
 
-    write: float
-    read: float
+    write: Costs
+    read: Costs
     merge: float
-    parquet_write: float
-    parquet_read: float
-    json: float | None
+    long_merge: float
+    json: tuple[float, float] | None
 
 
-def best(run: Callable[[], object], rounds: int, values: int) -> float:
-    """Nanoseconds of the processor a value."""
-    taken = []
+def in_turn(ways: Sequence[Callable[[], object]], rounds: int, values: int) -> list[float]:
+    """Nanoseconds of the processor a value, of each way its best round. All ways take part in each round."""
+    taken = [float("inf")] * len(ways)
     for _ in range(rounds):
-        begun = time.process_time_ns()
-        run()
-        taken.append(time.process_time_ns() - begun)
-    return min(taken) / values
+        for index, run in enumerate(ways):
+            begun = time.process_time_ns()
+            run()
+            taken[index] = min(taken[index], (time.process_time_ns() - begun) / values)
+    return taken
 
 
 def schema_text(attributes: str) -> bytes:
@@ -95,91 +105,100 @@ def values_of(name: str, column: Column, rows: int) -> pa.Array:
     return array.take(pa.array(np.arange(rows) % SEED_ROWS))
 
 
-def opened(column: Column, files: dict[str, bytes], rows: int) -> Callable[[], object]:
-    """Reads the whole column once."""
-    buffers = {name: pa.py_buffer(data) for name, data in files.items()}
-    companions = {name.removeprefix("X"): data for name, data in buffers.items() if name != "X" + DAT}
-    region = Region(column, "X.dat", "LITTLE_ENDIAN", rows, buffers["X" + DAT], companions)
-    return lambda: codec_for(column).open(region)(0, rows, None)
+Ways = tuple[Callable[[], object], Callable[[], object]]
 
 
-def parquet(array: pa.Array, rounds: int) -> tuple[float, float]:
-    """Nanoseconds a value to write and to read, by the faster of two ways each."""
-    table, writes, reads = pa.table({"X": array}), [], []
-    for coded in (False, True):
+def stored(column: Column, array: pa.Array) -> Ways:
+    """Writes and reads the whole column once."""
+    codec, rows = codec_for(column), len(array)
 
-        def write(coded: bool = coded) -> bytes:
-            sink = io.BytesIO()
-            pq.write_table(table, sink, compression="none", use_dictionary=coded)
-            return sink.getvalue()
+    def write() -> Encoded:
+        return codec.encode(column, array, Base(), False)
 
-        data = write()
-        writes.append(best(write, rounds, len(array)))
-        reads.append(best(partial(_read, data), rounds, len(array)))
-    return min(writes), min(reads)
+    buffers = {file: pa.py_buffer(bytes(part)) for file, part in write().parts.items()}
+    companions = {name.removeprefix(column.name): data for name, data in buffers.items() if not name.endswith(DAT)}
+    region = Region(column, "X.dat", "LITTLE_ENDIAN", rows, buffers[column.name + DAT], companions)
+    return write, lambda: codec.open(region)(0, rows, None)
 
 
-def _read(data: bytes) -> pa.Table:
-    return pq.read_table(io.BytesIO(data), use_threads=False)
+def parquet(array: pa.Array, dictionary: bool) -> Ways:
+    """The same with Parquet."""
+    table = pa.table({"X": array})
+
+    def write() -> bytes:
+        sink = io.BytesIO()
+        pq.write_table(table, sink, compression="none", use_dictionary=dictionary)
+        return sink.getvalue()
+
+    data = write()
+    return write, lambda: pq.read_table(io.BytesIO(data), use_threads=False)
 
 
-def merge_time(attributes: str, array: pa.Array, scratch: Path, rounds: int) -> float:
-    """Nanoseconds a value of a date's merge, in this process, with its proof."""
-    db = IntradayRows(scratch, schema_text(attributes), durability="fsync")
-    db.commit({("a", DAY): pa.table({"X": array})})
-    add_partition(db.fs, db.layout, "Bench", "0")
-    executor = LocalExecutor(1, processes=False)
-
-    def run() -> None:
-        options = MergeOptions(rewrite=True)
-        for result in merge_dates(
-            TablePlace(db.fs, db.layout, db.table), [DAY], options, executor=executor, clock=time.time
-        ):
-            if result.error is not None:
-                raise result.error
-
-    return best(run, rounds, len(array))
-
-
-def measured(name: str, attributes: str, rows: int, rounds: int) -> tuple[Column, Speed]:
-    column = column_of(attributes)
-    array = values_of(name, column, rows)
-    codec = codec_for(column)
-    encoded = codec.encode(column, array, Base(), False)
-    files = {file: bytes(part) for file, part in encoded.parts.items()}
-    spelled = name in (*SPELLED, "D")
-    json_ns = best(decoding({column: array}), rounds, rows) if spelled else None
+@contextmanager
+def merging(attributes: str, array: pa.Array) -> Iterator[Callable[[], object]]:
+    """Merges a date of the column, in this process, with its proof."""
     with tempfile.TemporaryDirectory() as scratch:
-        merged = merge_time(attributes, array, Path(scratch), max(1, rounds // 2))
-    wrote = best(lambda: codec.encode(column, array, Base(), False), rounds, rows)
-    read = best(opened(column, files, rows), rounds, rows)
-    return column, Speed(wrote, read, merged, *parquet(array, rounds), json_ns)
+        db = IntradayRows(Path(scratch), schema_text(attributes), durability="fsync")
+        db.commit({("a", DAY): pa.table({"X": array})})
+        add_partition(db.fs, db.layout, "Bench", "0")
+        executor, options = LocalExecutor(1, processes=False), MergeOptions(rewrite=True)
+        place = TablePlace(db.fs, db.layout, db.table)
+
+        def run() -> None:
+            for result in merge_dates(place, [DAY], options, executor=executor, clock=time.time):
+                if result.error is not None:
+                    raise result.error
+
+        yield run
 
 
-def beyond(column: Column, speed: Speed, long: Speed, double: Speed) -> list[str]:
+def measured(name: str, attributes: str, rows: int, rounds: int) -> Speed:
+    column, long, double = column_of(attributes), column_of(PLAIN["L"]), column_of(PLAIN["D"])
+    array, numbers = values_of(name, column, rows), values_of("L", long, rows)
+    ways = stored(column, array), stored(long, numbers), parquet(array, False), parquet(array, True)
+    costs = []
+    for runs in zip(*ways, strict=True):
+        own, of_long, *of_parquet = in_turn(runs, rounds, rows)
+        costs.append(Costs(own, of_long, min(of_parquet)))
+    with merging(attributes, array) as own_merge, merging(PLAIN["L"], numbers) as long_merge:
+        merge, merge_of_long = in_turn([own_merge, long_merge], max(1, rounds // 2), rows)
+    json = None
+    if name in SPELLED:
+        spelled, plain = in_turn(
+            [decoding({column: array}), decoding({double: values_of("D", double, rows)})], rounds, rows
+        )
+        json = spelled, plain
+    write, read = costs
+    return Speed(write, read, merge, merge_of_long, json)
+
+
+def beyond(column: Column, speed: Speed) -> list[str]:
     """The targets that are missed."""
-    missed = []
-    kind = column.type
+    missed, kind = [], column.type
+    sides = {"write": speed.write, "read": speed.read}
     if kind.fixed is not None:
-        slow = [w for w in ("write", "read", "merge") if getattr(speed, w) > getattr(long, w) / FIXED_SHARE]
+        pairs = {
+            **{what: (costs.own, costs.long) for what, costs in sides.items()},
+            "merge": (speed.merge, speed.long_merge),
+        }
+        slow = [what for what, (own, of_long) in pairs.items() if own > of_long / FIXED_SHARE]
         missed += [f"{what} at less than half the speed of long" for what in slow]
     elif kind.name != "String[]" and (kind.name.endswith("[]") or pa.types.is_binary(kind.arrow)):
-        missed += ["write slower than Parquet"] * (speed.write > speed.parquet_write)
-        missed += ["read slower than Parquet"] * (speed.read > speed.parquet_read)
-    if speed.json is not None and double.json is not None and speed.json > JSON_SHARE * double.json:
+        missed += [f"{what} slower than Parquet" for what, costs in sides.items() if costs.own > costs.parquet]
+    if speed.json is not None and speed.json[0] > JSON_SHARE * speed.json[1]:
         missed.append("from JSON in more than twice the time of double")
     return missed
 
 
 def ingested(names: Sequence[str], rows: int, rounds: int) -> tuple[float, float]:
     """Nanoseconds a row of lines with columns of these types, and of lines with as many numbers."""
-    taken = []
+    ways = []
     for kinds in (names, ["LD"[index % 2] for index in range(len(names))]):
         every = {**PLAIN, **COLUMNS}
         columns = [(kind, column_of(every[kind], f"C{index}")) for index, kind in enumerate(kinds)]
-        decode = decoding({column: values_of(kind, column, rows) for kind, column in columns})
-        taken.append(best(decode, rounds, rows))
-    return taken[0], taken[1]
+        ways.append(decoding({column: values_of(kind, column, rows) for kind, column in columns}))
+    coded, numbers = in_turn(ways, rounds, rows)
+    return coded, numbers
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -190,20 +209,16 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     chosen = {name for name in options.only.split(",") if name}
     Fs()
-    _, long = measured("L", PLAIN["L"], options.rows, options.rounds)
-    _, double = measured("D", PLAIN["D"], options.rows, options.rounds)
-    print("nanoseconds a value     write     read    merge   Parquet write    read   from JSON")
-    show("long", long)
-    show("double", double)
+    print(f"{'nanoseconds a value':22}" + "".join(f"{head:>9}" for head in HEADS))
     missed: list[str] = []
     for name, attributes in COLUMNS.items():
         column = column_of(attributes)
         if chosen and column.type.name not in chosen:
             continue
-        column, speed = measured(name, attributes, options.rows, options.rounds)
+        speed = measured(name, attributes, options.rows, options.rounds)
         label = f"{column.type.name} {column.codec_args or ''}".strip()
         show(label, speed)
-        missed += [f"{label}: {one}" for one in beyond(column, speed, long, double)]
+        missed += [f"{label}: {one}" for one in beyond(column, speed)]
     for label, names in {"dates, times, decimals": SPELLED, "all types": tuple(COLUMNS)}.items() if not chosen else ():
         coded, numbers = ingested(names, options.rows // 10, options.rounds)
         print(f"ingest of {label}: {coded:.0f} ns a row of {len(names)} columns, of numbers {numbers:.0f}", flush=True)
@@ -215,9 +230,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def show(label: str, speed: Speed) -> None:
-    json = "" if speed.json is None else f"{speed.json:12.0f}"
-    cells: list[Any] = [speed.write, speed.read, speed.merge, speed.parquet_write, speed.parquet_read]
-    print(f"{label[:20]:20}" + "".join(f"{cell:9.1f}" for cell in cells) + json, flush=True)
+    cells: list[float] = []
+    for costs in (speed.write, speed.read):
+        cells += costs.own, costs.long, costs.parquet
+    cells += speed.merge, speed.long_merge, *(speed.json or ())
+    print(f"{label[:22]:22}" + "".join(f"{cell:9.1f}" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":
