@@ -1,6 +1,5 @@
 /* The functions and structures that Python knows are in the headers that include this one: scan/scan.h, merge/merge.h,
- * verify/verify.h, kafka/kafka.h, files/files.h, codings/codings.h,
- * and some of bytes/.
+ * verify/verify.h, kafka/kafka.h, files/files.h, codings/codings.h, and some of bytes/.
  *
  * Every length has 64 bits, every buffer belongs to the caller, nothing is allocated here, and no byte is read outside
  * of the lengths given. Structures have no padding, but for that of librdkafka. A pointer to const char is Python's
@@ -12,7 +11,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 14
+#define SH_ABI 15
 #define SH_API __attribute__((visibility("default")))
 
 /* library.c: SH_ABI, and what the library is made of. */

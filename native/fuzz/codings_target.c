@@ -1,7 +1,9 @@
 /* Entries and streams of codings: any bytes, and what was made of values. What is taken is coded again to the same
  * bytes, and what is written stays inside of its room. */
+#include "bytes/hash.h"
 #include "codings/codings.h"
 #include "fuzz/fuzz.h"
+#include "merge/merge.h"
 
 enum { SETTINGS = 4, FORMS = 11 };
 
@@ -87,6 +89,24 @@ static void check_octets(const uint8_t *data, size_t size, int64_t length, int64
     free(starts);
 }
 
+/* Entries of any width, of which those like the first are null or not. */
+static void check_digest(const uint8_t *data, size_t size, int64_t width, int null) {
+    const uint64_t prefix = UINT64_C(0x0B12345678);
+    int64_t count = (int64_t)size / width, nulls = 0;
+    uint8_t *entries = made((size_t)(count * width));
+    uint64_t total[2] = {~UINT64_C(0), 5};
+    sh_u128 wanted = (sh_u128)total[1] << 64 | total[0];
+    memcpy(entries, data, (size_t)(count * width));
+    for (int64_t i = 0; i < count; i++) {
+        int none = null && memcmp(entries + i * width, entries, (size_t)width) == 0;
+        nulls += none;
+        wanted += none ? 0 : sh_hash_text(prefix, entries + i * width, width);
+    }
+    HOLDS(sh_digest_coded(prefix, entries, count, width, null && count > 0 ? entries : NULL, total) == nulls);
+    HOLDS(total[0] == (uint64_t)wanted && total[1] == (uint64_t)(wanted >> 64));
+    free(entries);
+}
+
 /* Streams of one head, cut where the input says so; the rest of it is their bytes. */
 static void check_arrays(const uint8_t *data, size_t size, int64_t width, int64_t cuts) {
     static const uint64_t NULLS[] = {0, 0x80, 0x8000, 0, 0x80000000, 0, 0, 0, UINT64_C(1) << 63};
@@ -140,6 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int form = data[0] % FORMS;
     check_entries(form, rest, size, data[1] % 9);
     check_values(form, rest, size);
+    check_digest(rest, size, 1 + data[1] % 40, data[2] & 1);
     check_octets(rest, size, 1 + data[1] % 17, data[2] & 1);
     check_arrays(rest, size, WIDTHS[data[2] % 6], data[3] % 8);
     return 0;

@@ -110,6 +110,43 @@ int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int6
     return nulls;
 }
 
+/* Up to WORDED bytes at p as a number, the first as the lowest. */
+static inline sh_u128 number_at(const uint8_t *p, const uint8_t *end, int64_t width) {
+    sh_u128 number = first_bytes(word_at(p, end), width);
+    return width > 8 ? number | (sh_u128)first_bytes(word_at(p + 8, end), width - 8) << 64 : number;
+}
+
+/* The same of entries of a codec, `width` bytes each, which are hashed as they are; those like `null`, if given, are
+ * null. */
+int64_t sh_digest_coded(uint64_t prefix, const uint8_t *entries, int64_t count, int64_t width, const uint8_t *null,
+                        uint64_t *total) {
+    enum { SHORTEST = 9 - SH_PREFIX, WORDED = 16 - SH_PREFIX };
+    const uint8_t *end = entries + count * width;
+    int64_t nulls = 0;
+    sh_u128 sum = 0;
+    if (width >= SHORTEST && width <= WORDED) {
+        sh_u128 none = null == NULL ? 0 : number_at(null, null + width, width);
+        for (int64_t i = 0; i < count; i++, entries += width) {
+            sh_u128 value = number_at(entries, end, width);
+            if (null != NULL && value == none) {
+                nulls++;
+                continue;
+            }
+            value = prefix | value << (8 * SH_PREFIX);
+            sum += sh_hash_short((uint64_t)value, (uint64_t)(value >> (8 * (width + SH_PREFIX - 8))),
+                                 (uint64_t)(width + SH_PREFIX));
+        }
+    } else {
+        for (int64_t i = 0; i < count; i++, entries += width) {
+            int none = null != NULL && memcmp(entries, null, (size_t)width) == 0;
+            nulls += none;
+            sum += none ? 0 : sh_hash_text(prefix, entries, width);
+        }
+    }
+    add(total, sum);
+    return nulls;
+}
+
 static inline int present(const uint8_t *valid, int64_t i) { return valid == NULL || (valid[i >> 3] >> (i & 7) & 1); }
 
 /* Adds the hashes of texts to total, each times its count (once where there are no counts). Text i is from ends[first +

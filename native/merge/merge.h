@@ -7,6 +7,8 @@
 /* digest.c */
 SH_API int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
                                uint64_t *total);
+SH_API int64_t sh_digest_coded(uint64_t prefix, const uint8_t *entries, int64_t count, int64_t width,
+                               const uint8_t *null, uint64_t *total);
 SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
                                int64_t count, const uint8_t *data, int64_t size, const int64_t *counts,
                                uint64_t *total);

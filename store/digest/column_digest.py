@@ -29,8 +29,9 @@ import xxhash
 from sparkhaven.store.digest.hashes import counted_sum, hash_sum
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.native.digests import Sum, fixed_sum, text_sum, value_sum
-from sparkhaven.store.types.codings.coding import entry_values, value_bytes
+from sparkhaven.store.native.coded_entries import encode_entries
+from sparkhaven.store.native.digests import Sum, coded_sum, fixed_sum, text_sum, value_sum
+from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
 from sparkhaven.store.types.codings.string_set import assign_bits, set_values
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
@@ -119,12 +120,18 @@ def plain_bytes(column: Column, values: pa.Array) -> int:
 def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     if column.type.fixed is not None:
-        return digest_bytes(column, entry_values(entries, column.type.fixed))
+        return _digest_coded(column, entries, column.type.fixed)
     prefix = prefix_of(column, _tag(column))
     null = column.type.null
     assert null is not None  # noqa: S101  every fixed-width type has one
     hashed = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
     return plain_entries(column, entries) if hashed is None else _with_nulls(column, hashed)
+
+
+def _digest_coded(column: Column, entries: npt.NDArray[Any], coding: FixedCoding) -> int:
+    octets = np.ascontiguousarray(entries).view(np.uint8).reshape(-1, coding.width)
+    hashed = coded_sum(prefix_of(column, CODED), octets, coding.null)
+    return plain_bytes(column, entry_values(octets, coding)) if hashed is None else _with_nulls(column, hashed)
 
 
 def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
@@ -206,6 +213,8 @@ def digest_array(column: Column, array: pa.Array) -> int:
         words, texts = assign_bits(array, {})
         return digest_sets(column, words, pa.array(texts, pa.string()))
     coding = column.type.fixed or column.type.blob
+    if isinstance(coding, FixedCoding) and (entries := encode_entries(array, coding)) is not None:
+        return digest_entries(column, entries)
     if coding is not None:
         return digest_bytes(column, value_bytes(array, coding))
     if column.storage is Storage.FIXED:

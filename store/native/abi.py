@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 14
+ABI = 15
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -204,6 +204,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_release": (None, [_PTR, _I64, _PTR]),
     "sh_digest_fixed": (_I64, [_U64, _I64, _PTR, _I64, _U64, _PTR]),
+    "sh_digest_coded": (_I64, [_U64, _PTR, _I64, _I64, _PTR, _PTR]),
     "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_digest_values": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_sort_texts": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),

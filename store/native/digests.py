@@ -35,6 +35,22 @@ def fixed_sum(prefix: bytes, entries: npt.NDArray[Any], null: float, *, boolean:
     return _whole(total), nulls
 
 
+def coded_sum(prefix: bytes, entries: npt.NDArray[np.uint8], null: bytes) -> Sum | None:
+    """Of entries of a codec, of shape (rows, width), as they lie in a file; ``null``: the entry for null, or none."""
+    library = core()
+    if library is None:
+        return None
+    total, none = np.zeros(2, np.uint64), np.frombuffer(null, np.uint8)
+    nulls = library.sh_digest_coded(
+        int.from_bytes(prefix, "little"),
+        address(entries),
+        *entries.shape,
+        address(none) if null else None,
+        address(total),
+    )
+    return _whole(total), nulls
+
+
 def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | None = None) -> Sum | None:
     """Of texts, each as often as ``counts`` says, else once."""
     library = core()

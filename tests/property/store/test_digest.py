@@ -21,6 +21,7 @@ from sparkhaven.store.digest.column_digest import (
     digest_entries,
     digest_values,
     from_hex,
+    plain_bytes,
     plain_counted_texts,
     plain_entries,
     plain_texts,
@@ -29,7 +30,8 @@ from sparkhaven.store.digest.column_digest import (
 from sparkhaven.store.native import digests
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.codings.coding import entry_values
+from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.guard_pages import guarded
 
@@ -144,6 +146,28 @@ def test_nothing_is_read_behind_fixed_entries(name: str) -> None:
     for size in (1, 7, 8193):
         with guarded(np.ones(size, col.type.numpy)) as entries:
             assert digest_entries(col, entries) == plain_entries(col, entries)
+
+
+@pytest.mark.parametrize("length", [*range(1, 20), 32, 300])
+@pytest.mark.parametrize("nullable", [True, False])
+def test_entries_of_a_codec(length: int, nullable: bool) -> None:
+    """As they lie in the file, the last of them at the end of the memory."""
+    arguments = f"{length}" if nullable else f"{length},notNull"
+    kind = data_type("byte[]", "io.deephaven.util.codec.ByteArrayCodec", arguments)
+    col = Column("C", kind, Kind.NORMAL, Storage.FIXED, 3)
+    assert kind.fixed is not None
+    rows = np.random.default_rng(length).integers(0, 256, (70, kind.fixed.width)).astype(np.uint8)
+    if nullable:
+        rows[:, 0] = 0
+        rows[::3] = np.frombuffer(kind.fixed.null, np.uint8)
+    for count in (0, 1, 2, 70):
+        wanted = sum(
+            xxhash.xxh3_128_intdigest(struct.pack("<iB", 3, 0) if value == kind.fixed.null else b"\3\0\0\0\x0b" + value)
+            for value in map(bytes, rows[-count:] if count else [])
+        )
+        with guarded(rows[-count:] if count else rows[:0]) as entries:
+            assert digest_entries(col, entries) == wanted % 2**128
+    assert digest_entries(col, rows) == plain_bytes(col, entry_values(rows, kind.fixed))
 
 
 def test_nothing_is_read_behind_texts() -> None:
