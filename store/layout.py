@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.types.frozen import frozen
 
 INTERNAL_NAMESPACE = "SparkhavenInternal"  # of the log tables
+USER_INTRADAY = "SPARKHAVEN_USER_INTRADAY"  # the setting that names the directory of intraday data of user tables
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _GENERATION = re.compile(r"\.[gs][0-9]+\Z")
+_OTHERS = ("Intraday", "Schemas", "Systems", "Users")  # directories below the root with other content
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
 
@@ -137,11 +140,32 @@ def _stream_file(suffix: str) -> Callable[[Layout, TableName, str], Path]:
     return path
 
 
+def chosen_user_intraday(asked: str | None, environ: Mapping[str, str]) -> str | None:
+    """The directory of intraday data of user tables that a caller or the environment names; None: neither does.
+
+    SettingsError: it cannot be one.
+    """
+    name = asked if asked is not None else environ.get(USER_INTRADAY) or None
+    if name is not None and (not _STREAM.match(name) or name in _OTHERS):
+        raise SettingsError(
+            "this directory cannot have intraday data of user tables",
+            where=USER_INTRADAY if asked is None else "userIntraday",
+            expected=f"a name of letters, digits, - _ . other than {', '.join(_OTHERS)}",
+            found=repr(name),
+            hint="name a directory below the root of the database",
+        )
+    return name
+
+
 @frozen
 class Layout:
-    """All paths below one database root."""
+    """All paths below one database root.
+
+    ``user_intraday_name``: the directory of intraday data of user tables; None: there is none.
+    """
 
     root: Path
+    user_intraday_name: str | None = field(default_factory=lambda: chosen_user_intraday(None, os.environ))
 
     # --- definitions
     def schemas(self) -> Path:
@@ -231,6 +255,11 @@ class Layout:
 
     def user_location(self, table: TableName, key: LocationKey) -> Path:
         return self.user_partitions(table) / key.internal / key.value / table.table
+
+    def user_intraday(self, table: TableName) -> Path | None:
+        """Intraday data of a user table, in the shape of ``intraday``; None where no directory is named."""
+        name = self.user_intraday_name
+        return None if name is None else self.root.joinpath(name, table.namespace, table.table)
 
     # --- beside the trees
     def restores(self) -> Path:

@@ -53,6 +53,11 @@ class TablePlace:
     splayed = _TablePath(Layout.splayed)
 
     @property
+    def user_intraday(self) -> Path | None:
+        """Intraday data of a user table; None where no directory is named."""
+        return self.layout.user_intraday(self.table)
+
+    @property
     def partitions(self) -> Path:
         """Where readers find the storage partitions of the namespace."""
         return self.layout.partitions(self.table.namespace)

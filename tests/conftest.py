@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tests.contracts.coded_readers import CodedSnapshot
     from tests.contracts.snapshot_readers import Snapshot
+    from tests.support.tables.user_intraday import UserIntraday
 
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
 SKIPS = "SPARKHAVEN_SKIPS"  # "fail": a run in which a test was skipped ends with 1; `.ci/run` sets it
@@ -95,6 +96,17 @@ def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
     from tests.contracts.coded_readers import make_coded_snapshot
 
     return make_coded_snapshot(tmp_path_factory.mktemp("coded") / "db")
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserIntraday:
+    """A user table to whose intraday data a program appends; the setting names the directory."""
+    from sparkhaven.store.layout import USER_INTRADAY
+    from tests.contracts.user_intraday import append_rows
+    from tests.support.tables.user_intraday import NAME
+
+    monkeypatch.setenv(USER_INTRADAY, NAME)
+    return append_rows(tmp_path / "db")
 
 
 @pytest.hookimpl(trylast=True)

@@ -100,12 +100,11 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         return read_options(self.options, os.environ, stream=stream)
 
     def _opened(self, options: ReadOptions) -> PinnedTable:
-        from sparkhaven.readers.arrow.opening import open_table
+        from sparkhaven.readers.arrow.opening import open_place
         from sparkhaven.readers.arrow.table import pinned_of
 
-        table = open_table(
-            options.root,
-            options.name,
+        table = open_place(
+            options.place,
             epoch=options.epoch,
             as_of=options.as_of,
             checksum_verify=options.checksum_verify,

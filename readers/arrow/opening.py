@@ -56,8 +56,29 @@ def open_table(
 
     ``null_char`` is the null of char in column files: 0xFFFF (default; else SPARKHAVEN_NULL_CHAR), or 0xFFFE for files
     that Deephaven wrote before November 2021.
+
+    Intraday data of user tables is read where SPARKHAVEN_USER_INTRADAY names its directory below the root.
     """
-    place = TablePlace(fs or Fs(), Layout(local_path(root)), TableName.parse(name))
+    return open_place(
+        TablePlace(fs or Fs(), Layout(local_path(root)), TableName.parse(name)),
+        epoch=epoch,
+        as_of=as_of,
+        checksum_verify=checksum_verify,
+        null_char=null_char,
+        skip_set_aside=skip_set_aside,
+    )
+
+
+def open_place(
+    place: TablePlace,
+    *,
+    epoch: int | Mapping[str, int] | None = None,
+    as_of: datetime | str | None = None,
+    checksum_verify: ChecksumVerify | None = None,
+    null_char: str | int | None = None,
+    skip_set_aside: bool = False,
+) -> Table:
+    """The same for a table at its place."""
     checks, null = checks_of(chosen_mode(checksum_verify, os.environ)), chosen_null_char(null_char, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")

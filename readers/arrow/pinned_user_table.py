@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable, filter_of
 from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader
@@ -12,6 +13,7 @@ from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, kept_slices
@@ -21,13 +23,16 @@ from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import with_null_char
-from sparkhaven.store.users.user_table import UNKNOWN, UserTable, load_user_table, splayed_of
+from sparkhaven.store.users.location_record import CommittedRows
+from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, load_user_table, splayed_of
 
 LOOKS = 5  # at the directory of a splayed table that is replaced meanwhile
 
 
 class PinnedUserTable(PinnedTable):
-    """The state of a user table after one save. It pickles; its locations stand for tier ``history``.
+    """The state of a user table after one save. It pickles.
+
+    What was saved stands for tier ``history``. Dates that no save has come from the directory of intraday data.
 
     A read is a SnapshotMovedError where the rows were replaced long ago, and their files are gone.
     """
@@ -52,25 +57,36 @@ class PinnedUserTable(PinnedTable):
         return []
 
     def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
-        table, places = self.snapshot.table, self.user.locations if check_tier(tier) != "intraday" else {}
-        values = {key.value for key in places if key.value}
-        refuse_unknown_values(table, selection, check_tier(tier), values, values)
-        sources = {key.internal for key in places if key.internal}
+        table, places = self.snapshot.table, [*self._locations(check_tier(tier))]
+        values = {key.value for _, key, _ in places if key.value}
+        every = {key.value for key in (*self.user.locations, *self.user.intraday) if key.value}
+        refuse_unknown_values(table, selection, check_tier(tier), values, every)
+        sources = {key.internal for _, key, _ in places if key.internal}
         for wanted in selection.sources or ():
             if not any(Selection.of(None, wanted).takes_source(source) for source in sources):
                 raise TableNotFoundError(
                     f"{table} has no source {wanted!r}", expected=near(wanted, sources), found=wanted
                 )
         slices = [
-            Slice("history", None, key, self._directory(key), 0, held.rows, held.rows, held.files, {})
-            for key, held in sorted(places.items(), key=lambda item: (item[0].value, item[0].internal))
+            Slice(part, None, key, self._directory(part, key), 0, held.rows, held.rows, held.files, {})
+            for part, key, held in sorted(places, key=lambda place: (place[1].value, place[1].internal))
             if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
         ]
         kept = kept_slices(self.schema, slices, filter_of(predicate, self.schema))
         return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
 
-    def _directory(self, key: object) -> Path:
-        return self._place.splayed if self.user.splayed else self._place.user_location(key)  # type: ignore[arg-type]
+    def _locations(self, tier: str) -> Iterator[tuple[Literal["intraday", "history"], LocationKey, CommittedRows]]:
+        """The locations of a tier, those of all with each row once."""
+        if tier != "intraday":
+            yield from (("history", key, held) for key, held in self.user.locations.items())
+        if tier != "history":
+            intraday = self.user.intraday if tier == "intraday" else self.user.unsaved
+            yield from (("intraday", key, held) for key, held in intraday.items())
+
+    def _directory(self, tier: str, key: LocationKey) -> Path:
+        if tier == "intraday":
+            return intraday_location(self._place, key)
+        return self._place.splayed if self.user.splayed else self._place.user_location(key)
 
     def _reader(
         self,

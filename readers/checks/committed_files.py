@@ -15,7 +15,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.users.user_table import UNKNOWN, load_user_table, splayed_of
+from sparkhaven.store.users.user_table import UNKNOWN, intraday_location, load_user_table, splayed_of
 
 RESTORE = "run `sparkhaven verify {} --deep`, which says what is affected. Restore the file from a copy"
 
@@ -84,6 +84,8 @@ def _of_users(place: TablePlace) -> Iterator[CommittedFile]:
     for key, held in table.locations.items() if table is not None else ():
         splayed = splayed_of(place, table.since) or place.splayed if table is not None and table.splayed else None
         yield from _within(splayed or place.user_location(key), held.files)
+    for key, held in table.intraday.items() if table is not None else ():
+        yield from _within(intraday_location(place, key), held.files)
 
 
 def _within(directory: Path, files: Mapping[str, FileState]) -> Iterable[CommittedFile]:

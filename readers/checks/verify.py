@@ -27,7 +27,7 @@ from sparkhaven.readers.checks.stream_files import (
     check_removals,
     stray_stream_files,
 )
-from sparkhaven.readers.checks.user_tables import check_user_table
+from sparkhaven.readers.checks.user_tables import check_user_table, undefined_tables
 from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
@@ -72,6 +72,8 @@ def verify(
         checked = check_user_table(TablePlace(fs, layout, name), deep=deep, progress=progress)
         report.findings += checked.findings
         report.count(checked)
+    if table is None:
+        report.findings += undefined_tables(fs, layout, users)
     if table is not None and table not in standing_tables(fs, layout):
         if users:
             return report

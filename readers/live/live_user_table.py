@@ -1,7 +1,8 @@
 """A table that a user has saved, as an engine sees it: its rows as of one save.
 
 A save that comes later may replace them all, and an engine only ever appends. So the served table *ends* with the next
-save, and opens again under the same name with the rows of that one.
+save, and opens again under the same name with the rows of that one. Intraday data that other programs append is shown
+as it grows.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from sparkhaven.readers.live.live_locations import AGAIN, Held
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.served_columns import served_schema
 from sparkhaven.readers.live.shown_locations import ShownPlaces
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.types.null_char import with_null_char
-from sparkhaven.store.users.user_table import UNKNOWN, UserTable, load_user_table, splayed_of
+from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, load_user_table, splayed_of
 
 
 class LiveUserTable(LiveTable):
@@ -22,7 +24,8 @@ class LiveUserTable(LiveTable):
         self._shown, self._streams = ShownPlaces(self._place), {}
         self._user = self._loaded()
         self.schema = served_schema(with_null_char(self._user.schema, self._null_char))
-        if any(state.crc == UNKNOWN for held in self._user.locations.values() for state in held.files.values()):
+        every = (*self._user.locations.values(), *self._user.intraday.values())
+        if any(state.crc == UNKNOWN for held in every for state in held.files.values()):
             self._checks = None  # another program has written it, without checksums
         for key, held in sorted(self._user.locations.items()):
             since = self._user.since
@@ -31,7 +34,12 @@ class LiveUserTable(LiveTable):
                 raise self._saved_again(self._loaded())
             if held.rows:
                 self._shown.add_whole(key, directory, held.rows, held.files)
+        self._grow(self._user)
         self.publish()
+
+    def _grow(self, user: UserTable) -> None:
+        for key, held in sorted(user.unsaved.items()):
+            self._shown.grow("", LocationState(key, 0, 0, held.rows, held.files), intraday_location(self._place, key))
 
     def _loaded(self) -> UserTable:
         user = load_user_table(self._place)
@@ -42,6 +50,10 @@ class LiveUserTable(LiveTable):
     def _learn_names(self) -> None:
         """A column keeps its name: a save with other columns is another definition."""
 
+    def _is_widened(self, name: str) -> bool:
+        """A save with other types is another definition, too."""
+        return False
+
     def _confirm(self, held: Held) -> None:
         self.advance(wide=True)
 
@@ -51,6 +63,18 @@ class LiveUserTable(LiveTable):
         now = self._loaded()
         if (now.save, now.since, now.locations) != (self._user.save, self._user.since, self._user.locations):
             raise self._saved_again(now)
+        for key, held in self._user.unsaved.items():
+            if key not in now.intraday or now.intraday[key].rows < held.rows:
+                raise SnapshotMovedError(
+                    "rows of its intraday data are gone",
+                    where=intraday_location(self._place, key),
+                    expected=f"{held.rows} rows or more",
+                    found="fewer, or no such location",
+                    hint=AGAIN,
+                    phase="read",
+                )
+        self._user = now
+        self._grow(now)
 
     def _saved_again(self, now: UserTable) -> SnapshotMovedError:
         return SnapshotMovedError(

@@ -98,7 +98,8 @@ class ShownPlaces:
         self.held[held.place] = held
         self.pending[held.place] = held
 
-    def grow(self, stream: str, state: LocationState) -> None:
+    def grow(self, stream: str, state: LocationState, directory: Path | None = None) -> None:
+        """A location of a stream has more rows. ``directory``: where it is, unless among those of intraday data."""
         if state.truncated:
             return
         held = self._current.get((stream, state.key))
@@ -109,8 +110,8 @@ class ShownPlaces:
             first = self.merged.rows(stream, state.key, state.since)
             if state.rows <= first:
                 return
+            directory = directory or self._place.intraday_location(state.key)
             location = LiveLocation("intraday", stream, state.key, state.since, state.made_ms, first)
-            directory = self._place.intraday_location(state.key)
             held = Held(location, directory, Committed(state.rows, state.epoch, state.files))
             self._current[stream, state.key] = held
             self._add(held)

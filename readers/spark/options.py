@@ -18,8 +18,10 @@ from sparkhaven.readers.spark.option_texts import (
     whole_number,
 )
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import TableName
+from sparkhaven.store.layout import Layout, TableName, chosen_user_intraday
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
 from sparkhaven.store.scan.selection import Tier, check_tier
 from sparkhaven.store.suggestions import meant
@@ -35,7 +37,7 @@ Names = tuple[str, ...] | None
 TASK_BYTES = 128 << 20
 LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
 BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char")
-COMMON = ("checksumVerify", "nullChar", "skipSetAside", "taskBytes")
+COMMON = ("checksumVerify", "nullChar", "userIntraday", "skipSetAside", "taskBytes")
 STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger")
 EPOCH = '{"STREAM": EPOCH}'
 
@@ -57,11 +59,17 @@ class ReadOptions:
     char: Chars = "string"
     checksum_verify: ChecksumVerify = "read"
     null_char: int = CHAR_NULL
+    user_intraday: str | None = None
     skip_set_aside: bool = False
     task_bytes: int = TASK_BYTES
     start: Literal["earliest", "latest"] | Epochs = "earliest"
     max_rows: int | None = None
     max_epochs: int | None = None
+
+    @property
+    def place(self) -> TablePlace:
+        """Where the table is."""
+        return TablePlace(Fs(), Layout(self.root, self.user_intraday), TableName.parse(self.name))
 
 
 def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stream: bool | None = None) -> ReadOptions:
@@ -98,6 +106,7 @@ def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stre
         char=_one_of(values, "char", get_args(Chars)),
         checksum_verify=chosen_mode(values.get("checksumVerify"), environ),
         null_char=chosen_null_char(values.get("nullChar"), environ),
+        user_intraday=chosen_user_intraday(values.get("userIntraday"), environ),
         skip_set_aside=_parsed(values, "skipSetAside", truth) or False,
         task_bytes=_parsed(values, "taskBytes", _task_bytes) or TASK_BYTES,
         start=_parsed(values, "start", _start) or "earliest",

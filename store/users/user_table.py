@@ -1,13 +1,15 @@
 """A user table as it is committed: its schema, and the rows and lengths of its locations.
 
 Of a splayed table ``table.size`` and ``table.tbl`` of its one location say it, of a partitioned one the record beside
-its definition. One that another program wrote has no record: then each location's own ``table.size`` counts.
+its definition. One that another program wrote has no record: then each location's own ``table.size`` counts. So it
+does for intraday data of a partitioned table, which other programs append in a directory that a setting names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SnapshotMovedError
@@ -44,6 +46,7 @@ class UserTable:
     """A user table after save number ``save`` (0: another program wrote it).
 
     ``since``: the save that made the files of a splayed table. ``record``: that of a partitioned one, if it has any.
+    ``locations`` are those of saves, ``intraday`` those in the directory of intraday data.
     """
 
     definition: Definition
@@ -51,6 +54,13 @@ class UserTable:
     since: int
     locations: dict[LocationKey, CommittedRows]
     record: LocationRecord | None = None
+    intraday: dict[LocationKey, CommittedRows] = field(default_factory=dict)
+
+    @property
+    def unsaved(self) -> dict[LocationKey, CommittedRows]:
+        """Intraday data of the dates that no save has."""
+        saved = {key.value for key in self.locations}
+        return {key: held for key, held in self.intraday.items() if key.value not in saved}
 
     @property
     def splayed(self) -> bool:
@@ -96,10 +106,12 @@ def load_user_table(place: TablePlace) -> UserTable | None:
             found=definition.storage_type,
             hint="restore the file from a copy",
         )
-    record = load_locations(place)
+    record, base = load_locations(place), place.user_intraday
+    intraday = {} if base is None else _listed(place, base)
     if record is None:
-        return UserTable(definition, 0, 0, _listed(place))
-    return UserTable(_decoded(place, record.definition, place.user_locations), record.save, 0, record.locations, record)
+        return UserTable(definition, 0, 0, _listed(place, place.user_partitions), None, intraday)
+    definition = _decoded(place, record.definition, place.user_locations)
+    return UserTable(definition, record.save, 0, record.locations, record, intraday)
 
 
 def load_locations(place: TablePlace) -> LocationRecord | None:
@@ -113,6 +125,13 @@ def load_locations(place: TablePlace) -> LocationRecord | None:
             "the record of another table", where=place.user_locations, expected=place.table, found=record.table
         )
     return record
+
+
+def intraday_location(place: TablePlace, key: LocationKey) -> Path:
+    """A location in the directory of intraday data, which a setting names."""
+    base = place.user_intraday
+    assert base is not None  # noqa: S101 - else there are no such locations
+    return base / key.internal / key.value / place.table.table
 
 
 def splayed_now(place: TablePlace) -> Path | None:
@@ -139,9 +158,10 @@ def user_directories(place: TablePlace) -> Iterator[Path]:
     """Every directory that holds, held or will hold rows of the table."""
     fs = place.fs
     yield from _directories_in(place, place.splayed.parent)
-    for internal in fs.names(place.user_partitions):
-        for value in fs.names(place.user_partitions / internal):
-            yield from _directories_in(place, place.user_partitions / internal / value)
+    for base in filter(None, (place.user_partitions, place.user_intraday)):
+        for internal in fs.names(base):
+            for value in fs.names(base / internal):
+                yield from _directories_in(place, base / internal / value)
 
 
 def _directories_in(place: TablePlace, holder: Path) -> Iterator[Path]:
@@ -188,14 +208,15 @@ def _splayed(place: TablePlace) -> UserTable:
                 found="no file",
                 hint="restore the file from a copy",
             )
-        held = _published(size)
+        held = published(size)
         return UserTable(definition, save_of(size), since_of(size), {ONE: held})
     raise SnapshotMovedError(
         "the table was replaced each time that it was looked at", where=place.splayed, hint="open it again"
     )
 
 
-def _published(size: TableSize) -> CommittedRows:
+def published(size: TableSize) -> CommittedRows:
+    """Rows and files of a location as its ``table.size`` says."""
     sums = size.checksums
     states = {name: FileState(count, sums.get(name, UNKNOWN)) for name, count in size.data_file_sizes.items()}
     return CommittedRows(size.size, states)
@@ -211,18 +232,18 @@ def _without_rows(place: TablePlace) -> CorruptFileError:
     )
 
 
-def _listed(place: TablePlace) -> dict[LocationKey, CommittedRows]:
-    """The published locations of a partitioned table that has no record."""
-    locations, base = {}, place.user_partitions
+def _listed(place: TablePlace, base: Path) -> dict[LocationKey, CommittedRows]:
+    """The published locations of a partitioned table below a directory of which there is no record."""
+    locations = {}
     for internal in place.fs.names(base):
         for value in place.fs.names(base / internal):
             with suppress(InvalidNameError):
                 key = LocationKey(
                     check_partition("internal partition", internal), check_partition("partition value", value)
                 )
-                size = table_size.load(place.fs, place.user_location(key))
+                size = table_size.load(place.fs, base / internal / value / place.table.table)
                 if size is not None and not size.truncated:
-                    locations[key] = _published(size)
+                    locations[key] = published(size)
     return locations
 
 

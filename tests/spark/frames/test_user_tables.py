@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sparkhaven import open_table, read_frame, register, save_table
+from sparkhaven.store.layout import USER_INTRADAY
+from tests.contracts.user_intraday import UserIntradayContract
+from tests.support.tables.user_intraday import NAME
 
 pytestmark = pytest.mark.spark
 COLUMNS = "N bigint, Name string, On date, Px decimal(10,2), Legs array<double>, Raw binary, Flag boolean"
@@ -118,3 +122,16 @@ def test_a_time_without_zone_is_refused_by_name(spark: SparkSession, tmp_path: P
     frame = spark.sql("select 1 as N, timestamp_ntz'2024-01-01 00:00:00' as At")
     with pytest.raises(PySparkException, match="column At"):
         save(frame, tmp_path, "overwrite")
+
+
+class TestSparkIntraday(UserIntradayContract):
+    @pytest.fixture(autouse=True)
+    def _registered(self, spark: SparkSession) -> None:
+        register(spark)
+        self.spark = spark
+
+    def numbers(self, root: Path) -> list[int]:
+        """The option names the directory, since Spark has the environment of its start."""
+        options = {"root": str(root)} | ({"userIntraday": NAME} if os.environ.get(USER_INTRADAY) else {})
+        frame = self.spark.read.format("deephaven").options(**options).load("me.T")
+        return sorted(row.N for row in frame.select("N").collect())
