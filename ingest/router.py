@@ -32,6 +32,7 @@ from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
 
 _HOUR_S, _DAY_S = 3600, 86_400
 _POSITION_NAMES: dict[str, Callable[[str], str]] = {
@@ -142,9 +143,7 @@ class Router:
             passed[key] += 1
             if name is not None:
                 index, number = _index_of(self.targets, name), int(rows.numbers[row])
-                why = Refusal(
-                    Reason.NO_ROOM_IN_SETS, f"at most {MOST_SYMBOLS} different texts in {key.internal}/{key.value}"
-                )
+                why = _no_room(self.targets[index].column, f"{key.internal}/{key.value}")
                 shown = str(rows.columns[index][row].as_py())
                 bad_rows.append(bad_row(self.file, number, name, why, shown, payload(number), unit=self.unit))
         rejects.add_all(bad_rows)
@@ -330,6 +329,13 @@ def _own_texts(batch: pa.RecordBatch, few: int) -> pa.RecordBatch:
         for array in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _no_room(column: Column, location: str) -> Refusal:
+    if column.storage is Storage.SET:
+        return Refusal(Reason.NO_ROOM_IN_SETS, f"at most {MOST_SYMBOLS} different texts in {location}")
+    earlier = " or ".join(form.type.name for form in column.forms)
+    return Refusal(Reason.NO_ROOM_IN_FORM, f"a value that {earlier} has: the files of {location} are from before")
 
 
 def _index_of(targets: Sequence[Target], name: str) -> int:

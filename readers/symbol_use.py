@@ -12,7 +12,7 @@ from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.scan.column_file import committed_prefix
+from sparkhaven.store.scan.column_file import committed_column
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
 from sparkhaven.store.types.model import Column, Storage
@@ -65,7 +65,7 @@ def symbol_use(fs: Fs, table: PinnedTable, dates: Sequence[str] | None = None) -
     """By column, then by date. Locations in Parquet format have no symbol tables, and count for nothing."""
     slices = table.plan(dates=dates).slices
     for column in table.schema.stored:
-        if column.storage in (Storage.SYMBOL, Storage.SET):
+        if {Storage.SYMBOL, Storage.SET}.intersection((column.storage, *(form.storage for form in column.forms))):
             yield from _of_column(fs, column, slices)
 
 
@@ -86,7 +86,7 @@ def _count(fs: Fs, column: Column, slice_: Slice, use: SymbolUse) -> pa.Array:
     """Adds one location; returns the distinct texts of its table."""
     data, sym, texts = (slice_.directory / name for name in column.files)
     sizes = [slice_.files[path.name].size for path in (sym, texts)]
-    prefix = committed_prefix(fs, data, column)
+    prefix = committed_column(fs, data, column).prefix
     entries = (
         decode_symbols(fs.map(sym, sizes[0]), fs.map(texts, sizes[1]), prefix.encoding or "", prefix.byte_order, sym)
         if sizes[0]

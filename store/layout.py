@@ -214,7 +214,8 @@ class Layout:
         return self.system(namespace) / "WritablePartitions"
 
     def history_location(self, table: TableName, key: LocationKey) -> Path:
-        return self.partitions(table.namespace) / key.internal / key.value / table.table
+        parts = "Systems", table.namespace, "Partitions", key.internal, key.value, table.table
+        return self.root.joinpath(*parts)
 
     def metadata_index(self, table: TableName) -> Path:
         """Location index (``.tlmi``) of a table's history."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.frozen import frozen
 
+REMEMBERED = 256  # tables or streams of which a path is made once only: each read asks for some thirty
+
 
 class _TablePath:
     """A path of ``Layout``, of the table of a place."""
 
     def __init__(self, path: Callable[[Layout, TableName], Path]) -> None:
-        self._path = path
+        self._path = lru_cache(maxsize=REMEMBERED)(path)
 
     def __get__(self, table_place: TablePlace, owner: object = None) -> Path:
         return self._path(table_place.layout, table_place.table)
@@ -24,7 +27,7 @@ class _StreamPath:
     """A path of ``Layout``, of the stream of a place."""
 
     def __init__(self, path: Callable[[Layout, TableName, str], Path]) -> None:
-        self._path = path
+        self._path = lru_cache(maxsize=REMEMBERED)(path)
 
     def __get__(self, stream_place: StreamPlace, owner: object = None) -> Path:
         return self._path(stream_place.layout, stream_place.table, stream_place.stream)

@@ -41,7 +41,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
-from sparkhaven.writers.append.set_room import committed_texts, rows_without_room
+from sparkhaven.writers.append.location_room import LocationRoom, committed_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.left_rows import LeftOut
@@ -82,11 +82,11 @@ class CommittedLocations:
         """Truncated locations, which take no rows."""
         return frozenset(key for key, location in self.state.locations.items() if location.truncated)
 
-    def texts(self, key: LocationKey, schema: TableSchema) -> dict[str, frozenset[str]]:
-        """The texts of a location by column of sets; none where it has no rows yet."""
+    def room(self, key: LocationKey, schema: TableSchema) -> LocationRoom:
+        """What a location can take."""
         location = self.state.locations.get(key)
         files = {} if location is None else location.files
-        return committed_texts(self.place.fs, schema, self.place.intraday_location(key), files)
+        return committed_room(self.place.fs, schema, self.place.intraday_location(key), files)
 
 
 @frozen
@@ -136,10 +136,10 @@ def try_rows(
 def _without_room(
     routed: Mapping[LocationKey, Sequence[pa.RecordBatch]], schema: TableSchema, locations: CommittedLocations
 ) -> LeftOut:
-    """The rows whose sets have no room in their location."""
-    if not any(column.storage is Storage.SET for column in schema.stored):
+    """The rows for which their location has no room."""
+    if not any(column.storage is Storage.SET or column.forms for column in schema.stored):
         return {}
-    rows = {key: rows_without_room(batches, locations.texts(key, schema)) for key, batches in routed.items()}
+    rows = {key: locations.room(key, schema).left_out(batches) for key, batches in routed.items()}
     return {key: left for key, left in rows.items() if left}
 
 

@@ -6,7 +6,7 @@ does not agree the records are loaded anew and it is read again: rows may have b
 merged anew meanwhile.
 
 The position is kept in ``.scrub/position`` below the root, with what the round has found. It is a cache: without it,
-or with one that is damaged, a round begins.
+or with one that is damaged or came with the files of another root, a round begins.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ class ScrubPosition:
     """Where a round is: behind the file ``after`` of a table; of the next, ``file``, it has read ``offset`` bytes of
     data, with this CRC-32.
 
-    ``size``, ``files``: bytes and files that the round has read. ``findings``: what it found, as JSON.
+    ``root``: that of the files. ``size``, ``files``: bytes and files that the round has read. ``findings``: what it
+    found, as JSON.
     """
 
+    root: str
     round: int = 1
     table: str = ""
     after: str = ""
@@ -98,7 +100,7 @@ class ScrubRound:
     note: Callable[[str], None]
     table: TableName | None = None
     until: float = inf
-    position: ScrubPosition = field(default_factory=ScrubPosition)
+    position: ScrubPosition = field(default_factory=lambda: ScrubPosition(""))
     _saved: float = field(init=False, default=0.0)
 
     def run(self) -> bool:
@@ -179,7 +181,7 @@ class ScrubRound:
 
     def end(self) -> None:
         """The next round begins at the first file."""
-        self.position = ScrubPosition(round=self.position.round + 1)
+        self.position = ScrubPosition(str(self.layout.root), round=self.position.round + 1)
         self.save()
 
 
@@ -189,15 +191,19 @@ def tables(fs: Fs, layout: Layout) -> list[TableName]:
 
 
 def load_position(fs: Fs, layout: Layout, note: Callable[[str], None]) -> ScrubPosition:
-    """Where the last round stopped; the beginning of the first one without a position, or with a damaged one."""
-    path = layout.scrub() / "position"
+    """Where the last round stopped; the beginning of the first one without a position, or with one of no use."""
+    path, first = layout.scrub() / "position", ScrubPosition(str(layout.root))
     try:
-        return decode_position(fs.read(path), path)
+        position = decode_position(fs.read(path), path)
     except FileNotFoundError:
-        return ScrubPosition()
+        return first
     except CorruptFileError as error:
         note(f"{path}: {error.what}. A round begins")
-        return ScrubPosition()
+        return first
+    if position.root != first.root:  # a copy has other bytes on disk, none of which were read
+        note(f"{path}: position of a scrub is of another root, {position.root}. A round begins")
+        return first
+    return position
 
 
 @contextmanager

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Literal
 
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
-from sparkhaven.ingest.feeds.base import reject_late, reject_rows, route, split_of
+from sparkhaven.ingest.feeds.base import Block, reject_late, reject_rows, route, split_of
 from sparkhaven.ingest.feeds.frames.options import FrameBatch
 from sparkhaven.ingest.feeds.registry import feed_of
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
@@ -21,6 +21,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.left_rows import LeftOut
+from sparkhaven.writers.spark.kept_rows import KeptPart
 from sparkhaven.writers.task.decoding import SplitNotes
 
 
@@ -86,3 +87,15 @@ class FrameDecoder:
         for routed in route(blocks, rejects, self.closed):
             yield routed.key, routed.batch
         notes.reject(rejects.rows, rejects.bad)
+
+    def reject_rows(self, parts: Iterable[KeptPart], left: LeftOut, notes: SplitNotes) -> int:
+        """Rejects rows whose sets have no room in their location; returns their number."""
+        rejects = rejects_of(self.spec, notes)
+        count = reject_rows(partial(self._blocks, parts), left, rejects)
+        notes.reject(rejects.rows, rejects.bad)
+        return count
+
+    def _blocks(self, parts: Iterable[KeptPart], silent: Rejects) -> Iterator[Block]:
+        for part in parts:
+            split = FrameBatch(part.rows, part.origin, part.numbers, part.unit)
+            yield from feed_of(self.spec).decode(Fs(), split, self.schema, silent, self.clock)

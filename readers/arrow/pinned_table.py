@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -20,8 +21,10 @@ from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import MEMORY, Checks
-from sparkhaven.store.scan.ranges import Filter, ReadPlan, Snapshot, make_plan
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.location_files import LocationFiles
+from sparkhaven.store.scan.pruning import Filter
+from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
@@ -30,6 +33,7 @@ from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
+REMEMBERED = 256  # where-expressions of a table that are not parsed again
 Names = str | Iterable[str]
 
 
@@ -53,6 +57,8 @@ class PinnedTable:
         self._place = place
         self._pins = {pin.state.stream: pin for pin in pins}
         self._checks = checks
+        self._files = LocationFiles(place.fs, checks)
+        self._predicates: dict[str, Predicate] = {}  # by their texts
         self.snapshot = snapshot
 
     @property
@@ -120,15 +126,16 @@ class PinnedTable:
             self.snapshot,
             tier=check_tier(tier),
             selection=selection,
-            where=filter_of(predicate, self.schema),
-            checks=self._checks or MEMORY,
+            where=filter_of(predicate, self._readable),
+            files=self._files,
         )
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
         if tier != "history":
             if not self._skip_set_aside:
                 hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
                 refuse_set_aside(self._place, selection.takes_value, hint)
-            refuse(witnesses.locations(selection.takes_value))
+            single = selection.single
+            refuse(witnesses.locations(selection.takes_value) if single is None else witnesses.published(single))
         for path, source in plan.unmerged:
             refuse(witnesses.names_epoch(source.stream, source.epoch, path, "a merge"))
         for pin in self._pins.values():  # after history was read: it may hold rows that replaced removed ones
@@ -162,7 +169,8 @@ class PinnedTable:
         ``on_read`` is called with the number of rows of each step before it is read and filtered.
         """
         values = PartitionValues.of(slice_.key.value for slice_ in slices)
-        filtered = [c for c in self.schema.readable.columns if predicate and c.name in predicate.columns]
+        named = predicate.columns if predicate else ()
+        filtered = [c for c in self._readable.columns if c.name in named]
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
             reader = self._reader(slice_, shown, filtered, values, pin, later=step is None)
@@ -191,11 +199,22 @@ class PinnedTable:
         *,
         later: bool,
     ) -> SliceReader:
-        return SliceReader(self._place.fs, slice_, shown, filtered, values, pin, later=later, checks=self._checks)
+        return SliceReader(self._files, slice_, shown, filtered, values, pin, later=later)
 
     def predicate(self, where: str | Predicate | None) -> Predicate | None:
         """A where-expression of this table; ExpressionError for one that it does not take."""
-        return parse_predicate(where, self.schema.readable) if isinstance(where, str) else where
+        if not isinstance(where, str):
+            return where
+        predicate = self._predicates.get(where)
+        if predicate is None:
+            if len(self._predicates) >= REMEMBERED:
+                self._predicates.clear()
+            predicate = self._predicates[where] = parse_predicate(where, self._readable)
+        return predicate
+
+    @cached_property
+    def _readable(self) -> TableSchema:
+        return self.schema.readable
 
     def columns(self, names: Names | None = None) -> tuple[Column, ...]:
         """The named columns in the requested order. None: all in the order of the definition.
@@ -206,7 +225,7 @@ class PinnedTable:
         if names is None:
             return self.schema.columns
         requested = [names] if isinstance(names, str) else list(names)
-        readable = self.schema.readable.columns
+        readable = self._readable.columns
         readable_names = [column.name for column in readable]
         for position, name in enumerate(requested):
             if name not in readable_names:
@@ -226,9 +245,12 @@ class PinnedTable:
 
 
 def filter_of(predicate: Predicate | None, schema: TableSchema) -> Filter | None:
-    """A predicate as the scan sees it; statistics and indexes know nothing of nulls that other files have."""
+    """A predicate as the scan sees it; statistics and indexes know nothing of nulls that other files have.
+
+    ``schema`` is one that is ``readable``.
+    """
     if predicate is None:
         return None
-    odd = {column.name for column in schema.readable.columns if has_other_null(column)}
+    odd = {column.name for column in schema.columns if has_other_null(column)}
     named = frozenset(predicate.columns)
     return Filter(named - odd, predicate.may_match, None if named & odd else lookup_of(predicate.node))

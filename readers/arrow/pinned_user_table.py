@@ -16,7 +16,9 @@ from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, kept_slices
+from sparkhaven.store.scan.location_files import LocationFiles
+from sparkhaven.store.scan.pruning import kept_slices
+from sparkhaven.store.scan.ranges import ReadPlan, Snapshot
 from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
@@ -72,7 +74,7 @@ class PinnedUserTable(PinnedTable):
             for part, key, held in sorted(places, key=lambda place: (place[1].value, place[1].internal))
             if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
         ]
-        kept = kept_slices(self.schema, slices, filter_of(predicate, self.schema))
+        kept = kept_slices(self.schema, slices, filter_of(predicate, self._readable))
         return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
 
     def _locations(self, tier: str) -> Iterator[tuple[Literal["intraday", "history"], LocationKey, CommittedRows]]:
@@ -100,20 +102,13 @@ class PinnedUserTable(PinnedTable):
     ) -> SliceReader:
         """A reader that has opened all its files, those of the directory that was pinned."""
         checks = None if any(state.crc == UNKNOWN for state in slice_.files.values()) else self._checks
+        files = LocationFiles(self._place.fs, checks, kept=0)  # a later save may take the place of these
         for _ in range(LOOKS):
             directory = splayed_of(self._place, self.user.since) if self.user.splayed else slice_.directory
             if directory is None:
                 break
-            reader = SliceReader(
-                self._place.fs,
-                replace(slice_, directory=directory),
-                shown,
-                filtered,
-                values,
-                pin,
-                later=later,
-                checks=checks,
-            )
+            placed = replace(slice_, directory=directory)
+            reader = SliceReader(files, placed, shown, filtered, values, pin, later=later)
             try:
                 reader.open()
             except (CorruptFileError, FileNotFoundError):

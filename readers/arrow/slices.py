@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.epochs.pins import Pin, left
-from sparkhaven.store.errors import FormatError, SnapshotMovedError
+from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import in_parquet
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import table_of
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns
+from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -51,13 +50,12 @@ class SliceReader:
 
     Columns are opened on demand. After that ``pin`` checks that the files were still those of the snapshot: before a
     row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. History
-    needs no pin, because its names are never reused. ``checks`` compares each opened file with its committed checksum;
-    None: bytes are not checked.
+    needs no pin, because its names are never reused.
     """
 
     def __init__(
         self,
-        fs: Fs,
+        files: LocationFiles,
         slice_: Slice,
         shown: Sequence[Column],
         filtered: Sequence[Column],
@@ -65,14 +63,13 @@ class SliceReader:
         pin: Pin | None = None,
         *,
         later: bool = False,
-        checks: Checks | None = None,
     ) -> None:
-        self._fs = fs
+        self._files = files
         self._slice = slice_
         self._shown = tuple(shown)
         self._filtered = tuple(filtered)
         self._values = values
-        self._pin, self._later, self._checks = pin, later, checks
+        self._pin, self._later = pin, later
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
         self._has_nulls: dict[str, bool | None] = {}  # asked once: statistics are unpacked for it
@@ -93,8 +90,7 @@ class SliceReader:
         """Opens all columns, of whose files nothing is lost to the reader when their names lead to others."""
         for column in (*self._shown, *self._filtered):
             if column.kind is not Kind.PARTITIONING and column.name not in self._open:
-                self._open[column.name] = self._opened(column)
-                self._has_nulls[column.name] = self._slice.has_nulls(column.name)
+                self._hold(column)
 
     def _matching(self, rows: RowRanges, predicate: Predicate) -> Iterator[list[pa.Array]]:
         total = rows.rows
@@ -114,9 +110,7 @@ class SliceReader:
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:
-                self._open[column.name] = self._opened(column)
-                counted = not has_other_null(column)
-                self._has_nulls[column.name] = self._slice.has_nulls(column.name) if counted else None
+                self._hold(column)
             if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, rows) for column in columns]
@@ -124,28 +118,28 @@ class SliceReader:
             self._require_pinned(error)
             raise
 
+    def _hold(self, column: Column) -> None:
+        self._open[column.name] = self._opened(column)
+        self._has_nulls[column.name] = None if has_other_null(column) else self._slice.has_nulls(column.name)
+
     def _opened(self, column: Column) -> ColumnFile:
         slice_ = self._slice
-        if not in_parquet(self._sizes):
-            opened = open_column(self._fs, slice_.directory, column, self._sizes, slice_.rows, check=self._check)
-        else:
-            if self._parquet is None:
-                self._parquet = open_parquet(self._fs, slice_.directory, self._sizes, slice_.rows, check=self._check)
-            opened = self._parquet.column(column)
+        try:
+            opened = self._open_file(column)
+        except SchemaMismatchError as error:
+            if not slice_.newer:
+                raise
+            raise schema_moved(slice_.directory, column.name, "has another type now") from error
         if slice_.newer and opened.absent:  # not null: it was renamed or dropped
-            raise SnapshotMovedError(
-                f"the schema has changed since the table was opened. Column {column.name} is no longer stored",
-                where=slice_.directory,
-                expected=f"files of column {column.name}",
-                found="files of a later version of the schema",
-                hint="open the table again, or restart the query."
-                f" `sparkhaven schema history {table_of(slice_.directory)}` lists the changes",
-            )
+            raise schema_moved(slice_.directory, column.name, "is no longer stored")
         return opened
 
-    def _check(self, path: Path, data: pa.Buffer) -> None:
-        if self._checks is not None:
-            self._checks.require(self._fs, path, data, self._slice.files[path.name].crc)
+    def _open_file(self, column: Column) -> ColumnFile:
+        if not in_parquet(self._sizes):
+            return self._files.column(self._slice, column)
+        if self._parquet is None:
+            self._parquet = self._files.parquet(self._slice)
+        return self._parquet.column(column)
 
     def _column(self, column: Column, rows: RowRanges) -> pa.Array:
         if column.kind is Kind.PARTITIONING:
@@ -159,5 +153,17 @@ class SliceReader:
         slice_ = self._slice
         if self._pin is not None:
             self._pin.require([(slice_.key, slice_.directory)], error)
-        if error is not None and self._fs.stat(slice_.directory) is None:
+        if error is not None and self._files.fs.stat(slice_.directory) is None:
             raise left(slice_.directory, slice_.rows) from error
+
+
+def schema_moved(directory: Path, column: str, what: str) -> SnapshotMovedError:
+    """The error for files of a later version of the schema, which a table that was opened before cannot read."""
+    return SnapshotMovedError(
+        f"the schema has changed since the table was opened. Column {column} {what}",
+        where=directory,
+        expected=f"files of column {column} as it was then",
+        found="files of a later version of the schema",
+        hint="open the table again, or restart the query."
+        f" `sparkhaven schema history {table_of(directory)}` lists the changes",
+    )

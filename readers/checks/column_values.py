@@ -11,13 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding
+from sparkhaven.store.format.column.prefix import Prefix, charset_of
+from sparkhaven.store.format.column.region import SYM, SYM_BYTES
+from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.scan.column_file import open_column, read_grouping
+from sparkhaven.store.scan.column_file import map_region, open_column, read_grouping
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
+from sparkhaven.store.types.codings.string_set import StringSets
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -51,7 +56,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFi
     path = expected.directory / (NAME if parquet else column.files[0])
     opened = open_column(fs, expected.directory, column, sizes, expected.rows)
     if column.storage is Storage.SYMBOL and expected.rows and not parquet:
-        yield from symbol_findings(expected, column, opened.read(0, 1).dictionary)
+        yield from symbol_findings(expected, column, _symbols(fs, expected, column, opened.prefix))
     groups = None
     if column.kind is Kind.GROUPING and not parquet and expected.rows:
         ranges = read_grouping(fs, expected.directory, column, expected.rows)
@@ -63,6 +68,8 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFi
         for start in range(first, last, BLOCK):
             values = opened.read(start, min(start + BLOCK, last))
             seen.add(values)
+            if parquet and column.type.coding is not None:
+                yield from _unfit(path, column, values, column.type.coding, start)
             if groups is not None:
                 yield from groups.add(values)
         wrong = seen.wrong()
@@ -76,6 +83,35 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFi
                 found=wrong[1],
                 hint="merge the date, or ingest it again. Until then read without --where",
             )
+
+
+def _symbols(fs: Fs, expected: Expected, column: Column, prefix: Prefix | None) -> pa.Array:
+    """The whole symbol table; what a read gives may be only the part that its rows use."""
+    if prefix is None:
+        return pa.array([], pa.string())
+    sizes = {name: state.size for name, state in expected.files.items()}
+    region = map_region(fs, expected.directory, column, prefix, sizes, expected.rows)
+    stored = region.companions[SYM], region.companions[SYM_BYTES]
+    return decode_symbols(*stored, charset_of(column), region.order, region.companion_path(SYM))
+
+
+def _unfit(
+    path: Path, column: Column, values: pa.Array, coding: FixedCoding | BlobCoding | StringSets, first: int
+) -> Iterator[CheckFinding]:
+    """The first of some rows of a Parquet file whose value the column could not have."""
+    texts = pa.types.is_string(values.type)
+    bad = coding.parse_all(values)[1] if texts else coding.unstorable(values)
+    if bad is not None:
+        row = int(np.argmax(bad))
+        yield finding(
+            "error",
+            path,
+            f"a value is not one of column {column.name}",
+            at=f"row {first + row}",
+            expected=coding.domain,
+            found=str(values[row].as_py())[:80],
+            hint="run `sparkhaven merge --rewrite` for the date while its rows are intraday, or restore the file",
+        )
 
 
 def parts_of(all_stats: Sequence[RangeStats], rows: int) -> Iterator[tuple[int, int, RangeStats | None]]:
@@ -139,6 +175,9 @@ class _Groups:
 
 def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iterator[CheckFinding]:
     path = expected.directory / column.files[1]
+    if texts.null_count:
+        what, found = "symbols without bytes are read as null", f"{texts.null_count} of {len(texts)}"
+        yield finding("note", path, what, expected="none", found=found)
     double = len(texts) - len(texts.unique())
     if double:
         yield finding(

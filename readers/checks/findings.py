@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.types.frozen import frozen
 
 Severity = Literal["error", "warning", "note"]
+_PLACE = re.compile(", | at ")
 COUNTS = ("tables", "streams", "locations", "rows", "bytes")
 
 
@@ -85,10 +87,20 @@ def other_checksum(path: Path, cause: str, span: tuple[int, int], crcs: tuple[in
     return finding("error", path, what, at=part, expected=committed, found=now, hint=hint)
 
 
+def _directory(path: Path) -> Path:
+    """Where the files of a column, or of an index, lie."""
+    return path.parent if path.suffix else path
+
+
 def from_error(error: Exception, path: object) -> CheckFinding:
     if not isinstance(error, SparkhavenError):
         return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
     where = error.where or ""
+    rest = where.removeprefix(str(path))
+    if rest == where or rest.startswith("/"):
+        file, *parts = _PLACE.split(where, maxsplit=1)
+        if Path(file).is_relative_to(_directory(Path(str(path)))):
+            path, where = file, ", ".join([file, *parts])  # the very file of a column or an index
     position = where.removeprefix(str(path)).removeprefix(" at ").strip(" :,") if where.startswith(str(path)) else where
     extra = "; ".join(f"{name} {value}" for name, value in error.extra.items() if value is not None)
     position = "; ".join(part for part in (position, extra) if part)

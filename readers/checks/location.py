@@ -13,7 +13,7 @@ from sparkhaven.readers.checks.published_size import RECOVER, LaterEpochs, check
 from sparkhaven.readers.checks.sound_columns import is_sound
 from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.column.prefix import Prefix
+from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table.definition import NESTED, Definition
 from sparkhaven.store.format.table.definition_file import definition_name
@@ -21,7 +21,7 @@ from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.scan.column_file import OVR, column_header, committed_prefix
+from sparkhaven.store.scan.column_file import OVR, column_header, committed_column
 from sparkhaven.store.schema.differences import column_differences
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
@@ -75,7 +75,7 @@ def check_location(
         yield from _column(fs, expected, column, names, deep=deep and readable and column.files[0] not in sound)
     if NAME in expected.files and NAME not in damaged:
         yield from check_parquet(fs, schema, expected, deep=deep)
-    yield from check_indexes(fs, expected, deep=deep)
+    yield from check_indexes(fs, schema, expected, damaged, deep=deep)
     yield from _definition(fs, schema, expected, names, definitions)
     yield from _strays(fs, schema, expected, names)
 
@@ -175,10 +175,11 @@ def _file(
 def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[CheckFinding]:
     path = expected.directory / column.files[0]
     try:
-        prefix = committed_prefix(fs, path, column)
-        yield from _overflow(expected.directory, column, prefix, names)
+        written = committed_column(fs, path, column)
+        yield from _overflow(expected.directory, column, written.prefix, names)
+        yield from _of_other_writers(path, written.prefix)
         if deep:
-            yield from check_values(fs, expected, column)
+            yield from check_values(fs, expected, written.column)
     except (SparkhavenError, OSError) as error:
         if "shorter than its committed length" not in str(error):  # reported with the length of the file
             yield from_error(error, path)
@@ -204,6 +205,17 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
             found="FALSE",
             hint=REMERGE,
         )
+
+
+def _of_other_writers(path: Path, prefix: Prefix) -> Iterator[CheckFinding]:
+    """What readers accept in a prefix and our writers never write."""
+    hint = "nothing, if another program wrote the file. A merge writes the date without it"
+    if prefix.unknown:
+        keys = ", ".join(prefix.unknown)
+        yield finding("note", path, "the prefix has keys that readers ignore", expected="none", found=keys, hint=hint)
+    if prefix.byte_order != LITTLE:
+        what = "the data are in the other byte order"
+        yield finding("note", path, what, expected=LITTLE, found=prefix.byte_order, hint=hint)
 
 
 def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[CheckFinding]:

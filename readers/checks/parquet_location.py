@@ -6,13 +6,14 @@ merge record: size and checksum of each whole file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sparkhaven.readers.checks.column_values import Expected, check_values
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum
+from sparkhaven.readers.checks.index_rows import check_index_rows
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
+from sparkhaven.store.format.parquet.location_files import INDEX, NAME, SIDECARS, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.scan.checksums import checksum
@@ -51,13 +52,24 @@ def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool
             yield from_error(error, path)
 
 
-def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[CheckFinding]:
+def check_indexes(
+    fs: Fs, schema: TableSchema, expected: Expected, damaged: Collection[str], *, deep: bool
+) -> Iterator[CheckFinding]:
+    """Files of indexes, and if ``deep`` whether they are those of the rows, whose files are not ``damaged``."""
+    tops = sorted({name.partition("/")[0] for name in expected.indexes})
+    sound = set(tops)
     for name, state in sorted(expected.indexes.items()):
         try:
-            yield from _file(fs, expected.directory / name, state, deep=deep)
+            found = [*_file(fs, expected.directory / name, state, deep=deep)]
         except (SparkhavenError, OSError) as error:
-            yield from_error(error, expected.directory / name)
-    for top in sorted({name.partition("/")[0] for name in expected.indexes}):
+            found = [from_error(error, expected.directory / name)]
+        yield from found
+        if found:
+            sound.discard(name.partition("/")[0])
+    for top in tops if deep and not damaged else ():
+        if top in sound and top.startswith(INDEX):
+            yield from check_index_rows(fs, schema, expected, top, sidecar=SIDECARS.partition("/")[0] in sound)
+    for top in tops:
         for path in files_below(fs, expected.directory / top):
             if str(path.relative_to(expected.directory)) not in expected.indexes:
                 yield finding("warning", path, "file that belongs to no index", hint="inspect it, then remove it")

@@ -23,7 +23,7 @@ from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.checked_columns import TextBounds, verify_fixed, verify_ids, verify_texts
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.scan.checksums import BLOCK, checksum, crc32
-from sparkhaven.store.scan.column_file import committed_prefix, read_grouping
+from sparkhaven.store.scan.column_file import committed_column, read_grouping
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.model import Column, Kind, Storage
 
@@ -65,14 +65,15 @@ class _Column:
     """What is committed of one column, and how many nulls and NaN its rows have had so far, by range of statistics."""
 
     def __init__(self, fs: Fs, expected: Expected, column: Column, block: int) -> None:
-        self._fs, self._expected, self._column, self._block = fs, expected, column, block
         self._path = expected.directory / column.files[0]
+        written = committed_column(fs, self._path, column)
+        column, prefix = written.column, written.prefix
+        self._fs, self._expected, self._column, self._block = fs, expected, column, block
         _need(column.type.coding is None)
         _need(expected.rows and all(name in expected.files for name in column.files))
         if column.kind is Kind.GROUPING:
             ranges = read_grouping(fs, expected.directory, column, expected.rows)
             _need(ranges is None and expected.tier == "intraday")
-        prefix = committed_prefix(fs, self._path, column)
         _need(prefix.byte_order == LITTLE and self._size() == expected.rows * column.width)
         self._offset = prefix.data_offset
         self._parts = list(parts_of(expected.stats.get(column.name, ()), expected.rows))

@@ -52,7 +52,7 @@ class SnapshotDigests:
 
     def _recorded(self, slice_: Slice, column: Column) -> int | None:
         output = self._outputs.get(slice_.key) if slice_.tier == "history" else None
-        if output is None or column.id != self.ids[column.name]:
+        if output is None or column.id != self.ids[column.name] or has_other_null(column):
             return None
         if column.name in output.digests:
             return from_hex(output.digests[column.name])

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sparkhaven.readers.live.live_values import live_field, live_values
 from sparkhaven.store.format.column.charset import decode_values
 from sparkhaven.store.format.column.codecs import codec_for
-from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
+from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import SYM, SYM_BYTES, Region
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_rows
@@ -27,12 +27,13 @@ from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import MAP_FROM, Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.column_file import ColumnFile, committed_prefix, map_region, open_parquet
+from sparkhaven.store.scan.column_file import ColumnFile, WrittenColumn, committed_column, map_region, open_parquet
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.null_char import has_other_null
+from sparkhaven.store.types.widening import same_form
 
 _NO_TEXTS = pa.array([], pa.string())
 _CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe
@@ -53,9 +54,10 @@ class LiveColumn:
 
     def __init__(self, fs: Fs, directory: Path, column: Column, checks: Checks | None) -> None:
         self._fs, self._directory, self._column, self._checks = fs, directory, column, checks
+        self._stored = column  # as the files have it, in an earlier form where the column was widened
         self._type = live_field(column).type
         self._lock = threading.Lock()
-        self._prefix: Prefix | None = None
+        self._written: WrittenColumn | None = None
         self._region: Region | None = None
         self._files: Mapping[str, FileState] = {}
         self._data: dict[str, pa.Buffer] = {}
@@ -78,16 +80,17 @@ class LiveColumn:
         with self._lock:
             if rows <= self.rows:
                 return
-            fs, directory, column = self._fs, self._directory, self._column.within(files)
+            fs, directory, named = self._fs, self._directory, self._column.within(files)
             if in_parquet(files):
                 sizes = {PARQUET: files[PARQUET].size}
-                self._parquet = open_parquet(fs, directory, sizes, rows, check=self._keep).column(column)
+                self._parquet = open_parquet(fs, directory, sizes, rows, check=self._keep).column(self._column)
                 self._checked = False
-            elif column.files[0] in files:
-                prefix = self._prefix or committed_prefix(fs, directory / column.files[0], column)
-                sizes = {name: files[name].size for name in column.files if name in files}
-                region = map_region(fs, directory, column, prefix, sizes, rows)
-                self._prefix, self._region, self._data, self._checked = prefix, region, region.files, False
+            elif named.files[0] in files:
+                written = self._written or committed_column(fs, directory / named.files[0], named)
+                sizes = {name: files[name].size for name in named.files if name in files}
+                region = map_region(fs, directory, written.column, written.prefix, sizes, rows)
+                self._written, self._region, self._data, self._checked = written, region, region.files, False
+                self._stored = written.column
             self._files, self.rows = files, rows
 
     def _keep(self, path: Path, data: pa.Buffer) -> None:
@@ -109,17 +112,18 @@ class LiveColumn:
             if region is None or start == stop:
                 return pa.nulls(stop - start, self._type)
             self._check()
-            if self._column.storage is Storage.SYMBOL:
+            if self._stored.storage is Storage.SYMBOL:
                 self._take_symbols(region)
                 texts, where = self._texts, region.where
                 symbols = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
                 return self._live(symbols.dictionary_decode())
         if (
-            self._column.type.coding is not None
+            self._widened
+            or self._column.type.coding is not None
             or self._column.storage is Storage.BLOB
             or pa.types.is_boolean(self._type)
         ):
-            return self._live(codec_for(self._column).open(region)(start, stop, None))
+            return self._live(codec_for(self._stored).open(region)(start, stop, None))
         entries = region.entries(start, stop)
         if region.order != LITTLE:
             swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
@@ -138,7 +142,7 @@ class LiveColumn:
                 raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
             region = self._region
             mapped = region is not None and region.order == LITTLE and region.dat.size >= MAP_FROM
-            if region is None or not mapped or has_other_null(self._column):
+            if region is None or not mapped or self._widened or has_other_null(self._column):
                 return None
             self._check()
             data = region.entries(start, stop)
@@ -147,6 +151,10 @@ class LiveColumn:
             self._take_symbols(region)
             checked = check_ids(np.frombuffer(data, np.int32), len(self._texts)) is not None
             return Plain(stop - start, data, self._texts) if checked else None
+
+    @property
+    def _widened(self) -> bool:
+        return not same_form(self._stored, self._column)
 
     def _live(self, array: pa.Array) -> pa.Array:
         return live_values(array, self._column, self._type)

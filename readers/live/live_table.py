@@ -13,10 +13,12 @@ mapped first and then the logs are looked at, as every reader does (``store.epoc
 from __future__ import annotations
 
 import threading
+from itertools import chain
 
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import pinned_table
+from sparkhaven.readers.arrow.slices import schema_moved
 from sparkhaven.readers.live.follower import Follower, LocationChanges
 from sparkhaven.readers.live.live_column import LiveColumn, Plain
 from sparkhaven.readers.live.live_locations import Committed, Held, LiveLocation, Mapped
@@ -24,12 +26,13 @@ from sparkhaven.readers.live.served_columns import ServedSchema, served_schema
 from sparkhaven.readers.live.shown_locations import ShownPlaces, Update
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError, replaced
+from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError, SparkhavenError, replaced
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
+from sparkhaven.store.types.model import Form
 from sparkhaven.store.types.null_char import with_null_char
 
 MAX_ROWS, MAX_PLACES = 1 << 43, 1 << 20  # of an engine: rows a location, locations a table
@@ -140,9 +143,11 @@ class LiveTable:
         failed: Exception | None = None
         try:
             column.map(shown.rows, shown.files)
-        except (OSError, FormatError) as error:
+        except (OSError, FormatError, SchemaMismatchError) as error:
             failed = error
         self._confirm(held)
+        if isinstance(failed, SchemaMismatchError) and self._is_widened(name):
+            self._end(schema_moved(held.directory, name, "has another type now"))
         if failed is not None and held.place.tier == "history" and self._place.fs.stat(held.directory) is None:
             self._end(held.gone("history of this date was merged again, and what it replaced has been removed"))
         self._require_open()
@@ -150,6 +155,12 @@ class LiveTable:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
         with self._lock:
             self._mapped.add(held, name)
+
+    def _is_widened(self, name: str) -> bool:
+        """Whether the deployed schema has a wider form of a column than the engine."""
+        served, deployed = self.schema.column(name), load_deployed(self._place)
+        forms = [column.forms for column in deployed.columns if column.id == served.id]
+        return Form(served.type, served.storage) in chain(*forms)
 
     def _confirm(self, held: Held) -> None:
         """After files of a place were mapped: looks whether they were still those of the place."""

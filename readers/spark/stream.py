@@ -37,7 +37,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of
 from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
-from sparkhaven.store.scan.ranges import kept_slices
+from sparkhaven.store.scan.pruning import kept_slices
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_ambiguous_source
@@ -118,7 +118,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 slices: Sequence[Slice] = plan.slices
             else:
                 added = self._added(table, start, end)
-                slices = kept_slices(self._schema, added, filter_of(self._where, self._schema))
+                slices = kept_slices(self._schema, added, filter_of(self._where, self._schema.readable))
             require_exact(slices, self._columns, options)
             opened = read_columns(self._schema, self._columns, self._where)
             return make_tasks(table, slices, opened, options.task_bytes)

@@ -6,7 +6,7 @@ The digest of a column is the sum, modulo 2^128, over its rows of ``xxh3_128(col
 bytes      content
 =========  ============================================================================================
 0 .. 4     column id, ``i4`` little endian
-4          type tag (``TAGS``); 0 for null, which has no further bytes
+4          type tag (``TAGS``), of a widened column that of its first type; 0 for null, which has no further bytes
 5 ..       8 bytes little endian for fixed types: integers sign-extended, char as code unit, Boolean 0 or 1,
            Instant as ns, float widened to double, every NaN as ``7FF8000000000000``; UTF-8 for text; of a type
            with a codec the bytes that the codec makes
@@ -32,7 +32,7 @@ from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.coded_entries import encode_entries
 from sparkhaven.store.native.digests import Sum, coded_sum, fixed_sum, text_sum, value_sum
 from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
-from sparkhaven.store.types.codings.string_set import assign_bits, set_values
+from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
@@ -59,11 +59,12 @@ def prefix_of(column: Column, tag: int) -> bytes:
 CODED, SET = 11, 12  # the tags of all types with a codec, and of sets
 
 
-def _tag(column: Column) -> int:
+def tag_of(column: Column) -> int:
+    """The tag of the type, or of the first one where the column was widened: digests hold beyond that."""
     if column.type.coding is not None:
         return SET if column.storage is Storage.SET else CODED
     try:
-        return TAGS[column.type.name]
+        return TAGS[column.forms[0].type.name if column.forms else column.type.name]
     except KeyError:
         raise SchemaMismatchError(
             f"no digest for columns of type {column.type.name}",
@@ -121,7 +122,7 @@ def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     if column.type.fixed is not None:
         return _digest_coded(column, entries, column.type.fixed)
-    prefix = prefix_of(column, _tag(column))
+    prefix = prefix_of(column, tag_of(column))
     null = column.type.null
     assert null is not None  # noqa: S101  every fixed-width type has one
     hashed = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
@@ -135,7 +136,7 @@ def _digest_coded(column: Column, entries: npt.NDArray[Any], coding: FixedCoding
 
 
 def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
-    tag = _tag(column)
+    tag = tag_of(column)
     null = entries.dtype.type(column.type.null)
     if entries.dtype.itemsize <= 2:
         return _digest_small(column, tag, entries)
@@ -188,13 +189,13 @@ def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
     """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
-    prefix = prefix_of(column, _tag(column))
+    prefix = prefix_of(column, tag_of(column))
     hashed = text_sum(prefix, texts, counts)
     return plain_counted_texts(column, texts, counts) if hashed is None else _with_nulls(column, hashed)
 
 
 def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
-    prefix = prefix_of(column, _tag(column))
+    prefix = prefix_of(column, tag_of(column))
     total = 0
     present = np.flatnonzero(counts)
     for first in range(0, len(present), FEW):  # a Python text takes several times its bytes
@@ -210,8 +211,7 @@ def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.
 def digest_array(column: Column, array: pa.Array) -> int:
     """The digest of a column's values as Arrow: of the column's Arrow type, or a dictionary of it for text."""
     if column.storage is Storage.SET:
-        words, texts = assign_bits(array, {})
-        return digest_sets(column, words, pa.array(texts, pa.string()))
+        return add(*(digest_sets(column, words, pa.array(texts, pa.string())) for words, texts in words_of(array)))
     coding = column.type.fixed or column.type.blob
     if isinstance(coding, FixedCoding) and (entries := encode_entries(array, coding)) is not None:
         return digest_entries(column, entries)
@@ -225,7 +225,7 @@ def digest_array(column: Column, array: pa.Array) -> int:
         counts = np.bincount(codes, minlength=size + 1)
         nulls = digest_nulls(column, int(counts[size]))
         return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
-    hashed = text_sum(prefix_of(column, _tag(column)), array)
+    hashed = text_sum(prefix_of(column, tag_of(column)), array)
     return plain_texts(column, array) if hashed is None else _with_nulls(column, hashed)
 
 
@@ -234,7 +234,7 @@ def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
 
     No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
     """
-    hashed = value_sum(prefix_of(column, _tag(column)), values)
+    hashed = value_sum(prefix_of(column, tag_of(column)), values)
     return None if hashed is None else (_with_nulls(column, hashed), hashed[1])
 
 
@@ -255,7 +255,7 @@ def fixed_words(valid: pa.Array) -> npt.NDArray[np.int64]:
 
 def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
     valid = array.drop_null() if array.null_count else array
-    prefix = prefix_of(column, _tag(column))
+    prefix = prefix_of(column, tag_of(column))
     words = fixed_words(valid)
     hashed = fixed_sum(prefix, words, LONG_NULL, boolean=False)
     total = hash_sum(prefix, words.view(np.uint64)) if hashed is None else hashed[0]

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from sparkhaven.store.digest.column_digest import CODED, SET, TAGS, fixed_words, prefix_of
+from sparkhaven.store.digest.column_digest import CODED, SET, TAGS, fixed_words, prefix_of, tag_of
 from sparkhaven.store.digest.hashes import low_words
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import value_bytes
-from sparkhaven.store.types.codings.string_set import assign_bits, set_values
+from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.model import Column, Storage
 
 Hashes = npt.NDArray[np.uint64]
@@ -24,8 +24,8 @@ _LOW = (1 << 64) - 1
 def value_hashes(column: Column, array: pa.Array) -> Hashes:
     """One hash a row. ``array`` is of the column's Arrow type, or a dictionary of it for text."""
     if column.storage is Storage.SET:
-        words, texts = assign_bits(array, {})
-        return _of_sets(column, words, pa.array(texts, pa.string()))
+        parts = [_of_sets(column, words, pa.array(texts, pa.string())) for words, texts in words_of(array)]
+        return np.concatenate(parts)
     coding = column.type.fixed or column.type.blob
     if coding is not None:
         return _of_bytes(column, CODED, value_bytes(array, coding).dictionary_encode())
@@ -60,7 +60,7 @@ def _of_bytes(column: Column, tag: int, coded: pa.DictionaryArray) -> Hashes:
 
 
 def _of_fixed(column: Column, array: pa.Array) -> Hashes:
-    prefix = prefix_of(column, TAGS[column.type.name])
+    prefix = prefix_of(column, tag_of(column))
     words = fixed_words(pc.fill_null(array, pa.scalar(0).cast(array.type)) if array.null_count else array)
     hashes = low_words(prefix, words.view(np.uint64))
     if array.null_count:

@@ -13,6 +13,7 @@ its mappings stay intact until it releases them.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
@@ -44,6 +45,28 @@ _HELD: WeakSet[Pin] = WeakSet()
 _HELD_LOCK = threading.Lock()
 
 
+_LOADED: OrderedDict[Path, tuple[tuple[object, ...], Loaded]] = OrderedDict()  # by the path of the log
+LOADED = 16  # streams whose newest state stays in memory for the next opening
+
+
+def _newest(place: StreamPlace) -> Loaded:
+    """The newest state of a stream; not read again while none of its files has changed."""
+    log = place.stream_log
+    names = [log.name, place.stream_checkpoint.name, place.stream_head.name, place.stream_removals.name]
+    files = tuple(place.fs.identities(log.parent, [name]) for name in names)  # before reading
+    with _HELD_LOCK:
+        known = _LOADED.get(log)
+    if known is None or known[0] != files:
+        known = files, load_read(place)
+        with _HELD_LOCK:
+            _LOADED[log] = known
+            _LOADED.move_to_end(log)
+            while len(_LOADED) > LOADED:
+                _LOADED.popitem(last=False)
+    state = known[1].state
+    return replace(known[1], state=replace(state, locations=state.locations.copy()))
+
+
 def held(place: TablePlace) -> list[Pin]:
     """The pins of a table that this process holds, one a stream and reader; ``layout`` has no links in its root."""
     with _HELD_LOCK:
@@ -73,7 +96,7 @@ class Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
         paths = place.stream_log, place.stream_removals
         seen = place.fs.stat(paths[0]), place.fs.stat(paths[1])  # before reading: a change in between is read again
-        pin = cls(place, load_read(place, epoch=epoch), seen)
+        pin = cls(place, _newest(place) if epoch is None else load_read(place, epoch=epoch), seen)
         with _HELD_LOCK:
             _HELD.add(pin)
         return pin

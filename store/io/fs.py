@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sparkhaven.store.io.exchange import exchanged
 from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, shorter
-from sparkhaven.store.io.stat import Stat, present
+from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
 
@@ -144,6 +144,15 @@ class Fs(Durability):
     def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Bytes, and number of links, of those of these files of a directory that are there."""
         return {name: (status.st_size, status.st_nlink) for name, status in present(directory, names)}
+
+    def identities(self, directory: Path, names: Iterable[str]) -> tuple[Identity, ...] | None:
+        """What these files of a directory are to the system; None if one is not there."""
+        begin = f"{directory}/"
+        try:
+            stats = [os.stat(begin + name) for name in names]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return tuple((status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns) for status in stats)
 
     def names(self, path: Path) -> list[str]:
         """Names in a directory, sorted; a missing directory, or a file, has none."""

@@ -12,6 +12,9 @@ from sparkhaven.store.types.frozen import frozen
 
 LATEST_NS = 2**63 - 1
 
+Identity = tuple[int, int, int, int]
+"""Device, inode, size in bytes, and time of the last change (ns): the same for a file that nobody touched."""
+
 
 @frozen
 class Stat:

@@ -217,7 +217,7 @@ def generations(place: TablePlace, value: str) -> list[int]:
 
 def load_record(place: TablePlace, value: str, generation: int) -> MergeRecord:
     """The record of one generation; it must name the table, the date and the generation of its path."""
-    path = place.merges / value / f"{generation}.json"
+    path = place.merges.joinpath(value, f"{generation}.json")
     record = decode_record(place.fs.read(path), path)
     named = (record.table, record.value, record.generation)
     if named != (str(place.table), value, generation):

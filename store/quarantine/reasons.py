@@ -223,6 +223,11 @@ class Reason(StrEnum):
         "A text of the set would be the 65th of its column in the location, and a StringSet holds 64.",
         "Declare the column as `String[]`, or route the row to another location.",
     )
+    NO_ROOM_IN_FORM = (
+        "too-wide-for-the-location",
+        "The column was widened after the location was begun, whose files keep the narrower type.",
+        "Merge the date and delete its intraday files, then requeue the row.",
+    )
     LATE = (
         "late",
         "The row's date was truncated. It takes no rows until its files are deleted.",

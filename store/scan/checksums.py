@@ -82,6 +82,11 @@ class Checks:
         """In another process: that process's memory, or an empty cache of the same kind."""
         return "MEMORY" if self is MEMORY else (Checks, (self._kept, self._smallest))
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a file that has not changed is compared once only."""
+        return self._kept > 0
+
     def require(self, fs: Fs, path: Path, data: pa.Buffer, crc: int) -> None:
         """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``."""
         stat = fs.stat(path) if self._kept and data.size >= self._smallest else None

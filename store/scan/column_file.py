@@ -27,6 +27,7 @@ from sparkhaven.store.scan.parquet_file import CommittedParquet
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.store.types.widening import same_form, widened
 
 OVR = ".ovr"
 Taking = Callable[[RowRanges, bool | None], pa.Array]
@@ -78,12 +79,19 @@ def small_column(fs: Fs, path: Path, size: int) -> bytes | None:
         return None
 
 
-def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> Prefix:
-    """The prefix of a committed ``.dat`` file that has rows, which must be that of this very column.
+@frozen
+class WrittenColumn:
+    """How a committed file has a column: in its newest form or an earlier one, and with which prefix."""
 
-    ``head``: its first bytes, if known. Raises as ``column_header`` and ``check_prefix``; another column's id is a
-    CorruptFileError: a name belongs to one column for as long as the table has data, so either this file or the history
-    of the schema is damaged.
+    column: Column
+    prefix: Prefix
+
+
+def committed_column(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> WrittenColumn:
+    """How a committed ``.dat`` file has a column; ``head``: its first bytes, if known.
+
+    Raises as ``column_header`` and ``check_prefix``; another column's id is a CorruptFileError: a name belongs to one
+    column for as long as the table has data, so either this file or the history of the schema is damaged.
     """
     prefix = column_header(fs, path, head)
     if prefix.column_id not in (None, column.id):
@@ -95,8 +103,10 @@ def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = No
             hint="the prefix is damaged, the file is a copy of another one, or another schema wrote it. Restore the"
             " file, or the schema with its history. Reads of other columns are not affected",
         )
-    check_prefix(prefix, column, path)
-    return prefix
+    stored = (prefix.data_type, prefix.width)
+    form = next((form for form in column.earlier if (form.type.java, form.width) == stored), column)
+    check_prefix(prefix, form, path)
+    return WrittenColumn(form, prefix)
 
 
 @frozen
@@ -108,11 +118,17 @@ class ColumnFile:
     prefix: Prefix | None
     _reading: Reading | None
     _taking: Taking | None = None
+    _region: Region | None = None
 
     @property
     def absent(self) -> bool:
         """Whether the location has rows and no file of the column."""
         return bool(self.rows) and self.prefix is None and self._reading is None
+
+    def again(self) -> ColumnFile:
+        """The same column, without the symbols of a large table that this one may have decoded."""
+        region = self._region
+        return self if region is None else _opened(self.column, self.rows, self.prefix, region)
 
     def read(self, start: int = 0, stop: int | None = None, *, has_nulls: bool | None = None) -> pa.Array:
         """Rows ``[start, stop)``; ``has_nulls`` False promises that there are none in them, and saves looking.
@@ -155,28 +171,38 @@ def open_column(
     files: Mapping[str, int],
     rows: int,
     *,
-    null_char: int | None = None,
     check: Callable[[Path, pa.Buffer], None] = _unchecked,
 ) -> ColumnFile:
     """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
 
-    A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
-    0xFFFF, in column files. ``check`` is given the committed bytes of each file before they are decoded, and raises if
-    they changed.
+    A column that has no committed ``.dat`` is all null. ``check`` is given the committed bytes of each file before
+    they are decoded, and raises if they changed.
     """
     if in_parquet(files):
         return open_parquet(fs, directory, files, rows, check=check).column(column)
-    codec = codec_for(column)
-    column = column.within(files)
-    if column.files[0] not in files:
+    codec_for(column)
+    named = column.within(files)
+    if named.files[0] not in files:
         return ColumnFile(column, rows, None, None)
-    prefix = committed_prefix(fs, directory / column.files[0], column)
-    region = map_region(fs, directory, column, prefix, files, rows, null_char=null_char)
+    written = committed_column(fs, directory / named.files[0], named)
+    stored, prefix = written.column, written.prefix
+    region = map_region(fs, directory, stored, prefix, files, rows)
     if rows == 0:
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
         check(directory / name, data)
-    return ColumnFile(column, rows, prefix, codec.open(region), taking(region))
+    return _opened(column, rows, prefix, region)
+
+
+def _opened(column: Column, rows: int, prefix: Prefix | None, region: Region) -> ColumnFile:
+    reading, take = codec_for(region.column).open(region), taking(region)
+    if not same_form(region.column, column):
+        reading, take = _widening(reading, column), _widening(take, column)
+    return ColumnFile(column, rows, prefix, reading, take, region if region.many_symbols(0) else None)
+
+
+def _widening(reading: Callable[..., pa.Array], column: Column) -> Callable[..., pa.Array]:
+    return lambda *given: widened(reading(*given), column)
 
 
 def taking(region: Region) -> Taking:
@@ -190,8 +216,6 @@ def map_region(
     prefix: Prefix,
     files: Mapping[str, int],
     rows: int,
-    *,
-    null_char: int | None = None,
 ) -> Region:
     """Maps the committed bytes of a column that has a ``.dat``, and of its companions; nothing is decoded.
 
@@ -214,8 +238,7 @@ def map_region(
         raise _missing(path) from None
     others = column.files[1:] if rows else ()
     companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in others}
-    null = null_char if column.type.name == "char" else None
-    return Region(column, str(path), prefix.byte_order, rows, data, companions, null)
+    return Region(column, str(path), prefix.byte_order, rows, data, companions)
 
 
 @frozen
@@ -251,7 +274,11 @@ def open_parquet(
 def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:
     if path.name not in files:
         raise CorruptFileError(
-            "companion file has no committed length", where=path, expected="an entry in dataFileSizes", hint=HINT
+            "companion file has no committed length",
+            where=path,
+            expected="an entry in dataFileSizes",
+            found="none",
+            hint=HINT,
         )
     try:
         return fs.map(path, files[path.name])

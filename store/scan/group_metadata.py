@@ -13,10 +13,10 @@ import pyarrow as pa
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.lookups import Key
 from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.column_file import open_column, read_grouping
 from sparkhaven.store.scan.index_keys import Order, key_order
+from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
@@ -39,24 +39,24 @@ class Groups:
         return RowRanges.of(pairs)
 
 
-def stored_groups(fs: Fs, slice_: Slice, column: Column, checks: Checks) -> Groups | None:
+def stored_groups(files: LocationFiles, slice_: Slice, column: Column) -> Groups | None:
     """The grouping of a column as its files have it; None where there is none, or not that of the rows."""
     stored = column.within(slice_.files)
     state = slice_.files.get(stored.files[0])
-    if state is None:
+    if state is None or column.forms:  # the keys may be of another type
         return None
     known = str(slice_.directory / stored.files[0]), state.crc
     if known not in _remembered:
-        _remembered[known] = _read(fs, slice_, stored, checks)
+        _remembered[known] = _read(files, slice_, stored)
         while len(_remembered) > KEPT:
             _remembered.popitem(last=False)
     return _remembered[known]
 
 
-def _read(fs: Fs, slice_: Slice, column: Column, checks: Checks) -> Groups | None:
+def _read(files: LocationFiles, slice_: Slice, column: Column) -> Groups | None:
     try:
-        groups = read_grouping(fs, slice_.directory, column, slice_.rows)
-        if groups is None or not _holds(fs, slice_, column, groups, checks):
+        groups = read_grouping(files.fs, slice_.directory, column, slice_.rows)
+        if groups is None or not _holds(files, slice_, column, groups):
             return None
     except (SparkhavenError, OSError):
         return None
@@ -68,8 +68,9 @@ def _read(fs: Fs, slice_: Slice, column: Column, checks: Checks) -> Groups | Non
     return Groups(ranges, column)
 
 
-def _holds(fs: Fs, slice_: Slice, column: Column, groups: GroupRanges, checks: Checks) -> bool:
+def _holds(files: LocationFiles, slice_: Slice, column: Column, groups: GroupRanges) -> bool:
     """Whether each range begins and ends with rows of its key."""
+    fs, checks = files.fs, files.checks or MEMORY
     opened = open_column(
         fs,
         slice_.directory,

@@ -25,7 +25,7 @@ from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC
 from sparkhaven.store.format.parquet.location_files import BEGIN, END, ROW_SET, index_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.index_keys import FixedKeys, Keys, TextKeys
+from sparkhaven.store.scan.index_keys import CodedKeys, FixedKeys, Keys, TextKeys
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
@@ -57,7 +57,8 @@ def is_contiguous(names: Sequence[str], grouped: Mapping[str, bool]) -> bool:
 def _key_column(column: Column, number: int) -> Column:
     storage = Storage.FIXED if column.storage is Storage.FIXED else Storage.BLOB
     encoding = charset_of(column) if storage is Storage.BLOB else None
-    return Column(column.name, column.type, Kind.NORMAL, storage, number, encoding)
+    codec = (column.codec, column.codec_args, column.codec_width)
+    return Column(column.name, column.type, Kind.NORMAL, storage, number, encoding, *codec)
 
 
 def _range_columns(first: int) -> tuple[Column, Column]:
@@ -93,7 +94,7 @@ class IndexFile:
         """
         spans = [(0, len(self.keys[0]))]
         for column, keys in zip(self.keys, wanted, strict=False):
-            order = [column.order(key) for key in keys]
+            order = column.orders(keys)
             spans = [
                 (low, high)
                 for start, stop in spans
@@ -115,6 +116,12 @@ class IndexFile:
         sets = codec_for(self.positions[0].column).open(self.positions[0])(low, high, None).to_pylist()
         ranges = [decode_rows(data, self.directory, self.rows) for data in sets]
         return np.concatenate([one[0] for one in ranges]), np.concatenate([one[1] for one in ranges])
+
+
+def index_files(columns: Sequence[Column], files: Mapping[str, FileState]) -> tuple[str, list[str]]:
+    """The name of the index over these columns, and those of ``files`` that it has."""
+    name = index_of(tuple(column.name for column in columns))
+    return name, [file for file in files if file.startswith(f"{name}/")]
 
 
 def open_index(
@@ -157,6 +164,8 @@ def _region(
 
 
 def _keys_of(region: Region) -> Keys:
+    if (coding := region.column.type.fixed) is not None:
+        return CodedKeys(region.dat, coding)
     if region.column.storage is Storage.FIXED:
         return FixedKeys(np.frombuffer(region.dat, region.column.type.numpy), region.column.type)
     ends = np.frombuffer(region.dat, "<i8") if region.rows else np.empty(0, "<i8")

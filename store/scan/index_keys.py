@@ -1,9 +1,14 @@
-"""Keys of an index in the order in which they are stored: null, numbers with NaN last, texts by UTF-16 code unit."""
+"""Keys of an index in the order in which they are stored: null, numbers with NaN last, texts by UTF-16 code unit.
+
+Values of a codec compare by their bytes.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +18,12 @@ import pyarrow as pa
 
 from sparkhaven.store.expressions.predicate.lookups import Key
 from sparkhaven.store.format.column.charset import charset
+from sparkhaven.store.types.codings.coding import FixedCoding, Mask, Octets
 from sparkhaven.store.types.datatypes import DataType
 
 Order = Any  # what compares as the keys are ordered
+NO_KEY = b"\x02"  # in the place of a literal that no value of a codec equals
+_EXACT = Context(prec=100)
 
 
 def key_order(key: Key, data_type: DataType) -> Order:
@@ -32,7 +40,21 @@ def key_order(key: Key, data_type: DataType) -> Order:
     return data_type.null if key is None else key
 
 
-class FixedKeys(Sequence[Order]):
+class Keys(Sequence[Order]):
+    """The keys of one column."""
+
+    @abstractmethod
+    def orders(self, keys: Sequence[Key]) -> list[Order]:
+        """Literals as what compares with the keys."""
+
+    def ascend(self) -> bool:
+        """Whether each key is behind the one before it."""
+        return all(one < other for one, other in pairwise(self))
+
+
+class FixedKeys(Keys):
+    """Entries of plain numbers."""
+
     def __init__(self, entries: npt.NDArray[Any], data_type: DataType) -> None:
         self._entries, self._type = entries, data_type
 
@@ -45,11 +67,10 @@ class FixedKeys(Sequence[Order]):
             return key_order(None if value == self._type.null else value, self._type)
         return value
 
-    def order(self, key: Key) -> Order:
-        return key_order(key, self._type)
+    def orders(self, keys: Sequence[Key]) -> list[Order]:
+        return [key_order(key, self._type) for key in keys]
 
     def ascend(self) -> bool:
-        """Whether each key is behind the one before it."""
         keys = self._entries
         if len(keys) and keys[0] == keys.dtype.type(self._type.null):
             keys = keys[1:]
@@ -61,7 +82,51 @@ class FixedKeys(Sequence[Order]):
         return bool(((after > before) | zeros | last).all())
 
 
-class TextKeys(Sequence[Order]):
+class CodedKeys(Keys):
+    """Entries of a codec whose bytes are ordered as its values are."""
+
+    def __init__(self, data: pa.Buffer, coding: FixedCoding) -> None:
+        self._data, self._coding = memoryview(data), coding
+
+    def __len__(self) -> int:
+        return len(self._data) // self._coding.width
+
+    def __getitem__(self, index: int) -> Order:  # type: ignore[override]
+        width = self._coding.width
+        entry = bytes(self._data[index * width : (index + 1) * width])
+        return b"" if entry == self._coding.null else b"\x01" + entry
+
+    def orders(self, keys: Sequence[Key]) -> list[Order]:
+        entries, absent = self._entries(keys)
+        return [
+            b"" if key is None else NO_KEY if none else b"\x01" + entry.tobytes()
+            for key, entry, none in zip(keys, entries, absent, strict=True)
+        ]
+
+    def _entries(self, keys: Sequence[Key]) -> tuple[Octets, Mask]:
+        """Entries of literals, which are whole numbers, and which of them no value equals."""
+        kind = self._coding.arrow
+        low, high = _range_of(kind)
+        units = [key if isinstance(key, int) and low <= key <= high else None for key in keys]
+        if pa.types.is_decimal(kind):
+            values = [None if unit is None else Decimal(unit).scaleb(-kind.scale, _EXACT) for unit in units]
+            array = pa.array(values, kind)
+        else:
+            array = pa.array(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).view(kind)
+        entries, bad = self._coding.encode(array)
+        absent = np.array([unit is None for unit in units], np.bool_)
+        return entries, absent if bad is None else absent | bad
+
+
+def _range_of(kind: pa.DataType) -> tuple[int, int]:
+    """The least and the largest of the numbers that stand for values of a type."""
+    if pa.types.is_decimal(kind):
+        return 1 - 10**kind.precision, 10**kind.precision - 1
+    bits = 31 if pa.types.is_date32(kind) else 63
+    return -(2**bits), 2**bits - 1
+
+
+class TextKeys(Keys):
     """Texts as they lie in the files of a column without symbol table."""
 
     def __init__(self, ends: npt.NDArray[np.int64], data: pa.Buffer, encoding: str) -> None:
@@ -84,12 +149,5 @@ class TextKeys(Sequence[Order]):
             codec, octets = ("utf-16-be" if octets[0] == 0xFE else "utf-16-le"), octets[2:]
         return b"\x01" + octets.decode(codec, "surrogatepass").encode("utf-16-be", "surrogatepass")
 
-    def order(self, key: Key) -> Order:
-        return b"" if key is None else b"\x01" + str(key).encode("utf-16-be", "surrogatepass")
-
-    def ascend(self) -> bool:
-        """Whether each key is behind the one before it."""
-        return all(one < other for one, other in pairwise(self))
-
-
-Keys = FixedKeys | TextKeys
+    def orders(self, keys: Sequence[Key]) -> list[Order]:
+        return [b"" if key is None else b"\x01" + str(key).encode("utf-16-be", "surrogatepass") for key in keys]

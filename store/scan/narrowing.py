@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, takewhile
+from itertools import takewhile
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.lookups import Key, Lookup
 from sparkhaven.store.format.parquet.location_files import INDEX
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.group_metadata import stored_groups
-from sparkhaven.store.scan.index_file import open_index
+from sparkhaven.store.scan.location_files import LocationFiles
+from sparkhaven.store.scan.pruning import Filter, may_match, pruned
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 
-FEW = 1 << 10  # rows that further indexes need not make fewer
+FEW = 1 << 10  # rows that further indexes, and statistics, need not make fewer
 
 
 @frozen
@@ -40,32 +39,31 @@ WORTH = Worth()
 
 
 def narrowed(
-    fs: Fs,
+    files: LocationFiles,
     schema: TableSchema,
     slices: Iterable[Slice],
-    lookup: Lookup | None,
-    checks: Checks,
+    where: Filter,
     worth: Worth = WORTH,
 ) -> list[Slice]:
-    """The slices, those of history with the rows that indexes give; one slice for all scattered rows of a location."""
-    if lookup is None:
-        return list(slices)
-    return [
-        part
-        for _, pieces in groupby(slices, key=lambda slice_: slice_.directory)
-        for part in _narrowed(fs, schema, list(pieces), lookup, checks, worth)
-    ]
+    """Slices of whole locations without rows that cannot match; one slice for all scattered rows of a location.
+
+    Indexes say it of history, statistics of the rest.
+    """
+    return [part for slice_ in slices for part in _narrowed(files, schema, slice_, where, worth)]
 
 
-def _narrowed(
-    fs: Fs, schema: TableSchema, pieces: Sequence[Slice], lookup: Lookup, checks: Checks, worth: Worth
-) -> Iterator[Slice]:
-    whole = pieces[0]
-    rows = _Location(fs, schema, whole, checks).rows(lookup) if whole.tier == "history" else None
+def _narrowed(files: LocationFiles, schema: TableSchema, whole: Slice, where: Filter, worth: Worth) -> Iterator[Slice]:
+    rows = None
+    if whole.tier == "history" and where.lookup is not None:
+        if not may_match(schema, whole, where):
+            return
+        rows = _Location(files, schema, whole).rows(where.lookup)
     if rows is None or (rows.rows * worth.scattered > whole.rows and rows.rows < worth.long * len(rows)):
-        yield from pieces
+        yield from pruned(schema, whole, where)
         return
-    rows = rows.intersection(RowRanges.of((piece.start, piece.stop) for piece in pieces))
+    if rows.rows > FEW:
+        pieces = pruned(schema, replace(whole, start=rows.start, stop=rows.stop), where)
+        rows = rows.intersection(RowRanges.of((piece.start, piece.stop) for piece in pieces))
     if len(rows) > 1 and rows.rows < worth.long * len(rows):
         yield replace(whole, start=rows.start, stop=rows.stop, selected=rows)
         return
@@ -76,8 +74,8 @@ def _narrowed(
 class _Location:
     """The indexes of one location."""
 
-    def __init__(self, fs: Fs, schema: TableSchema, whole: Slice, checks: Checks) -> None:
-        self._fs, self._whole, self._checks = fs, whole, checks
+    def __init__(self, files: LocationFiles, schema: TableSchema, whole: Slice) -> None:
+        self._files, self._whole = files, whole
         self._columns = {column.name: column for column in schema.stored}
         names = dict.fromkeys(path.partition("/")[0] for path in whole.indexes)
         listed = [tuple(name.removeprefix(INDEX).split(",")) for name in names if name.startswith(INDEX)]
@@ -119,7 +117,7 @@ class _Location:
         for name in wanted:
             column = self._columns.get(name)
             if name not in used and column is not None and column.kind is Kind.GROUPING:
-                groups = stored_groups(self._fs, self._whole, column, self._checks)
+                groups = stored_groups(self._files, self._whole, column)
                 rows = rows if groups is None else _both(rows, groups.find([wanted[name]]))
         return rows
 
@@ -128,8 +126,10 @@ class _Location:
     ) -> RowRanges | None:
         if any(name not in self._columns for name in columns):
             return None
-        keys = [replace(self._columns[name], name=label) for name, label in zip(columns, stored, strict=True)]
-        index = open_index(self._fs, self._whole.directory, keys, self._whole.indexes, self._whole.rows, self._checks)
+        keys = [self._columns[name] for name in columns]
+        if columns != stored:
+            keys = [replace(column, name=name) for column, name in zip(keys, stored, strict=True)]
+        index = self._files.index(self._whole, keys)
         try:
             return None if index is None else index.find(wanted)
         except (SparkhavenError, OSError, ValueError):

@@ -19,6 +19,7 @@ from sparkhaven.store.format.parquet.fields import as_column, check_field
 from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
 from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.null_char import exchanged, other_null
 from sparkhaven.store.types.row_ranges import RowRanges
 
 HINT = (
@@ -96,7 +97,8 @@ class CommittedParquet:
                 found=len(array),
                 hint=HINT,
             )
-        return array
+        unit = other_null(column.type)
+        return array if unit is None else exchanged(array, unit)
 
 
 class ParquetReading:

@@ -12,16 +12,14 @@ in; else an older record, or intraday alone, gives the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.expressions.predicate.lookups import Lookup
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.history import renamed
 from sparkhaven.store.merges.merge_records import (
@@ -33,16 +31,15 @@ from sparkhaven.store.merges.merge_records import (
     record_missing,
 )
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import MEMORY, Checks
+from sparkhaven.store.scan.checksums import MEMORY
+from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import narrowed
+from sparkhaven.store.scan.pruning import Filter, value_stats
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
-from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-
-MayMatch = Callable[[Mapping[str, RangeStats]], bool]
 
 
 class Stream(Protocol):
@@ -83,18 +80,6 @@ class ReadPlan:
     records: tuple[MergeRecord, ...] = ()
 
 
-@frozen
-class Filter:
-    """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match.
-
-    ``lookup``: what of it an index answers.
-    """
-
-    columns: frozenset[str]
-    may_match: MayMatch
-    lookup: Lookup | None = None
-
-
 def make_plan(
     place: TablePlace,
     snapshot: Snapshot,
@@ -102,14 +87,13 @@ def make_plan(
     tier: Tier = "all",
     selection: Selection | None = None,
     where: Filter | None = None,
-    checks: Checks = MEMORY,
+    files: LocationFiles | None = None,
 ) -> ReadPlan:
     """Row ranges that can hold rows of the read.
 
-    Reads merge records of selected dates only, and of files with rows only indexes, which are compared by ``checks``.
-    Raises TableNotFoundError for a date or a
-    source that the table does not have; SettingsError for an epoch whose rows are only in newer history, and for a
-    source whose rows are merged, hence no longer kept apart.
+    Reads merge records of selected dates only, and of files with rows only indexes, which ``files`` opens. Raises
+    TableNotFoundError for a date or a source that the table does not have; SettingsError for an epoch whose rows are
+    only in newer history, and for a source whose rows are merged, hence no longer kept apart.
     """
     selection = selection or Selection()
     intraday = {value for stream in snapshot.streams for value in stream.locations.dates()}
@@ -125,7 +109,7 @@ def make_plan(
     for value in sorted(values):
         if not selection.takes_value(value):
             continue
-        if where is not None and not where.may_match(_value_stats(snapshot.schema, value, 0, 1)):
+        if where is not None and not where.may_match(value_stats(snapshot.schema, value, 0, 1)):
             continue
         located = _located_at(snapshot, value)
         record = usable_record(place, snapshot, value, unmerged) if value in merged else None
@@ -144,15 +128,10 @@ def make_plan(
     slices = [slice_ for slice_ in slices if selection.takes_source(slice_.key.internal)]
     if labels := snapshot.schema.labels:
         slices = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in slices]
-    kept = kept_slices(snapshot.schema, slices, where)
     if where is not None:
-        kept = narrowed(place.fs, snapshot.schema, kept, where.lookup, checks)
-    rows = sum(slice_.count for slice_ in kept)
-    return ReadPlan(tuple(kept), rows, tuple(unmerged), tuple(records))
-
-
-def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | None) -> list[Slice]:
-    return list(slices) if where is None else [part for slice_ in slices for part in _prune(schema, slice_, where)]
+        slices = narrowed(files or LocationFiles(place.fs, MEMORY), snapshot.schema, slices, where)
+    rows = sum(slice_.count for slice_ in slices)
+    return ReadPlan(tuple(slices), rows, tuple(unmerged), tuple(records))
 
 
 def usable_record(
@@ -168,9 +147,9 @@ def usable_record(
     record = newest(place, value)
     epochs = snapshot.epochs
     while record is not None:
-        path = place.merges / value / f"{record.generation}.json"
-        beyond = (taken for taken in record.inputs if taken.epoch > epochs.get(taken.stream, -1))
-        if unmerged is not None:
+        beyond = [taken for taken in record.inputs if taken.epoch > epochs.get(taken.stream, -1)]
+        if unmerged is not None and beyond:
+            path = place.merges / value / f"{record.generation}.json"
             unmerged += ((path, taken) for taken in beyond)
         missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
         if not missing and (not newer or _stands(place, record)):
@@ -249,30 +228,3 @@ def _remainder(
                 Slice("intraday", stream, location.key, directory, *rows, location.files, location.stats, newer)
             )
     return slices
-
-
-def _value_stats(schema: TableSchema, value: str, start: int, stop: int) -> dict[str, RangeStats]:
-    column = schema.partitioning
-    return {column.name: RangeStats(start, stop, 0, 0, value, value)} if column else {}
-
-
-def _prune(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
-    columns = [name for name in sorted(where.columns) if name in slice_.stats]
-    cuts = {slice_.start, slice_.stop}
-    for name in columns:
-        cuts.update(edge for s in slice_.stats[name] for edge in (s.start, s.stop) if slice_.start < edge < slice_.stop)
-    edges = sorted(cuts)
-    kept: list[Slice] = []
-    for start, stop in pairwise(edges):
-        stats = _value_stats(schema, slice_.key.value, start, stop)
-        for name in columns:
-            around = next((s for s in slice_.stats[name] if s.start <= start and stop <= s.stop), None)
-            if around is not None:
-                stats[name] = around
-        if not where.may_match(stats):
-            continue
-        if kept and kept[-1].stop == start:
-            kept[-1] = replace(kept[-1], stop=stop)
-        else:
-            kept.append(replace(slice_, start=start, stop=stop))
-    return kept

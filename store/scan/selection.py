@@ -42,6 +42,11 @@ class Selection:
         """From one name, several, or None; a range that cannot hold any value is a SettingsError."""
         return Selection(_names(values), _names(sources))
 
+    @property
+    def single(self) -> tuple[str, ...] | None:
+        """The values, where they are named one by one."""
+        return None if self._ranges else self.values
+
     def takes_value(self, value: str) -> bool:
         if self.values is None or value in self._single:  # asked of every name in a directory of dates
             return True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import field
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +13,8 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
+
+_stop = attrgetter("stop")
 
 
 @frozen
@@ -49,12 +53,14 @@ class Slice:
 
     def has_nulls(self, column: str) -> bool | None:
         """Whether the statistics say that the column has nulls in this slice; None = they do not tell."""
-        covered = self.start
-        for stats in self.stats.get(column, ()):
-            if stats.stop > self.start and stats.start < self.stop:
-                if stats.start > covered:
-                    return None
-                if stats.nulls:
-                    return True
-                covered = stats.stop
+        covered, ranges = self.start, self.stats.get(column, ())
+        for position in range(bisect_right(ranges, self.start, key=_stop), len(ranges)):
+            stats = ranges[position]
+            if covered >= self.stop:
+                break
+            if stats.start > covered:
+                return None
+            if stats.nulls:
+                return True
+            covered = stats.stop
         return False if covered >= self.stop else None

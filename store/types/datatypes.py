@@ -39,7 +39,7 @@ class Origin:
     arguments: str | None = None
     width: int | None = None
     opaque: bool = False
-    null: int | None = None  # of a char whose files have another one
+    null: int | None = None  # of a char, or in arrays of them, whose files have another one
 
 
 @frozen
@@ -56,7 +56,6 @@ class DataType:
     arrow: pa.DataType
     numpy: str | None = None
     null: int | float | None = None
-    groupable: bool = False
     coding: FixedCoding | BlobCoding | StringSets | None = None
     origin: Origin | None = None  # what gave it, where there is a coding
 
@@ -74,6 +73,16 @@ class DataType:
     def blob(self) -> BlobCoding | None:
         """The coding, where values have any length."""
         return self.coding if self.coding is not None and self.coding.form == "blob" else None  # type: ignore[return-value]
+
+    @property
+    def groupable(self) -> bool:
+        """Whether grouping metadata can have the values as keys: those of a codec have no form there."""
+        return self.coding is None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether values have an order: those of every plain type, and of codecs those whose bytes are ordered."""
+        return self.groupable or (self.fixed is not None and self.fixed.ordered)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_data_type_of, (self.origin or Origin(self.spellings[0]),))
@@ -106,7 +115,7 @@ def _boxed(name: str, box: str) -> tuple[str, ...]:
 
 def _row(name: str, java: str, spellings: tuple[str, ...], arrow: pa.DataType, *entry: object) -> DataType:
     numpy, null = entry if entry else (None, None)
-    return DataType(name, java, spellings, arrow, numpy, null, True)  # type: ignore[arg-type]
+    return DataType(name, java, spellings, arrow, numpy, null)  # type: ignore[arg-type]
 
 
 def _coded(java: str, codec: str | None, module: str, factory: str = "coding") -> CodedRow:
@@ -199,16 +208,22 @@ def data_type(
         coding.arrow,
         f"|S{fixed}" if fixed else None,
         None,
-        coding.groupable,
         coding,
         Origin(spelling, codec, arguments, width, opaque),
     )
 
 
 def _data_type_of(origin: Origin) -> DataType:
-    if origin.null is not None:
-        return replace(_BY_SPELLING[origin.spelling], null=origin.null, origin=origin)
-    return data_type(origin.spelling, origin.codec, origin.arguments, origin.width, opaque=origin.opaque)
+    kind = data_type(origin.spelling, origin.codec, origin.arguments, origin.width, opaque=origin.opaque)
+    return kind if origin.null is None else with_null(kind, origin.null)
+
+
+def with_null(kind: DataType, null: int) -> DataType:
+    """The type, or the array type, of files in which another value is null."""
+    origin = replace(kind.origin or Origin(kind.spellings[0]), null=null)
+    if kind.coding is None:
+        return replace(kind, null=null, origin=origin)
+    return replace(kind, coding=replace(kind.coding, other_null=null), origin=origin)  # type: ignore[type-var]
 
 
 def is_known(spelling: str) -> bool:

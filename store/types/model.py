@@ -35,10 +35,19 @@ class Storage(Enum):
 
 
 @frozen
+class Form:
+    """How the values of a column lie in files that were written before it was widened."""
+
+    type: DataType
+    storage: Storage
+
+
+@frozen
 class Column:
     """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string.
 
-    ``labels``: earlier names, the newest first, which files and records from before a rename still have.
+    ``labels``: earlier names, the newest first, which files and records from before a rename still have. ``forms``:
+    earlier forms, the oldest first, which files from before a widening still have.
     """
 
     name: str
@@ -53,6 +62,7 @@ class Column:
     component: DataType | None = None
     spelling: str = ""  # dataType as the file spells it
     labels: tuple[str, ...] = ()
+    forms: tuple[Form, ...] = ()
 
     @property
     def width(self) -> int:
@@ -62,9 +72,9 @@ class Column:
         return self.type.width if self.storage in (Storage.FIXED, Storage.NONE) else 8
 
     @property
-    def indexable(self) -> bool:
-        """Whether the column can be a key of an index: numbers, texts, Booleans, Instants with files of their own."""
-        return self.type.groupable and self.kind is not Kind.PARTITIONING and bool(self.files)
+    def ordered(self) -> bool:
+        """Whether rows can be put in order by the column, and it can be a key of an index."""
+        return self.type.ordered and self.storage is not Storage.NONE
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -77,17 +87,24 @@ class Column:
         return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 
     def within(self, files: Container[str]) -> Column:
-        """The column under the name that its files have in a location with these files."""
-        if not self.labels or f"{self.name}.dat" in files:
-            return self
-        label = next((label for label in self.labels if f"{label}.dat" in files), self.name)
-        return replace(self, name=label)
+        """The column under the name, and with the storage, that its files have in a location with these files."""
+        column = self
+        if self.labels and f"{self.name}.dat" not in files:
+            column = replace(self, name=next((label for label in self.labels if f"{label}.dat" in files), self.name))
+        if self.storage is Storage.BLOB and self.forms and f"{column.name}.sym" in files:
+            column = replace(column, storage=Storage.SYMBOL, forms=())
+        return column
+
+    @property
+    def earlier(self) -> tuple[Column, ...]:
+        """The column in each of its earlier forms."""
+        return tuple(replace(self, type=form.type, storage=form.storage, forms=()) for form in self.forms)
 
 
 def is_built(keys: Sequence[str], columns: Iterable[Column]) -> bool:
-    """Whether a merge writes an index of these columns: all can be compared, and their names fit a file name."""
-    comparable = {column.name for column in columns if column.indexable}
-    return comparable.issuperset(keys) and len(",".join(keys).encode()) <= MOST_NAMES
+    """Whether a merge writes an index of these columns: all have an order, and their names fit a file name."""
+    ordered = {column.name for column in columns if column.ordered}
+    return ordered.issuperset(keys) and len(",".join(keys).encode()) <= MOST_NAMES
 
 
 def case_twins(names: Iterable[str]) -> tuple[str, str] | None:

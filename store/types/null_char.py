@@ -1,4 +1,5 @@
-"""Which UTF-16 unit means null in column files of type char: 0xFFFF, or 0xFFFE in files from before November 2021.
+"""Which UTF-16 unit means null in column files of type char, and in arrays of them: 0xFFFF, or 0xFFFE in files from
+before November 2021.
 
 Writers write 0xFFFF, whatever readers take for null.
 """
@@ -8,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.types.datatypes import BY_NAME, CHAR_NULL, DataType, Origin
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.types.datatypes import BY_NAME, CHAR_NULL, DataType, data_type, with_null
 from sparkhaven.store.types.model import Column, TableSchema
 
 ENVIRONMENT = "SPARKHAVEN_NULL_CHAR"
@@ -31,25 +36,52 @@ def with_null_char(schema: TableSchema, unit: int) -> TableSchema:
     """The schema as a reader takes it that reads ``unit`` as null."""
     if unit == CHAR_NULL:
         return schema
-    columns, retired = (tuple(_with(c, unit) for c in part) for part in (schema.columns, schema.retired))
+    columns, retired = (tuple(column_with_null(c, unit) for c in part) for part in (schema.columns, schema.retired))
     return replace(schema, columns=columns, retired=retired)
 
 
 def has_other_null(column: Column) -> bool:
     """Whether nulls of the column are not those that statistics count."""
-    return column.type.name == "char" and column.type.null != CHAR_NULL
+    return other_null(column.type) is not None
+
+
+def other_null(kind: DataType) -> int | None:
+    """The unit that a reader takes for null, where it is not the one that writers write."""
+    origin = kind.origin
+    return None if origin is None else origin.null
 
 
 def char_type(unit: int) -> DataType:
     """The type char with a null."""
-    known = BY_NAME["char"]
-    return known if unit == CHAR_NULL else replace(known, null=unit, origin=Origin("char", null=unit))
+    return _typed(BY_NAME["char"], unit)
+
+
+def _typed(kind: DataType, unit: int) -> DataType:
+    """A type of chars, or of arrays of them, with a null."""
+    if unit == (CHAR_NULL if other_null(kind) is None else other_null(kind)):
+        return kind
+    if unit != CHAR_NULL:
+        return with_null(kind, unit)
+    origin = kind.origin
+    return kind if origin is None else data_type(origin.spelling, origin.codec, origin.arguments, origin.width)
+
+
+def exchanged(array: pa.Array, unit: int) -> pa.Array:
+    """Chars, or lists of them, as a reader has them that reads ``unit`` as null: today's null is then a value."""
+    if pa.types.is_list(array.type):
+        elements = exchanged(array.values, unit)
+        offsets = array.buffers()[:2]
+        return pa.Array.from_buffers(array.type, len(array), offsets, array.null_count, array.offset, [elements])
+    units = np.asarray(pc.fill_null(array, CHAR_NULL))
+    return pa.array(units, array.type, mask=units == unit)
 
 
 def as_written(column: Column) -> Column:
     """The column as writers write it, whatever null a reader takes."""
-    return _with(column, CHAR_NULL)
+    return column_with_null(column, CHAR_NULL)
 
 
-def _with(column: Column, unit: int) -> Column:
-    return replace(column, type=char_type(unit)) if column.type.name == "char" else column
+def column_with_null(column: Column, unit: int) -> Column:
+    """The column as a reader takes it that reads ``unit`` as null."""
+    chars = column.type.name == "char" or getattr(column.type.coding, "letter", "") == "C"  # in arrays
+    return replace(column, type=_typed(column.type, unit)) if chars else column

@@ -25,7 +25,11 @@ from tests.support.writers.merge_runs import FS, merge
 CODED_NAME = str(TABLE)
 NEXT, LAST = "2024-03-06", "2024-03-07"
 MAPS = "Weights"
-SERVED = SCHEMA.replace(f'<Column name="{MAPS}" {COLUMNS[MAPS]}/>'.encode(), b"")
+INDEXES = ("Day", "Far", "Clock", "Short", "Px", "Wide", "Whole", "Far,Wide", "Sym,Day,Px")
+INDEXED = SCHEMA.replace(
+    b"</Table>", b"".join(f'<DataIndex columns="{keys}"/>'.encode() for keys in INDEXES) + b"</Table>"
+)
+SERVED = INDEXED.replace(f'<Column name="{MAPS}" {COLUMNS[MAPS]}/>'.encode(), b"")
 NUMBERS = ("Px", "Wide", "Free", "Whole", "Huge")
 JAVA = {
     **dict.fromkeys(("Day", "Far"), "java.time.LocalDate"),
@@ -63,7 +67,7 @@ class CodedSnapshot:
 def make_coded_snapshot(root: Path, *, maps: bool = True) -> CodedSnapshot:
     """Two merged dates, one of them with late rows, and one that is intraday; ``maps``: with a column of them."""
     rng, rows = random.Random(11), list[Row]()
-    db = IntradayRows(root, SCHEMA if maps else SERVED, fs=FS)
+    db = IntradayRows(root, INDEXED if maps else SERVED, fs=FS)
 
     def put(day: str, source: str, count: int) -> None:
         fresh = [coded_row(rng, len(rows) + number) for number in range(count)]

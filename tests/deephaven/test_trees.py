@@ -7,20 +7,25 @@ open shows a date that is published later, behind dates that are not there.
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from sparkhaven.store.format.parquet.trees import TreeLayout
+from sparkhaven.writers.partitions import add_partition
 from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
+from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers import odd_values
+from tests.support.writers.coded_rows import COLUMNS, coded_row, coded_table, key_text
 from tests.support.writers.export_cases import export, found, two_days, wanted
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
-from tests.support.writers.merge_runs import make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 
 pytestmark = pytest.mark.deephaven
 READER = REPOSITORY / "tests" / "deephaven" / "tree_reader.py"
@@ -32,17 +37,18 @@ LAYOUTS = ("nested", "flat", "kv", "metadata", "hive")
 def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_path: Path) -> None:
     require_engine()
     db, rows = two_days(tmp_path / "db")
-    trees = {}
+    trees: dict[str, list[object]] = {}
     for layout in LAYOUTS:
         export(db.root, tmp_path / layout, layout=layout)
-        trees[layout] = [layout, str(tmp_path / layout), TABLE.table, []]
+        trees[layout] = [layout, str(tmp_path / layout), TABLE.table, {}]
     history, merged = make(tmp_path / "history", 90)
     merge(history.layout, format="parquet")
-    trees["history"] = ["nested", str(history.layout.partitions("Test")), TABLE.table, ["Sym"]]
+    trees["history"] = ["nested", str(history.layout.partitions("Test")), TABLE.table, {"Sym": None}]
+    trees["coded"], coded_counts = coded_history(tmp_path / "coded")
     odd = odd_values.make(tmp_path / "odd", odd_values.ODD)
     for layout in ODD_LAYOUTS:
         tree = odd_values.export(odd, tmp_path / f"odd-{layout}", layout)
-        trees[f"odd-{layout}"] = [layout, str(tree), "T", []]
+        trees[f"odd-{layout}"] = [layout, str(tree), "T", {}]
     out = tmp_path / "read"
     out.mkdir()
     line = [str(PYTHON), "-P", str(READER), json.dumps(trees), str(out)]
@@ -55,11 +61,14 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
     assert json.loads(grown.splitlines()[-1]) == {"history": 97}
     assert len([*history.layout.partitions("Test").glob(f"*/{DAY}")]) == 2
     by_symbol = Counter(row["Sym"] for row in merged if row["Sym"] and row["Sym"].isalnum())
-    assert sorted(report["history"]["same"][0][::2]) == sorted(by_symbol.values())
+    assert sorted(report["history"]["same"]["Sym"][::2]) == sorted(by_symbol.values())
+    coded = report.pop("coded")
+    assert coded["index"] is True
+    assert {column: counts[::2] for column, counts in coded["same"].items()} == coded_counts
     counts = dict.fromkeys(LAYOUTS, len(rows)) | {f"odd-{name}": len(odd_values.ODD) for name in ODD_LAYOUTS}
     assert {name: each["rows"] for name, each in report.items()} == counts | {"history": 90}
     assert report["history"]["index"] is True
-    for name in trees:
+    for name in report:
         with pa.ipc.open_file(out / f"{name}.arrow") as file:
             table = file.read_all()
         table = table.set_column(table.schema.get_field_index("Date"), "Date", table["Date"].cast(pa.string()))
@@ -68,3 +77,27 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
             assert sorted(pairs) == sorted((value, value) for value in odd_values.ODD), name
             continue
         assert found(table) == wanted(rows if name != "history" else [(DAY, row) for row in merged]), name
+
+
+def coded_history(root: Path) -> tuple[list[object], dict[str, list[int]]]:
+    """A tree with indexes over columns with a codec, conditions for each of them, and how many rows these have."""
+    names = ("Day", "Far", "Clock", "Short", "Px", "Wide", "Whole")
+    columns = "".join(f'<Column name="{name}" {COLUMNS[name]}/>' for name in names)
+    indexes = "".join(f'<DataIndex columns="{name}"/>' for name in names)
+    start = '<Table namespace="Test" name="Coded" storageType="NestedPartitionedOnDisk">'
+    date = '<Column name="Date" dataType="String" columnType="Partitioning"/><Column name="L" dataType="long"/>'
+    db = IntradayRows(root, f"{start}{date}{columns}{indexes}</Table>".encode(), fs=FS)
+    chance = random.Random(5)
+    keys = [coded_row(chance, number) for number in range(7)]
+    rows = [{"L": number} | {name: chance.choice(keys)[name] for name in names} for number in range(60)]
+    db.commit({("a", DAY): coded_table(db.schema, rows)})
+    add_partition(FS, db.layout, "Test", "0")
+    merge(db.layout, table=db.table, format="parquet")
+    asked: dict[str, list[str]] = {}
+    counts: dict[str, list[int]] = {}
+    for name in names:
+        values = Counter(row[name] for row in rows if row[name] is not None)
+        quote = "" if isinstance(next(iter(values)), Decimal) else "'"
+        asked[name] = [f"{name} = {quote}{key_text(name, value)}{quote}" for value in values]
+        counts[name] = [*values.values()]
+    return ["nested", str(db.layout.partitions("Test")), "Coded", asked], counts

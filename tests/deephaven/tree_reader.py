@@ -1,9 +1,9 @@
 """Reads trees of Parquet files in a Deephaven engine of this process, and writes what it found as Arrow files.
 
 Run by the Python of the engine's environment, which has none of the packages of the tests. Its first argument is JSON:
-name -> [layout, directory, table, columns of an index to ask for]. One JSON line on standard output says what it read.
-Then it waits for a line, which is JSON too: name -> rows. A second line says how many rows those tables, which are open
-since the beginning, show in the end.
+name -> [layout, directory, table, column of an index to ask for -> conditions, or null: each text]. One JSON line on
+standard output says what it read. Then it waits for a line, which is JSON too: name -> rows. A second line says how
+many rows those tables, which are open since the beginning, show in the end.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def main() -> None:
         rows = arrow.to_arrow(table)
         with pa.ipc.new_file(str(out / f"{name}.arrow"), rows.schema) as file:
             file.write_table(rows)
-        found[name] = {"rows": table.size, "index": has_data_index(table, indexed) if indexed else None}
-        found[name]["same"] = [same_rows(table, column, rows) for column in indexed]
+        index = all(has_data_index(table, [column]) for column in indexed) if indexed else None
+        same = {column: same_rows(table, asked or each_text(column, rows)) for column, asked in indexed.items()}
+        found[name] = {"rows": table.size, "index": index, "same": same}
     print(json.dumps(found), flush=True)
     wanted = json.loads(sys.stdin.readline())
     end = time.monotonic() + PATIENCE
@@ -59,16 +60,21 @@ def main() -> None:
     os._exit(0)
 
 
-def same_rows(table: Any, column: str, rows: pa.Table) -> list[int]:
-    """Filters on each text of a column, alone and with another condition: the rows of each, by the index.
+def each_text(column: str, rows: pa.Table) -> list[str]:
+    """A condition for each text of a column."""
+    texts = [text for text in rows[column].unique().to_pylist() if text and text.isalnum()]
+    return [f"{column} = `{text}`" for text in texts]
+
+
+def same_rows(table: Any, asked: list[str]) -> list[int]:
+    """Filters by conditions, alone and with another condition: the rows of each, by the index.
 
     AssertionError: a copy without an index has other ones.
     """
     from deephaven import arrow
 
     counts, copied = [], table.select()
-    texts = [text for text in rows[column].unique().to_pylist() if text and text.isalnum()]
-    for condition in (f"{column} = `{text}`" for text in texts):
+    for condition in asked:
         for conditions in ([condition], [condition, "L % 2 = 0"]):
             found, expected = (arrow.to_arrow(each.where(conditions)) for each in (table, copied))
             assert repr(found.to_pylist()) == repr(expected.to_pylist()), conditions  # NaN equals itself here

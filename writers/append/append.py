@@ -37,6 +37,7 @@ from sparkhaven.store.errors import (
     phase_of,
 )
 from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs, Lock
@@ -44,7 +45,9 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.widening import fitting, narrowed, same_form
 from sparkhaven.writers.append.column_values import column_values, nulls_like, range_stats
+from sparkhaven.writers.append.location_room import LocationRoom, committed_form
 from sparkhaven.writers.append.worker_cache import Ids, SymbolKey, WorkerCache, location_columns
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -138,7 +141,13 @@ class LocationAppender:
                 )
             known, self.rows, self._stats = dict(resume.files), resume.rows, dict(resume.stats)
         self._files: dict[str, FileState] = known
-        self._columns = location_columns(self._target.schema, known)
+        self._columns = {
+            column.name: (committed_form(self._fs, self.directory, column, known), current)
+            for column, current in location_columns(self._target.schema, known).values()
+        }
+        own = {current: column for column, current in self._columns.values()}
+        widened = [column for column in self._target.schema.stored if column.forms]
+        self._forms = {c.name: own[c.name] for c in widened if not same_form(c, own[c.name])}
         self._cut()
         changed = committed is None or committed.schema_version != self._target.schema.version
         if changed and not self.closed:
@@ -171,7 +180,7 @@ class LocationAppender:
         for column, current in self._columns.values():
             name = f"{column.name}.dat"
             if name in self._files and current in self._empty.prefixes:
-                prefix = self._empty.prefixes[current]
+                prefix = encode_prefix(column)
                 if self._fs.read_range(self.directory / name, 0, len(prefix)) != prefix:
                     raise SchemaMismatchError(
                         "the files of a column were written with another definition of it",
@@ -182,8 +191,8 @@ class LocationAppender:
                         f" E161 in {PAGE}",
                     )
         path = self.directory / TABLE_DEFINITION
-        if not new and any(name != current for name, (_, current) in self._columns.items()):
-            return  # files have names of before a rename, as the definition that is there
+        if not new and (self._forms or any(name != current for name, (_, current) in self._columns.items())):
+            return  # files are as before a rename or a widening, as the definition that is there
         with writing(path):
             if new:
                 self._fs.write_new(path, self._empty.tbl)
@@ -208,7 +217,7 @@ class LocationAppender:
         stats: dict[str, RangeStats] = {}
         symbols: dict[str, list[str]] = {}
         for column, current in self._columns.values():
-            array = column_values(column, batches, current)
+            array = self._values(column, current, batches)
             stats[column.name] = range_stats(array, self.rows, texts=column.type.coding is None)
             base = self._base(column)
             if base.rows != self.rows:  # the column is newer than the location, or came back
@@ -228,11 +237,28 @@ class LocationAppender:
             self._stats[name] = join(self._stats[name], part) if name in self._stats else part
         self.rows = rows
 
+    def _values(self, column: Column, current: str, batches: Sequence[pa.RecordBatch]) -> pa.Array:
+        declared = self._target.schema.column(current)
+        if current not in self._forms or declared is None or declared.type.arrow == column.type.arrow:
+            return column_values(column, batches, current)
+        values = column_values(declared, batches, current)
+        fits = fitting(values, column)
+        if not fits.all():
+            raise SchemaMismatchError(
+                "value cannot be stored in the column",
+                where=f"{self.directory}, column {column.name}",
+                expected=f"a {column.type.name}: the column was widened after the location was begun",
+                found=values[int(fits.argmin())].as_py(),
+                hint="merge the date and delete its intraday files, then write the row",
+            )
+        return narrowed(values, column)
+
     @property
-    def set_texts(self) -> dict[str, Ids]:
-        """The texts that the location has in each column of sets, by its name in the schema."""
+    def room(self) -> LocationRoom:
+        """What the location can take."""
         sets = {current: column for column, current in self._columns.values() if column.storage is Storage.SET}
-        return {current: dict(self._base(column).symbols) for current, column in sets.items()}
+        texts = {current: dict(self._base(column).symbols) for current, column in sets.items()}
+        return LocationRoom(texts, self._forms)
 
     def _base(self, column: Column) -> Base:
         if f"{column.name}.dat" not in self._files:

@@ -16,7 +16,6 @@ from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.append.set_room import rows_without_room
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
 
 Row = tuple[Split, pa.RecordBatch]
@@ -51,10 +50,10 @@ class LeftRows:
         self, appender: LocationAppender, rows: Sequence[Row], before: Mapping[Split, Sequence[int]] | None = None
     ) -> list[Row]:
         """The rows that the location has room for. ``before``: numbers that are not among the rows any more."""
-        if self._decode is None or not appender.set_texts:
+        room = appender.room
+        if self._decode is None or not (room.texts or room.forms):
             return list(rows)
-        batches = [batch for _, batch in rows]
-        left = rows_without_room(batches, appender.set_texts)
+        left = room.left_out([batch for _, batch in rows])
         taken, start = [], 0
         for split, batch in rows:
             numbers = self._numbers(split, appender.key, batch.num_rows, (before or {}).get(split, ()))
@@ -84,7 +83,7 @@ class LeftRows:
             rejected = 0 if self._decode is None else self._decode.reject_rows(split, keys, notes)
             if rejected != count:
                 raise FeedError(
-                    "a source returned other rows when it was read again for sets without room",
+                    "a source returned other rows when it was read again for rows without room",
                     where=split.path,
                     expected=f"{count} rows",
                     found=f"{rejected} rows",

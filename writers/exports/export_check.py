@@ -31,7 +31,7 @@ def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests
 
 def _of_parquet(connection: Any, path: Path, column: Column) -> Iterator[pa.Array]:
     rows = SIZES.texts if column.storage is Storage.BLOB else SIZES.rows
-    for batch in column_batches(connection, path, column, rows):
+    for batch in column_batches(connection, path, [column], rows):
         yield batch.column(0).cast(column.type.arrow)
 
 

@@ -16,7 +16,7 @@ from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
-from sparkhaven.store.types.null_char import as_written, has_other_null
+from sparkhaven.store.types.null_char import as_written, has_other_null, other_null
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC
 
@@ -140,5 +140,5 @@ def _id(table: PinnedTable, plan: ExportPlan) -> str:
     ]
     columns = [[c.name, c.type.name, c.id, c.storage.value] for c in plan.columns]
     form: list[object] = [options.layout, options.leaf, plan.codec, table.name, table.schema.version]
-    form += {str(c.type.null) for c in table.schema.readable.columns if has_other_null(c)}
+    form += sorted({str(other_null(c.type)) for c in table.schema.readable.columns if has_other_null(c)})
     return sha256(dump({"form": form, "columns": columns, "rows": rows})).hexdigest()[:12]

@@ -18,7 +18,7 @@ from sparkhaven.store.scan.location_definition import location_schema
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.store.types.null_char import char_type
+from sparkhaven.store.types.null_char import column_with_null
 from sparkhaven.writers.imports.directory_values import directory_values
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, storable
 from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
@@ -99,9 +99,7 @@ class ColumnLeafReader:
         for name in own.files:
             if name in sums and name in sizes:
                 check_crc(self._fs, directory / name, FileState(sizes[name], sums[name]), stream="")
-        if own.type.name == "char":
-            own = replace(own, type=char_type(self._null_char))
-        return open_column(self._fs, directory, own, sizes, self.rows)
+        return open_column(self._fs, directory, column_with_null(own, self._null_char), sizes, self.rows)
 
 
 def open_leaf(

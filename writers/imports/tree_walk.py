@@ -23,6 +23,7 @@ from sparkhaven.writers.imports.location_row import require_agreement
 from sparkhaven.writers.imports.value_template import EXAMPLE, ValueTemplate, is_midnight, proposed
 
 MAGIC = b"PAR1"
+LOOK = "Then import it with --dry-run first, which shows what it has"
 BARE = ("", ".parq", ".pq", ".snappy", ".gz", ".zstd", ".lz4")  # Hive's 000000_0, alone or with a codec
 OTHERS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"SEQ": "Hadoop sequences", b"ARRO": "Arrow"}
 
@@ -155,7 +156,7 @@ class TreeWalk:
                     where=path,
                     expected="a path below the directory",
                     found=repr(name),
-                    hint="have the tree written again before it is imported",
+                    hint=f"have the tree written again. {LOOK}",
                 )
             keys = self.template.keys
             given = {part.partition("=")[0] for part in parts[:-1]} & self.given
@@ -178,7 +179,7 @@ class TreeWalk:
                 where=self.root,
                 expected=" or ".join(LOCATIONS_TABLES),
                 found=" and ".join(tables) or "neither",
-                hint="remove the one that is out of date" if tables else "import it with --layout kv",
+                hint=f"remove the one that is out of date. {LOOK}" if tables else "import it with --layout kv",
             )
         for entry in read_locations(self.fs, self.root / tables[0], self.column, self.schema):
             path = self.root / entry.filename
@@ -289,7 +290,7 @@ def _contradiction(where: Path, expected: str, found: str) -> CorruptFileError:
         where=where,
         expected=expected,
         found=found,
-        hint="move it out of the tree, or have the tree written again",
+        hint=f"move it out of the tree, or have the tree written again. {LOOK}",
     )
 
 

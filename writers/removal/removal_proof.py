@@ -30,7 +30,7 @@ from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.column_file import committed_prefix, open_parquet
+from sparkhaven.store.scan.column_file import committed_column, open_parquet
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
@@ -135,7 +135,7 @@ def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Colle
     """
     for column in (c.within(files) for c in (*schema.stored, *schema.retired) if c.files):
         if column.files[0] in files:
-            committed_prefix(fs, directory / column.files[0], column)
+            committed_column(fs, directory / column.files[0], column)
 
 
 def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutput) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -26,9 +27,11 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
+from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.spark.kept_rows import KeptFrames, KeptPart, KeptRows, keeps_rows
 from sparkhaven.writers.spark.spark_tasks import task_number
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 Ints = npt.NDArray[np.int64]
@@ -78,7 +81,7 @@ class FrameWork:
 class FrameResult:
     """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others.
 
-    ``looked``: the task only computed the digest.
+    ``looked``: the task only computed the digest. ``kept``: the file of its rows, if their sets may need it.
     """
 
     result: TaskResult
@@ -86,6 +89,7 @@ class FrameResult:
     dropped: int = 0
     digest: int = 0
     looked: bool = False
+    kept: Path | None = None
 
 
 def frame_task(
@@ -106,6 +110,7 @@ def write_rows(
     if first is None:
         return None
     seen = _Seen(work, target.schema, index, first, batches)
+    kept = None
     if work.only_look:
         result = TaskResult(index)
         for _ in seen(_STAND_IN, result.notes):
@@ -113,11 +118,30 @@ def write_rows(
     else:
         # rows of a location are in task order: without positions only the task number is stable
         split = OffsetRange("task", index, 0, 0)
-        result = run_task(fs, memory, target, seen, Task(index, attempt, scratch, [split]))
-    return FrameResult(result, seen.ranges(), seen.dropped, seen.digest, work.only_look)
+        decode: Decode = seen
+        if keeps_rows(target.schema, work.decode):
+            kept = target.scratch(scratch) / f"frame.{index}.{attempt}.rows"
+            seen.kept = KeptRows(fs, kept)
+            decode = _Again(seen, KeptFrames(fs, work.decode, {index: kept}))
+        result = run_task(fs, memory, target, decode, Task(index, attempt, scratch, [split]))
+    return FrameResult(result, seen.ranges(), seen.dropped, seen.digest, work.only_look, kept)
 
 
 _STAND_IN = OffsetRange("task", 0, 0, 0)
+
+
+@frozen
+class _Again:
+    """The decoder of a task that can reject rows which it has decoded."""
+
+    seen: _Seen
+    kept: KeptFrames
+
+    def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+        return self.seen(split, notes)
+
+    def reject_rows(self, split: Split, left: LeftOut, notes: SplitNotes) -> int:
+        return self.kept.reject_rows(split, left, notes)
 
 
 @dataclass(slots=True)
@@ -133,6 +157,7 @@ class _Seen:
     digest: int = 0
     rows: int = 0
     offsets: dict[TopicPartition, list[Ints]] = field(default_factory=dict)
+    kept: KeptRows | None = None
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         del split
@@ -143,6 +168,8 @@ class _Seen:
         while batch is not None:
             for part, origin, numbers in self._placed(batch) if self.work.positions else self._counted(batch):
                 unit: Literal["row", "offset"] = "offset" if self.work.positions else "row"
+                if self.kept is not None:
+                    self.kept.add(KeptPart(part, origin, numbers, unit))
                 for key, rows in self.work.decode(part, origin, numbers, unit, notes):
                     if not self.work.positions:
                         self.digest = add(self.digest, content_digest(self.schema, key, rows))

@@ -46,6 +46,7 @@ from sparkhaven.writers.batch.commit import (
 )
 from sparkhaven.writers.batch.scratch import running, scratch_name
 from sparkhaven.writers.spark.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
+from sparkhaven.writers.spark.kept_rows import KeptFrames
 from sparkhaven.writers.spark.spark_tasks import run_tasks
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -152,7 +153,9 @@ def commit_frame(
             return BatchOutcome(source.batch_id, epoch=None, replayed=1 if dropped else 0)
     else:
         ranges = (replace(identity, digest=_digest(results)),) if identity is not None else ()
-    collected = collect(fs, target, memory, [part.result for part in results], scratch)
+    kept = {part.result.index: part.kept for part in results if part.kept is not None}
+    again = KeptFrames(fs, plan.decode, kept) if kept else None
+    collected = collect(fs, target, memory, [part.result for part in results], scratch, decode=again)
     collected.splits = ranges
     collected.notes.count("rows_committed_before", dropped)
     quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)

@@ -15,6 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.types.null_char import as_written
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
@@ -105,7 +106,7 @@ def _reader(fs: Fs, source: MergeSource, column: Column, value: str) -> _Read:
     if column.kind is Kind.PARTITIONING:
         whole = Dictionary(pa.array([value], pa.string()), column.type)
         return lambda first, stop: _texts(column, np.zeros(stop - first, np.int32), whole)
-    opened = open_source(fs, source, column)
+    opened = open_source(fs, source, as_written(column))
     if column.type.coding is not None:
         return lambda first, stop: coded_cells(opened, column, first, stop)
     if column.storage is Storage.SYMBOL:

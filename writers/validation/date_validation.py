@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
@@ -23,6 +25,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
+from sparkhaven.store.types.null_char import chosen_null_char, with_null_char
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.merge_inputs import history_sources
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -129,6 +132,8 @@ def validate_date(
 ) -> Validation:
     """Reads a merged date again and evaluates the default rules and those of its schema; stores nothing.
 
+    Rules of the schema take for null what readers of this process do (``SPARKHAVEN_NULL_CHAR``).
+
     ``pins`` caches the streams' states between the dates of one run. ``tolerant``: rules that cannot be evaluated do
     not fail it. ``time_ms``: now, in milliseconds since the epoch. ``sizes`` change no result. TableNotFoundError: the
     date was never merged.
@@ -165,7 +170,9 @@ def validate_date(
         stored = [r for r in earlier() if (r.rule, r.mode) == (rule.name, mode)]
         return stored[len(alike)] if len(stored) > len(alike) else None
 
-    date = DateRows(history, intraday, around, before)
+    told = with_null_char(schema, chosen_null_char(None, os.environ))
+    shown = replace(history, schema=told), intraday and replace(intraday, schema=told)
+    date = DateRows(*shown, around, before)
     for rule in schema.rules:
         passed += evaluate(date, rule)
     epochs = {source.stream: source.epoch for source in sorted(record.inputs, key=lambda i: i.epoch) if source.stream}

@@ -37,7 +37,9 @@ def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda valu
     """
     root = place.intraday
     for internal in place.fs.names(root):
-        for value in place.fs.names(root / internal) if not internal.startswith(".") else ():
+        if internal.startswith("."):
+            continue
+        for value in place.fs.names(root / internal):
             if takes(value) and not value.startswith("."):
                 yield LocationKey(internal, value)
 

@@ -102,11 +102,15 @@ class Witnesses:
         for key in walk_locations(self._place, takes):
             yield from self.location(key)
 
+    def published(self, values: Iterable[str]) -> Iterator[Witness]:
+        """The same of the dates with these values, of which no directory is listed."""
+        internals = [name for name in self._place.fs.names(self._place.intraday) if not name.startswith(".")]
+        for key in (LocationKey(internal, value) for value in values for internal in internals):
+            yield from self.location(key)
+
     def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """Locations and merge record of one date; costs nothing for the others. ``complete`` as in ``merge``."""
-        for internal in self._place.fs.names(self._place.intraday):
-            if not internal.startswith("."):
-                yield from self.location(LocationKey(internal, value))
+        yield from self.published([value])
         yield from self.merge(value, complete)
 
     def merged_locations(self) -> Iterator[Witness]:

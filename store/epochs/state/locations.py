@@ -106,6 +106,13 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         if self._saved is not None:
             self._gone.add(key)
 
+    def copy(self) -> Locations:
+        """The same locations; what is decoded or changed here later is not so there."""
+        copied = Locations(self._known, self._saved)
+        copied._gone = set(self._gone)
+        copied._later = {key: list(steps) for key, steps in self._later.items()}
+        return copied
+
     def later(self, key: LocationKey, step: Callable[[LocationState | None], LocationState]) -> None:
         self._later.setdefault(key, []).append(step)
 

@@ -77,9 +77,7 @@ def _encode_fixed(column: Column, array: pa.Array, base: Base, alias: bool) -> E
 def _open_fixed(region: Region) -> Reading:
     def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
         entries = region.entries(start, stop)
-        return decode_fixed(
-            entries, stop - start, region.column.type, region.order, has_nulls=has_nulls, null=region.null
-        )
+        return decode_fixed(entries, stop - start, region.column.type, region.order, has_nulls=has_nulls)
 
     return read
 

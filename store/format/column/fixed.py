@@ -95,11 +95,10 @@ def decode_fixed(
     byte_order: ByteOrder,
     *,
     has_nulls: bool | None = None,
-    null: int | float | None = None,
 ) -> pa.Array:
     """An array over ``rows`` entries; in native order their bytes are not copied.
 
-    ``has_nulls`` False promises that there are none, which saves a scan. ``null`` is read instead of the type's own.
+    ``has_nulls`` False promises that there are none, which saves a scan.
     """
     dtype = _entry(data_type).newbyteorder("<" if byte_order == LITTLE else ">")
     values = np.frombuffer(buffer, dtype, rows) if rows else np.empty(0, dtype)
@@ -108,7 +107,7 @@ def decode_fixed(
         buffer = pa.py_buffer(values)
     bitmap, missing = None, 0
     if has_nulls is not False:
-        entry: Any = data_type.null if null is None else null
+        entry: Any = data_type.null
         missing = count_nulls(values, entry)
         if missing:
             bitmap = pa.py_buffer(valid_bits(values, entry))

@@ -35,7 +35,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr, read_map, write_map
 from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
-from sparkhaven.store.format.java.object_reader import HINT, Reader
+from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
 from sparkhaven.store.format.java.object_writer import Writer
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.frozen import frozen
@@ -52,14 +52,17 @@ DEFAULT_CHARSET = "ISO_8859_1"  # what Deephaven assumes where nothing is set
 
 _FIXED_WIDTHS = {row.java: row.width for row in TYPES if row.width}
 _STRING, _STRING_SET = "java.lang.String", "io.deephaven.stringset.StringSet"
-_KEYS = frozenset(("version", "byteOrder", "dataOffset", "dataType", "width", "encoding", "columnId", "overflow"))
+_KEYS = frozenset(
+    ("version", "byteOrder", "dataOffset", "dataType", "width", "encoding", "columnId", "overflow", "metadata")
+)
 
 
 @frozen
 class Prefix:
     """The content of a prefix. ``metadata`` is the raw map of an inline grouping; ``length`` the object's bytes.
 
-    ``column_id`` None means that the file is matched by name. ``encoding`` is None unless a string type.
+    ``column_id`` None means that the file is matched by name. ``encoding`` is None unless a string type. ``unknown``:
+    keys that readers ignore.
     """
 
     byte_order: ByteOrder
@@ -71,6 +74,7 @@ class Prefix:
     overflow: bool
     metadata: JMap | None
     length: int
+    unknown: tuple[str, ...] = ()
 
     def grouping(self, column: Column, where: object) -> GroupRanges | None:
         """The inline grouping, not yet checked against the row count; None if there is none here."""
@@ -185,7 +189,11 @@ def _require_one_form(data: bytes, content: JMap, prefix: Prefix, where: object)
         writer.value(content)
     except (TypeError, SchemaMismatchError) as error:
         raise CorruptFileError(
-            "prefix contains a value that is not allowed in a prefix", where=where, found=error, hint=HINT
+            "prefix contains a value that is not allowed in a prefix",
+            where=f"{where}, byte 4",
+            expected="texts, numbers, Booleans, and maps of them",
+            found=error,
+            hint=HINT,
         ) from error
     stored = np.frombuffer(data, np.uint8, min(len(data), prefix.data_offset))
     wanted = np.zeros(max(len(stored), len(writer.out)), np.uint8)
@@ -212,7 +220,7 @@ def _foreign(where: object, class_name: str | None) -> UnsupportedVersionError:
         where=f"{where}, byte 4",
         expected="a map with the key version",
         found=class_name,
-        hint="read it with the program that wrote it",
+        hint=FOREIGN,
     )
 
 
@@ -228,10 +236,10 @@ def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
     if version != VERSION:
         raise UnsupportedVersionError(
             "prefix has an unknown version",
-            where=where,
+            where=f"{where}, byte 4",
             expected=VERSION,
             found=int(version),
-            hint="use a newer release",
+            hint=FOREIGN,
         )
     order = take("byteOrder", str)
     if order not in (LITTLE, BIG):
@@ -245,13 +253,18 @@ def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
     encoding = take("encoding", str, optional=True)
     _agree(java, width, encoding, where)
     column_id = take("columnId", JInt, optional=True)
-    if column_id is None and entries.keys() - _KEYS - {"metadata"}:  # a name that a flipped bit has made unknown
-        raise reader.fail("prefix has unknown keys and no 'columnId'", 4, found=", ".join(sorted(entries)))
+    unknown = tuple(sorted(entries.keys() - _KEYS))
+    if column_id is None and unknown:  # a name that a flipped bit has made unknown
+        names = ", ".join(sorted(entries))
+        raise reader.fail("prefix has unknown keys and no 'columnId'", 4, expected="columnId", found=names)
     number = None if column_id is None else int(column_id)
     overflow, metadata = take("overflow", bool), take("metadata", JMap, optional=True)
     if "metadata" not in entries or (overflow and metadata is not None):
-        raise reader.fail("grouping is missing or occurs twice", 4, expected="null beside overflow")
-    return Prefix(order, offset, java, width, encoding, number, overflow, metadata, reader.pos)
+        stated = "no metadata" if "metadata" not in entries else "a map beside overflow"
+        raise reader.fail(
+            "grouping is missing or occurs twice", 4, expected="metadata, null beside overflow", found=stated
+        )
+    return Prefix(order, offset, java, width, encoding, number, overflow, metadata, reader.pos, unknown)
 
 
 def _agree(java: str, width: int, encoding: str | None, where: object) -> None:
@@ -260,7 +273,7 @@ def _agree(java: str, width: int, encoding: str | None, where: object) -> None:
     if width not in widths or width <= 0 or not charset:
         raise SchemaMismatchError(
             "type, width and charset of the prefix contradict each other",
-            where=where,
+            where=f"{where}, byte 4",
             expected=f"{java}: width {' or '.join(map(str, widths))}, "
             + (f"encoding one of {', '.join(CHARSETS)}" if _has_charset(java) else "no encoding"),
             found=f"width {width}, encoding {encoding}",
@@ -275,8 +288,9 @@ def check_prefix(prefix: Prefix, column: Column, where: object) -> None:
     if declared != written:
         raise SchemaMismatchError(
             f"column {column.name} is declared one way and stored another",
-            where=where,
+            where=f"{where}, byte 4",
             expected="type {}, width {}, encoding {}".format(*declared),
             found="type {}, width {}, encoding {}".format(*written),
-            hint="deploy the schema that wrote these files, or give the column a new name",
+            hint="run `sparkhaven verify`, which says what differs. Deploy the schema that wrote these files, or give"
+            " the column a new name",
         )

@@ -25,10 +25,7 @@ SHORT = 8  # symbols for each row that make a read short
 
 @frozen
 class Region:
-    """The committed bytes of a column's files; ``where`` names the ``.dat`` file, companions are by suffix.
-
-    ``null`` is read as null in place of the type's own (an old null char).
-    """
+    """The committed bytes of a column's files; ``where`` names the ``.dat`` file, companions are by suffix."""
 
     column: Column
     where: str
@@ -36,7 +33,6 @@ class Region:
     rows: int
     dat: pa.Buffer
     companions: Mapping[str, pa.Buffer]
-    null: int | None = None
 
     @property
     def files(self) -> dict[str, pa.Buffer]:
@@ -107,4 +103,6 @@ def _values(ends: pa.Buffer, data: pa.Buffer, numbers: Positions, kind: str, whe
 
 
 def _damaged(where: str) -> CorruptFileError:
-    return CorruptFileError("rows point outside of their values", where=where, hint=HINT)
+    return CorruptFileError(
+        "rows point outside of their values", where=where, expected="entries of the column", found="others", hint=HINT
+    )

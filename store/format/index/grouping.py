@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
-from sparkhaven.store.format.java.object_reader import HINT, loads
+from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.java.object_writer import Writer, dumps
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 
 Positions = npt.NDArray[np.int64]
+AGAIN = "run `sparkhaven merge --rewrite` for the date. Until then reads work without the grouping"
 _BOXES: dict[str, Callable[[Any], Any]] = {
     "String": str,
     "Boolean": bool,
@@ -73,19 +74,28 @@ class GroupRanges:
                 where=f"{where}, entry {entry}",
                 expected=f"start {expected[entry]}, end above it",
                 found=f"[{starts[entry]}, {stops[entry]})",
-                hint=HINT,
+                hint=AGAIN,
             )
         covered = int(stops[-1]) if len(stops) else 0
         if covered != rows:
             raise CorruptFileError(
                 "grouping ranges do not cover the location",
-                where=where,
+                where=f"{where}, entry {len(stops)}",
                 expected=f"{rows} rows",
                 found=f"{covered} rows",
-                hint="merge the date again. Until then read without grouping",
+                hint=AGAIN,
             )
-        if len({key_identity(key) for key in self.keys}) != len(self.keys):
-            raise CorruptFileError("a grouping key comes twice", where=where, hint=HINT)
+        seen: set[Hashable] = set()
+        for entry, key in enumerate(self.keys):
+            if key_identity(key) in seen:
+                raise CorruptFileError(
+                    "a grouping key comes twice",
+                    where=f"{where}, entry {entry}",
+                    expected="each key once",
+                    found=repr(key),
+                    hint=AGAIN,
+                )
+            seen.add(key_identity(key))
         return self
 
 
@@ -109,11 +119,18 @@ def read_map(java_map: JMap, data_type: DataType, where: object) -> GroupRanges:
             where=where,
             expected=f"{data_type.name} keys, all ranges long[2] or all int[2]",
             found=f"keys {sorted(k.__name__ for k in kinds)}, ranges {sorted(shapes)}",
-            hint=HINT,
+            hint=AGAIN,
         )
     pairs = [value.values for _, value in java_map.entries]
     if any(len(pair) != 2 for pair in pairs):
-        raise CorruptFileError("grouping range does not have two ends", where=where, expected="2 numbers", hint=HINT)
+        entry = next(index for index, pair in enumerate(pairs) if len(pair) != 2)
+        raise CorruptFileError(
+            "grouping range does not have two ends",
+            where=f"{where}, entry {entry}",
+            expected="2 numbers",
+            found=len(pairs[entry]),
+            hint=AGAIN,
+        )
     table = np.array(pairs, np.int64).reshape(-1, 2)
     keys = tuple(None if key is None else _PLAIN[type(key)](key) for key, _ in java_map.entries)
     return GroupRanges(keys, table[:, 0].copy(), table[:, 1].copy(), data_type)
@@ -134,7 +151,7 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
             where=where,
             expected="a LinkedHashMap",
             found=type(decoded).__name__,
-            hint=HINT,
+            hint=AGAIN,
         )
     ranges = read_map(decoded, data_type, where)
     if dumps(decoded) != data:
@@ -143,6 +160,6 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
             where=where,
             expected=f"{len(dumps(decoded))} bytes of this map",
             found=f"{len(data)} other bytes",
-            hint=HINT,
+            hint=AGAIN,
         )
     return ranges

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from struct import Struct
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.types.codings import modified_utf8
@@ -20,6 +19,7 @@ MAGIC = 0xDB2BB2DB
 VERSIONS = (1, 2)
 DEEPHAVEN, PARQUET = "DEEPHAVEN", "PARQUET"
 UNKNOWN_ROWS = -(2**63)
+AGAIN = "run `sparkhaven verify`, which names the command that writes it again from the merge records"
 
 _HEAD = Struct(">Iii")
 _TAIL = Struct(">qq")
@@ -53,9 +53,9 @@ class _Parser:
         self.where = where
         self.pos = 0
 
-    def fail(self, fault: str, *, expected: object = None, found: object = None) -> CorruptFileError:
+    def fail(self, fault: str, *, expected: object, found: object) -> CorruptFileError:
         return CorruptFileError(
-            fault, where=f"{self.where}, byte {self.pos}", expected=expected, found=found, hint=HINT
+            fault, where=f"{self.where}, byte {self.pos}", expected=expected, found=found, hint=AGAIN
         )
 
     def take(self, count: int) -> bytes:
@@ -70,7 +70,7 @@ class _Parser:
         try:
             return modified_utf8.decode(self.take(length))
         except ValueError as error:
-            raise self.fail("text is not modified UTF-8", found=str(error)) from None
+            raise self.fail("text is not modified UTF-8", expected="modified UTF-8", found=str(error)) from None
 
     def entries(self, count: int, *, with_format: bool) -> list[IndexEntry]:
         entries: dict[LocationKey, IndexEntry] = {}
@@ -81,7 +81,8 @@ class _Parser:
                     check_partition("internal partition", internal), check_partition("partition value", value)
                 )
             except InvalidNameError as error:
-                raise self.fail("name in the location index is not a valid directory name", found=error.found) from None
+                what = "name in the location index is not a valid directory name"
+                raise self.fail(what, expected=error.expected, found=error.found) from None
             kind = self.text() if with_format else DEEPHAVEN
             if kind not in (DEEPHAVEN, PARQUET):
                 raise UnsupportedVersionError(
@@ -89,16 +90,20 @@ class _Parser:
                     where=f"{self.where}, byte {self.pos}",
                     expected=f"{DEEPHAVEN} or {PARQUET}",
                     found=repr(kind),
-                    hint="read with a directory scan instead",
+                    hint=AGAIN,
                 )
             rows, modified = _TAIL.unpack(self.take(_TAIL.size))
             if rows < 0 and rows != UNKNOWN_ROWS:
-                raise self.fail("negative row count", found=rows)
+                raise self.fail("negative row count", expected=f"0 or more, or {UNKNOWN_ROWS}", found=rows)
             if key in entries:
-                raise self.fail("duplicate location in the location index", found=f"{internal}/{value}")
+                raise self.fail(
+                    "duplicate location in the location index", expected="each once", found=f"{internal}/{value}"
+                )
             entries[key] = IndexEntry(key, rows, modified, kind)
         if self.pos != len(self.data):
-            raise self.fail("bytes after the last entry", found=f"{len(self.data) - self.pos} bytes")
+            raise self.fail(
+                "bytes after the last entry", expected="the end", found=f"{len(self.data) - self.pos} bytes"
+            )
         return list(entries.values())
 
 
@@ -115,10 +120,10 @@ def decode_tlmi(data: bytes, where: object, *, keep_empty: bool = False) -> list
     if version not in VERSIONS:
         raise UnsupportedVersionError(
             "location index has an unknown version",
-            where=where,
+            where=f"{where}, byte 4",
             expected="1 or 2",
             found=version,
-            hint="read with a directory scan instead",
+            hint=AGAIN,
         )
     room = len(data) - _HEAD.size
     if not 0 <= count <= room // _SMALLEST[version]:

@@ -9,7 +9,10 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.types.codings import modified_utf8
 
-HINT = "inspect the file, then restore it from a copy or rebuild the location"
+HINT = (
+    "run `sparkhaven verify --deep`, which says what is affected. Restore the file from a copy, or rebuild the location"
+)
+FOREIGN = "run `sparkhaven verify`. Read the file with the program that wrote it, or with a newer release"
 U2 = Struct(">H")
 
 
@@ -19,7 +22,7 @@ class StreamCursor:
     def __init__(self, data: bytes, where: object) -> None:
         self.data, self.where, self.pos = data, where, 0
 
-    def fail(self, fault: str, offset: int, *, expected: object = None, found: object = None) -> CorruptFileError:
+    def fail(self, fault: str, offset: int, *, expected: object, found: object) -> CorruptFileError:
         return CorruptFileError(fault, where=f"{self.where}, byte {offset}", expected=expected, found=found, hint=HINT)
 
     def _cut(self, offset: int, needed: int) -> CorruptFileError:
@@ -36,7 +39,7 @@ class StreamCursor:
             where=f"{self.where}, byte {offset}",
             expected="a class of the format reference",
             found=name,
-            hint="the file comes from another writer or a newer version. It cannot be read here",
+            hint=FOREIGN,
         )
 
     def _bytes(self, count: int) -> bytes:

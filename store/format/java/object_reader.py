@@ -7,7 +7,7 @@ Depth, lengths and handles are checked before they are used, so hostile bytes co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -22,7 +22,7 @@ from sparkhaven.store.format.java.classes import (
     Field,
     JavaClass,
 )
-from sparkhaven.store.format.java.cursor import HINT, U2, StreamCursor
+from sparkhaven.store.format.java.cursor import FOREIGN, HINT, U2, StreamCursor
 from sparkhaven.store.format.java.java_values import (
     RESET,
     Descriptor,
@@ -109,7 +109,9 @@ class Reader(StreamCursor):
 
     def _deeper(self, offset: int) -> None:
         if self._depth >= MAX_DEPTH:
-            raise self.fail("values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels")
+            raise self.fail(
+                "values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels", found="one more"
+            )
         self._depth += 1
 
     def header(self) -> None:
@@ -155,18 +157,23 @@ class Reader(StreamCursor):
         offset = self.pos
         index = self._number(_I4) - FIRST_HANDLE
         if not 0 <= index < len(self._handles):
+            known = f"one of {len(self._handles)} handles from {FIRST_HANDLE:X} on"
             raise self.fail(
-                "reference to a handle that does not exist", offset, found=f"handle {index + FIRST_HANDLE:X}"
+                "reference to a handle that does not exist",
+                offset,
+                expected=known,
+                found=f"handle {index + FIRST_HANDLE:X}",
             )
         value = self._handles[index]
         if value is _UNFINISHED:
-            raise self.fail("value refers to an enclosing value", offset, found=f"handle {index + FIRST_HANDLE:X}")
+            handle = f"handle {index + FIRST_HANDLE:X}"
+            raise self.fail("value refers to an enclosing value", offset, expected="a value before it", found=handle)
         return value
 
     def _descriptor(self) -> Descriptor:
         descriptor = self._descriptor_or_null()
         if descriptor is None:
-            raise self.fail("class descriptor is null", self.pos - 1)
+            raise self.fail("class descriptor is null", self.pos - 1, expected="71 or 72", found="70")
         return descriptor
 
     def _descriptor_or_null(self) -> Descriptor | None:
@@ -177,7 +184,8 @@ class Reader(StreamCursor):
         if tag == 0x71:
             referenced = self._reference()
             if type(referenced) is not Descriptor:
-                raise self.fail("reference is not to a class descriptor", offset, found=type(referenced).__name__)
+                kind = type(referenced).__name__
+                raise self.fail("reference is not to a class descriptor", offset, expected="a descriptor", found=kind)
             return referenced
         if tag != 0x72:
             raise self.fail(
@@ -192,11 +200,12 @@ class Reader(StreamCursor):
             raise self._cut(self.pos, _SUID.size) from None
         self.pos += _SUID.size
         fields = tuple(self._field() for _ in range(count))
-        if self._tag() != 0x78:
-            raise self.fail("class descriptor has annotations", self.pos - 1, expected="78")
+        if (end := self._tag()) != 0x78:
+            raise self.fail("class descriptor has annotations", self.pos - 1, expected="78", found=f"{end:02X}")
         descriptor = Descriptor(name, suid, flags, fields, self._descriptor_or_null())
         if len(descriptor.lineage) > MAX_DEPTH:
-            raise self.fail("class has too many superclasses", offset, expected=f"at most {MAX_DEPTH}")
+            most = f"at most {MAX_DEPTH}"
+            raise self.fail("class has too many superclasses", offset, expected=most, found=len(descriptor.lineage))
         self._check(descriptor, offset)
         self._handles[slot] = descriptor
         self._depth -= 1
@@ -209,10 +218,14 @@ class Reader(StreamCursor):
         if letter in _PRIMITIVES:
             return (letter, name)
         if letter not in "[L":
-            raise self.fail("field has an unknown type letter", offset, found=repr(letter))
+            raise self.fail(
+                "field has an unknown type letter", offset, expected="one of BCDFIJSZL[", found=repr(letter)
+            )
         signature = self.value()
         if type(signature) is not str:
-            raise self.fail("field signature is not a string", offset, found=type(signature).__name__)
+            raise self.fail(
+                "field signature is not a string", offset, expected="a string", found=type(signature).__name__
+            )
         return (letter, name, signature)
 
     def _check(self, descriptor: Descriptor, offset: int) -> None:
@@ -230,7 +243,12 @@ class Reader(StreamCursor):
         parent = descriptor.parent.name if descriptor.parent else None
         same_fields = sorted(f[:2] for f in descriptor.fields) == sorted(f[:2] for f in row.fields)
         if descriptor.flags != row.flags or not same_fields or parent != row.parent:
-            raise self.fail(f"class {descriptor.name} is declared with other fields", offset)
+            raise self.fail(
+                f"class {descriptor.name} is declared with other fields",
+                offset,
+                expected=_declared(row.flags, row.fields, row.parent),
+                found=_declared(descriptor.flags, descriptor.fields, parent),
+            )
 
     def _object(self) -> Any:
         offset = self.pos - 1
@@ -246,7 +264,10 @@ class Reader(StreamCursor):
             if level.name not in self._allowed and not self._accepts(level):
                 raise self._unknown(level.name, offset)
             if level.flags not in (0x02, 0x03, 0x0C):
-                raise self.fail(f"class {level.name} has invalid class flags", offset, found=f"{level.flags:02X}")
+                flags = f"{level.flags:02X}"
+                raise self.fail(
+                    f"class {level.name} has invalid class flags", offset, expected="02, 03 or 0C", found=flags
+                )
         # an Externalizable class writes everything itself, its superclasses write nothing
         for level in (descriptor,) if descriptor.flags & 0x04 else descriptor.lineage:
             for letter, field_name, *_ in level.fields if level.flags & 0x02 else ():
@@ -269,7 +290,8 @@ class Reader(StreamCursor):
     def _map(self, name: str, content: list[Any], offset: int) -> JMap:
         head = content[0] if content else None
         if type(head) is not OpaqueBytes or len(head.data) != 8:
-            raise self.fail("map header is not 8 bytes long", offset)
+            length = f"{len(head.data)} bytes" if type(head) is OpaqueBytes else "no block"
+            raise self.fail("map header is not 8 bytes long", offset, expected="8 bytes", found=length)
         count = _I4.unpack_from(head.data, 4)[0]
         values = content[1:]
         if len(values) != 2 * count or any(type(value) is OpaqueBytes for value in values):
@@ -300,6 +322,11 @@ class Reader(StreamCursor):
         return array
 
 
+def _declared(flags: int, fields: Sequence[Field], parent: str | None) -> str:
+    names = ", ".join(sorted(name for _, name, *_ in fields)) or "no fields"
+    return f"flags {flags:02X}, {names}, superclass {parent or 'none'}"
+
+
 def loads(data: bytes, where: object) -> Any:
     """The one value of a stream that starts with its header and ends with that value.
 
@@ -315,4 +342,4 @@ def loads(data: bytes, where: object) -> Any:
     return value
 
 
-__all__ = ["HINT", "Reader", "loads"]
+__all__ = ["FOREIGN", "HINT", "Reader", "loads"]

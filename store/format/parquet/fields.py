@@ -31,7 +31,10 @@ def file_schema(columns: Iterable[Column], footer: Footer) -> pa.Schema:
 
 
 def check_field(field: pa.Field, column: Column, where: object) -> None:
-    """CorruptFileError: the field is another column's. SchemaMismatchError: it is of another type."""
+    """CorruptFileError: the field is another column's. SchemaMismatchError: it is of another type.
+
+    An earlier form of the column is none.
+    """
     number = (field.metadata or {}).get(FIELD_ID, b"")
     if number not in (b"", b"-1", str(column.id).encode()):
         raise CorruptFileError(
@@ -42,7 +45,7 @@ def check_field(field: pa.Field, column: Column, where: object) -> None:
             hint="the file is damaged or a copy of another one, or another schema wrote it. Restore the file, or the"
             " schema with its history",
         )
-    if plain(field.type) != column.type.arrow:
+    if plain(field.type) not in (column.type.arrow, *(form.type.arrow for form in column.forms)):
         raise SchemaMismatchError(
             f"field {column.name} has another type than the column",
             where=where,

@@ -88,5 +88,5 @@ def _text(value: Any) -> str:
 
 
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
-    hint = "restore the file from a copy, or merge the date again with --rewrite"
+    hint = "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite"
     return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.column.charset import BY_CODE, BY_NAME
 from sparkhaven.store.format.java.classes import DB_DATE_TIME, STRING_SET
+from sparkhaven.store.format.java.cursor import FOREIGN
 from sparkhaven.store.types.datatypes import DataType, coded_row, data_type
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
@@ -110,7 +111,7 @@ def _stored_type(record: ColumnDefinition) -> DataType:
         return data_type(*form, opaque=True)
 
 
-def charset_name(record: ColumnDefinition) -> str | None:
+def charset_name(record: ColumnDefinition, where: object = None) -> str | None:
     """Name of the charset of a text column; None where it is unset. Unknown codes are an UnsupportedVersionError."""
     if record.encoding is None or record.encoding == _CHARSET_UNSET:
         return None
@@ -118,16 +119,22 @@ def charset_name(record: ColumnDefinition) -> str | None:
     if row is None:
         raise UnsupportedVersionError(
             f"column {record.name} has an unknown charset code",
+            where=where,
             expected=", ".join(map(str, BY_CODE)),
             found=record.encoding,
-            hint="use a newer release",
+            hint=FOREIGN,
         )
     return row.name
 
 
 def _column(record: ColumnDefinition, number: int) -> Column:
     if record.kind == COLUMN_TYPES[-1]:
-        raise UnsupportedVersionError(f"column {record.name} is virtual, which has no data on disk")
+        raise UnsupportedVersionError(
+            f"column {record.name} is virtual, which has no data on disk",
+            expected=f"column type {', '.join(str(kind) for kind in COLUMN_TYPES[:-1])}",
+            found=record.kind,
+            hint=FOREIGN,
+        )
     type_, kind = _stored_type(record), Kind(record.kind)
     text = type_.java == _STRING
     if kind is Kind.PARTITIONING:

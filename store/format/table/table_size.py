@@ -15,7 +15,7 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
-from sparkhaven.store.format.java.object_reader import HINT, loads
+from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, loads
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
@@ -140,17 +140,21 @@ def decode(data: bytes, where: object) -> TableSize:
     entries = decoded.named() if type(decoded) is JMap else None
     if entries is None:
         raise UnsupportedVersionError(
-            f"{NAME} of another writer", where=where, expected="a map by name", found=type(decoded).__name__, hint=HINT
+            f"{NAME} of another writer",
+            where=f"{where}, byte 4",
+            expected="a map by name",
+            found=type(decoded).__name__,
+            hint=FOREIGN,
         )
     keys = _Keys(entries, where)
     version = keys.take("version", JInt)
     if version != VERSION:
         raise UnsupportedVersionError(
             f"{NAME} has an unknown version",
-            where=where,
+            where=f"{where}, byte 4",
             expected=VERSION,
             found=int(version),
-            hint="use a newer release",
+            hint=FOREIGN,
         )
     for key in ("sourceState", "importState"):
         if key not in entries:

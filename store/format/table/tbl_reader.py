@@ -13,7 +13,7 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
 from sparkhaven.store.format.java.java_values import RESET, Descriptor, JArray, JClass, JObject, OpaqueBytes
-from sparkhaven.store.format.java.object_reader import HINT, Reader
+from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
 from sparkhaven.store.format.table.definition import (
     COLUMN_TYPES,
     STORAGE_TYPES,
@@ -69,9 +69,12 @@ class _Cursor:
         self._pos = 0
         self._where = where
 
-    def fail(self, fault: str, *, expected: object = None, found: object = None) -> CorruptFileError:
-        offset = self._block.offset + self._pos
-        return CorruptFileError(fault, where=f"{self._where}, byte {offset}", expected=expected, found=found, hint=HINT)
+    def fail(self, fault: str, *, expected: object, found: object) -> CorruptFileError:
+        return CorruptFileError(fault, where=self.where(), expected=expected, found=found, hint=HINT)
+
+    def where(self) -> str:
+        """The file, and the byte."""
+        return f"{self._where}, byte {self._block.offset + self._pos}"
 
     def take(self, count: int) -> bytes:
         parts: list[bytes] = []
@@ -79,7 +82,8 @@ class _Cursor:
             if self._pos == len(self._block.data):
                 item = next(self._items, None)
                 if type(item) is not OpaqueBytes:
-                    raise self.fail("primitive data is truncated", expected=f"{count} more bytes")
+                    there = "the end" if item is None else "an object"
+                    raise self.fail("primitive data is truncated", expected=f"{count} more bytes", found=there)
                 self._block, self._pos = item, 0
             part = self._block.data[self._pos : self._pos + count]
             parts.append(part)
@@ -89,12 +93,11 @@ class _Cursor:
 
     def item(self) -> Any:
         if self._pos != len(self._block.data):
-            raise self.fail(
-                "bytes found where an object is expected", found=f"{len(self._block.data) - self._pos} bytes"
-            )
+            count = len(self._block.data) - self._pos
+            raise self.fail("bytes found where an object is expected", expected="an object", found=f"{count} bytes")
         item = next(self._items, self)
         if item is self or type(item) is OpaqueBytes:
-            raise self.fail("object is missing", found="the end" if item is self else "a block")
+            raise self.fail("object is missing", expected="an object", found="the end" if item is self else "a block")
         return item
 
     def number(self, layout: Struct) -> Any:
@@ -105,15 +108,15 @@ class _Cursor:
         try:
             text = modified_utf8.decode(data)
         except ValueError as error:
-            raise self.fail("text is not modified UTF-8", found=str(error)) from None
+            raise self.fail("text is not modified UTF-8", expected="modified UTF-8", found=str(error)) from None
         return None if text == "\0" else text
 
     def tagged_object(self) -> Any:
         """An object at the top: FE, the object, RESET."""
         self.tag(_OBJECT)
         item = self.item()
-        if self.item() is not RESET:
-            raise self.fail("top-level object is not followed by RESET")
+        if (after := self.item()) is not RESET:
+            raise self.fail("top-level object is not followed by RESET", expected="RESET", found=type(after).__name__)
         return item
 
     def tag(self, expected: int) -> None:
@@ -123,7 +126,7 @@ class _Cursor:
 
     def finish(self) -> None:
         if self._pos != len(self._block.data) or next(self._items, self) is not self:
-            raise self.fail("bytes after the end of the definition")
+            raise self.fail("bytes after the end of the definition", expected="the end", found="more")
 
 
 @frozen
@@ -150,16 +153,16 @@ class _Layout:
 def _layouts(array: Any, cursor: _Cursor) -> dict[str, _Layout]:
     sets = array.items if type(array) is JArray else []
     if not sets or any(type(part) is not JObject or not part.fields.keys() >= _SET_FIELDS for part in sets):
-        raise cursor.fail("file does not start with column sets", found=type(array).__name__)
+        raise cursor.fail("file does not start with column sets", expected="column sets", found=type(array).__name__)
     layouts = {}
     for part in sets:
         columns, name = part.fields["columns_"], part.fields["name_"]
         items: list[Any] = columns.items if type(columns) is JArray else [None]
         if type(name) is not str or any(type(c) is not JObject or not c.fields.keys() >= _COLUMN_FIELDS for c in items):
-            raise cursor.fail("column set contains an entry that is not a column", found=repr(name))
+            raise cursor.fail("column set contains an entry that is not a column", expected="columns", found=repr(name))
         kept = sorted((c.fields for c in items if c.fields["shouldBeSerialized_"]), key=lambda fields: fields["index_"])
         if any(type(c["name_"]) is not str or type(c["type_"]) is not JClass for c in kept):
-            raise cursor.fail("column of a column set has no name or type", found=repr(name))
+            raise cursor.fail("column of a column set has no name or type", expected="both", found=repr(name))
         layouts[name.removeprefix("Default")] = _Layout(name, tuple((c["name_"], c["type_"].name) for c in kept))
     return layouts
 
@@ -185,44 +188,48 @@ def decode_tbl(data: bytes, where: object) -> Definition:
     cursor = _Cursor(reader.items(), where)
     layouts = _layouts(cursor.tagged_object(), cursor)
     cursor.tag(_CLASS)
-    if cursor.take(1)[0] != _NEW_CLASS:
-        raise cursor.fail("first class of the file is not a new one", expected="01")
+    if (code := cursor.take(1)[0]) != _NEW_CLASS:
+        raise cursor.fail("first class of the file is not a new one", expected="01", found=f"{code:02X}")
     root = cursor.text()
     if root not in _TABLE_NAMES:
         raise UnsupportedVersionError(
-            "file does not contain a table definition", where=where, expected=TABLE_DEFINITION, found=root
+            "file does not contain a table definition",
+            where=cursor.where(),
+            expected=TABLE_DEFINITION,
+            found=root,
+            hint=FOREIGN,
         )
     values = _layout(layouts, "TableDefinition", cursor).read(cursor, cursor.tagged_object)
     cursor.finish()
     columns = _columns(values.get("Columns"), layouts, cursor, where)
     storage = values.get("StorageType")
     if storage not in STORAGE_TYPES:
-        raise _unsupported("storage type", storage, STORAGE_TYPES, where)
+        raise _unsupported("storage type", storage, STORAGE_TYPES, cursor.where())
     return Definition(_name(values, "Namespace", cursor), _name(values, "Name", cursor), columns, storage)
 
 
 def _unsupported(label: str, value: object, codes: tuple[int, ...], where: object) -> UnsupportedVersionError:
     return UnsupportedVersionError(
-        f"unknown {label} in a table definition", where=where, expected=f"one of {codes}", found=value, hint=HINT
+        f"unknown {label} in a table definition", where=where, expected=f"one of {codes}", found=value, hint=FOREIGN
     )
 
 
 def _name(values: dict[str, Any], key: str, cursor: _Cursor) -> str:
     value = values.get(key)
     if type(value) is not str or not value:
-        raise cursor.fail(f"definition has no {key}", found=repr(value))
+        raise cursor.fail(f"definition has no {key}", expected="a text", found=repr(value))
     return value
 
 
 def _columns(array: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: object) -> tuple[ColumnDefinition, ...]:
     if type(array) is not JArray or any(type(column) is not JObject for column in array.items):
-        raise cursor.fail("definition has no array of columns", found=type(array).__name__)
+        raise cursor.fail("definition has no array of columns", expected="an array", found=type(array).__name__)
     layout = _layout(layouts, "ColumnDefinition", cursor)
     columns = tuple(_column(column, layout, where) for column in array.items)
     names = [column.name for column in columns]
     doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if doubled:
-        raise cursor.fail("duplicate column name", found=", ".join(doubled))
+        raise cursor.fail("duplicate column name", expected="each name once", found=", ".join(doubled))
     return columns
 
 
@@ -236,9 +243,9 @@ def _column(column: JObject, layout: _Layout, where: object) -> ColumnDefinition
     cursor.finish()
     data_type, component, var_size = (values.get(key) for key in ("DataType", "ComponentType", "IsVarSizeString"))
     if type(data_type) is not JClass or type(component) not in (JClass, type(None)):
-        raise cursor.fail("column has no class as its type", found=type(data_type).__name__)
+        raise cursor.fail("column has no class as its type", expected="a class", found=type(data_type).__name__)
     if type(var_size) not in (bool, type(None)):
-        raise cursor.fail("IsVarSizeString is not a Boolean", found=type(var_size).__name__)
+        raise cursor.fail("IsVarSizeString is not a Boolean", expected="a Boolean", found=type(var_size).__name__)
     record = ColumnDefinition(
         _name(values, "Name", cursor),
         data_type.name,
@@ -251,6 +258,6 @@ def _column(column: JObject, layout: _Layout, where: object) -> ColumnDefinition
         values.get("ObjectWidth"),
     )
     if record.kind not in COLUMN_TYPES:
-        raise _unsupported(f"column type of {record.name}", record.kind, COLUMN_TYPES, where)
-    charset_name(record)
+        raise _unsupported(f"column type of {record.name}", record.kind, COLUMN_TYPES, cursor.where())
+    charset_name(record, cursor.where())
     return record

@@ -59,6 +59,8 @@ from sparkhaven.store.schema.document.schema_file import SchemaFile, load_schema
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
+REMEMBERED = 64  # deployed schemas
+
 
 def deploy(
     fs: Fs,
@@ -156,7 +158,7 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
-        numbers = ids(file.schema, history, rename, returning=stored)
+        numbers = ids(file.schema, history, rename, returning=stored, widening=data_exist or bool(running))
         if data_exist or running:
             refuse_taken_names(file, name, numbers, history)
     columns = tuple(ColumnVersion.of(column, numbers[column.name]) for column in file.schema.columns)
@@ -190,8 +192,38 @@ def load_deployed(place: TablePlace) -> TableSchema:
     """The deployed schema of a table with its version and column ids.
 
     Raises TableNotFoundError when none is deployed, SchemaMismatchError when the file was changed by hand,
-    CorruptFileError when it, or its history, is damaged or lost.
+    CorruptFileError when it, or its history, is damaged or lost. The last few are remembered by the bytes of both
+    files: each opening of a table asks.
     """
+    files = _files(place)
+    schema = _remembered.get(files)
+    if schema is None:
+        schema, alone = _loaded(place)
+        if alone and _files(place) == files:
+            if len(_remembered) >= REMEMBERED:
+                _remembered.clear()
+            _remembered[files] = schema
+    return schema
+
+
+_Files = tuple[Path, bytes | None, bytes | None]
+_remembered: dict[_Files, TableSchema] = {}
+
+
+def _files(place: TablePlace) -> _Files:
+    """The path of a deployed schema, its bytes, and those of its history; None for a file that is not there."""
+    return place.schema, _bytes(place.fs, place.schema), _bytes(place.fs, place.schema_history)
+
+
+def _bytes(fs: Fs, path: Path) -> bytes | None:
+    try:
+        return fs.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _loaded(place: TablePlace) -> tuple[TableSchema, bool]:
+    """The deployed schema, and whether no other file than the two has a part in it."""
     history = _deployed(place)
     if not history and _has_rows(place):  # without rows a first deployment may have stopped half way
         raise _lost(place)
@@ -203,7 +235,8 @@ def load_deployed(place: TablePlace) -> TableSchema:
             found="no file",
             hint="start a stream of the table, or check the root. `sparkhaven tables` lists what is there",
         )
-    return numbered(load_schema(place.fs, place.schema, deployed=True).schema, history)
+    file = load_schema(place.fs, place.schema, deployed=True)
+    return numbered(file.schema, history), file.origin is None
 
 
 def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:

@@ -1,6 +1,6 @@
 """``<NS>.<Table>.history.json``: every deployed version of a schema, with the ids that its columns were given.
 
-One JSON object: ``format`` (2 or 3), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version
+One JSON object: ``format`` (2 to 4), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version
 has ``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema file), ``columns`` [[id, name, type,
 storage, charset or null, kind], ...], and where there are any ``dropped``, the ids of columns that a command dropped
 with it, and ``schema``, the text of the file. Format 1 has no ``format``, ``dropped`` and ``schema``; a column that
@@ -8,7 +8,8 @@ is gone there was dropped by nobody. Files from before ``crc32`` lack it. Format
 a codec: behind its kind stands [codec or null, arguments or null, width or null].
 
 An id belongs to one type, storage, charset and codec for ever; from format 2 on its name may change. That is checked
-too: a reader finds the column of a file by its name, and compares the id.
+too: a reader finds the column of a file by its name, and compares the id. Format 4 is written where a column was
+widened (``store.types.widening``), so that releases which know one form of an id only do not read the table.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN
+from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import Column, Form, Kind, Storage
+from sparkhaven.store.types.widening import widens
 
-FORMAT, CODECS = 2, 3
+FORMAT, CODECS, WIDENED = 2, 3, 4
 Codec = tuple[str | None, str | None, int | None]
 
 
@@ -46,6 +49,19 @@ class ColumnVersion:
         codec = (column.codec, column.codec_args, column.codec_width)
         return ColumnVersion(number, column.name, *stored, None if codec == (None, None, None) else codec)
 
+    def column(self) -> Column:
+        """The column that the record is of, as far as it says."""
+        codec = self.codec or (None, None, None)
+        try:
+            kind = data_type(self.type, *codec)
+        except ValueError:  # of another release, or in a definition that was read
+            kind = data_type(self.type, *codec, opaque=True)
+        return Column(self.name, kind, Kind[self.kind], Storage(self.storage), self.id, self.encoding, *codec)
+
+    def widens_to(self, other: ColumnVersion) -> bool:
+        """Whether the files of a column may go on to be read when it is declared like another record."""
+        return self.codec == other.codec and widens(self.column(), other.column())
+
     @property
     def identity(self) -> tuple[str, str, str, str | None, Codec | None]:
         """A column of a version: its name, and how its values are stored."""
@@ -53,7 +69,7 @@ class ColumnVersion:
 
     @property
     def stored(self) -> tuple[str, str, str | None, Codec | None]:
-        """How values are stored, which an id has for ever."""
+        """How values are stored, which an id has until it is widened."""
         return (self.type, self.storage, self.encoding, self.codec)
 
     def to_json(self) -> list[object]:
@@ -98,7 +114,8 @@ def encode_history(history: Sequence[Version]) -> bytes:
         for v in history
     ]
     coded = any(column.codec is not None for version in history for column in version.columns)
-    content = {"format": CODECS if coded else FORMAT, "versions": versions, "crc32": _crc(versions)}
+    stated = WIDENED if any(forms_of_ids(history).values()) else CODECS if coded else FORMAT
+    content = {"format": stated, "versions": versions, "crc32": _crc(versions)}
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -107,12 +124,12 @@ def decode_history(data: bytes, where: object) -> list[Version]:
     try:
         content = json.loads(data)
         stated = content.get("format", 1)
-        if stated not in (1, FORMAT, CODECS):
+        if stated not in (1, FORMAT, CODECS, WIDENED):
             raise _newer(where, stated)
         versions = [_version(entry) for entry in content["versions"]]
         if ("crc32" in content or stated > 1) and content["crc32"] != _crc(content["versions"]):
             raise ValueError(f"CRC-32 of the versions is {_crc(content['versions'])}, stored is {content['crc32']}")
-        _require_order(versions, names_change=stated > 1)
+        _require_order(versions, names_change=stated > 1, forms_change=stated == WIDENED)
     except (*BROKEN, RecursionError) as error:
         raise CorruptFileError(
             "schema history cannot be read",
@@ -140,6 +157,16 @@ def retired_columns(history: Sequence[Version]) -> dict[int, Retired]:
     }
 
 
+def forms_of_ids(history: Sequence[Version]) -> dict[int, tuple[Form, ...]]:
+    """The forms that a column had before its last one, the oldest first."""
+    forms: dict[int, dict[tuple[str, str], ColumnVersion]] = {}
+    for version in history:
+        for column in version.columns:
+            forms.setdefault(column.id, {})[column.type, column.storage] = column
+    earlier = {number: [record.column() for record in list(had.values())[:-1]] for number, had in forms.items()}
+    return {number: tuple(Form(column.type, column.storage) for column in had) for number, had in earlier.items()}
+
+
 def names_of_ids(history: Sequence[Version]) -> dict[int, tuple[str, ...]]:
     """Every name that a column had, the newest first, without those that another column has had since."""
     owner: dict[str, int] = {}
@@ -157,7 +184,7 @@ def _newer(where: object, stated: object) -> UnsupportedVersionError:
     return UnsupportedVersionError(
         "schema history has a form that this release cannot read",
         where=where,
-        expected=f"format 1 to {CODECS}",
+        expected=f"format 1 to {WIDENED}",
         found=repr(stated),
         hint="a newer release wrote it. Read the table with that release",
     )
@@ -192,8 +219,8 @@ def _column(entry: Any) -> ColumnVersion:
     return ColumnVersion(number, name, kind, storage, encoding, role, codec)
 
 
-def _require_order(versions: Sequence[Version], *, names_change: bool) -> None:
-    owners: dict[int, tuple[Any, ...]] = {}
+def _require_order(versions: Sequence[Version], *, names_change: bool, forms_change: bool) -> None:
+    owners: dict[int, ColumnVersion] = {}
     for number, version in enumerate(versions, 1):
         if version.version != number:
             raise ValueError(f"version {version.version} stands where {number} should")
@@ -201,6 +228,8 @@ def _require_order(versions: Sequence[Version], *, names_change: bool) -> None:
             if len(set(entries)) != len(entries):
                 raise ValueError(f"version {number} has a column {part} twice")
         for column in version.columns:
-            identity = column.stored if names_change else column.identity
-            if owners.setdefault(column.id, identity) != identity:
-                raise ValueError(f"id {column.id} stands for {owners[column.id]} and for {identity}")
+            owner = owners.get(column.id, column)
+            same = owner.stored == column.stored if names_change else owner.identity == column.identity
+            if not same and not (forms_change and owner.widens_to(column)):
+                raise ValueError(f"id {column.id} stands for {owner.identity} and for {column.identity}")
+            owners[column.id] = column

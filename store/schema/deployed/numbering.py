@@ -7,10 +7,15 @@ from dataclasses import replace
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, names_of_ids, retired_columns
+from sparkhaven.store.schema.deployed.history import (
+    ColumnVersion,
+    Version,
+    forms_of_ids,
+    names_of_ids,
+    retired_columns,
+)
 from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChange
-from sparkhaven.store.types.datatypes import data_type
-from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.types.model import Column, Form, TableSchema
 
 
 def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Consent) -> dict[str, str]:
@@ -41,18 +46,24 @@ def kept_text(data: bytes) -> str | None:
 
 
 def ids(
-    schema: TableSchema, history: Sequence[Version], rename: Mapping[str, str], *, returning: bool
+    schema: TableSchema, history: Sequence[Version], rename: Mapping[str, str], *, returning: bool, widening: bool
 ) -> dict[str, int]:
-    """The id of each column: its own, that of its former name, or a new one. ``returning``: retired ones come back."""
+    """The id of each column: its own, that of its former name, or a new one.
+
+    ``returning``: retired ones come back. ``widening``: a column keeps its id in a wider form, as its files stay.
+    """
     kept = {c.identity: c.id for c in history[-1].columns}
     if returning:
         kept = {gone.record.identity: number for number, gone in retired_columns(history).items()} | kept
+    before = {column.name: column for column in history[-1].columns}
     targets = {new: old for old, new in rename.items()}
     following = 1 + max((c.id for v in history for c in v.columns), default=-1)
     ids: dict[str, int] = {}
     for column in schema.columns:
-        record = ColumnVersion.of(column, 0)
-        number = kept.get((targets.get(column.name, column.name), *record.stored))
+        record, name = ColumnVersion.of(column, 0), targets.get(column.name, column.name)
+        number = kept.get((name, *record.stored))
+        if number is None and widening and name in before and before[name].widens_to(record):
+            number = before[name].id
         if number is None:
             number, following = following, following + 1
         ids[column.name] = number
@@ -61,7 +72,7 @@ def ids(
 
 def recorded_schema(table: TableName, version: Version) -> TableSchema:
     """The columns of a version, as the history has them; without rules, formula and codecs."""
-    columns = tuple(_recorded(record) for record in version.columns)
+    columns = tuple(record.column() for record in version.columns)
     return TableSchema(table.namespace, table.table, columns, version=version.version)
 
 
@@ -79,26 +90,17 @@ def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
                 found=recorded or f"only {', '.join(numbers)}",
                 hint="restore the history of the schema from a backup. Column ids must not be given twice",
             )
-    names = names_of_ids(history)
-    columns = tuple(_labelled(replace(c, id=numbers[c.name]), names) for c in schema.columns)
+    names, forms = names_of_ids(history), forms_of_ids(history)
+    columns = tuple(_completed(replace(c, id=numbers[c.name]), names, forms) for c in schema.columns)
     gone = retired_columns(history)
     # a name that another column has had since names no file of the retired one: it was taken when there were none
-    own = {
-        number: replace(_recorded(old.record), name=names[number][0]) for number, old in gone.items() if names[number]
-    }
-    retired = tuple(_labelled(column, names) for column in own.values())
+    own = {number: replace(old.record.column(), name=names[number][0]) for number, old in gone.items() if names[number]}
+    retired = tuple(_completed(column, names, forms) for column in own.values())
     dropped = frozenset(number for number, old in gone.items() if old.declared)
     return replace(schema, columns=columns, version=version.version, retired=retired, dropped=dropped)
 
 
-def _labelled(column: Column, names: Mapping[int, tuple[str, ...]]) -> Column:
-    return replace(column, labels=tuple(name for name in names.get(column.id, ()) if name != column.name))
-
-
-def _recorded(record: ColumnVersion) -> Column:
-    codec = record.codec or (None, None, None)
-    try:
-        kind = data_type(record.type, *codec)
-    except ValueError:  # of another release, or in a definition that was read
-        kind = data_type(record.type, *codec, opaque=True)
-    return Column(record.name, kind, Kind[record.kind], Storage(record.storage), record.id, record.encoding, *codec)
+def _completed(column: Column, names: Mapping[int, tuple[str, ...]], forms: Mapping[int, tuple[Form, ...]]) -> Column:
+    """The column with its earlier names and forms."""
+    labels = tuple(name for name in names.get(column.id, ()) if name != column.name)
+    return replace(column, labels=labels, forms=forms.get(column.id, ()))

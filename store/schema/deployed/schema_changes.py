@@ -8,6 +8,8 @@ dropped, renamed         ``schema deploy`` with ``--drop`` and ``--rename``; ``-
 restored                 ``schema deploy --restore VERSION``; ``--accept-schema``
 order, roles, formula,   ``schema deploy``; ``--accept-schema``. More rules and indexes are additions
 rules, indexes, format
+wider numbers, texts     as a role
+without a symbol table
 another type or storage  nobody, while data exist (E161)
 =======================  =============================================================================
 """
@@ -24,7 +26,7 @@ from sparkhaven.store.schema.document.schema_file import SchemaFile
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 
 @frozen
@@ -131,6 +133,8 @@ def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, s
         old = before.get(targets.get(column.name, column.name))
         if old is not None and old.kind is not column.kind:
             changes.append(f"{column.name} from {old.kind.name.lower()} to {column.kind.name.lower()}")
+        if old is not None and _kept_form(old) != _kept_form(column):
+            changes.append(f"{column.name} from {_form(old)} to {_form(column)}")
     if list(kept) != [name for name in before if name in set(kept)]:
         changes.append("the order of columns")
     for setting, new, former in (
@@ -275,7 +279,7 @@ def refuse_conflicts(
         if "PARTITIONING" in (old.kind.name, column.kind.name) and old.kind is not column.kind:
             hint = "make a new table. The directories are named by this column"
             refuse(element, f"{column.name} {old.kind.name}", column.kind.name, hint)
-        elif _kept_form(old) != _kept_form(column):
+        elif _kept_form(old) != _kept_form(column) and not _may_widen(old, column):
             hint = (
                 f"add a column of another name in its place, and drop this one: `sparkhaven schema deploy {name}"
                 f" --drop {old.name}`"
@@ -308,6 +312,16 @@ def _kept_form(column: Column) -> tuple[object, ...]:
     """What the files of a column were written by."""
     component = column.component.name if column.component else None
     return (*ColumnVersion.of(column, 0).stored, component)
+
+
+def _may_widen(old: Column, new: Column) -> bool:
+    """Whether files of the column are read on; the directories that a column names keep their texts."""
+    return old.kind is not Kind.PARTITIONING and ColumnVersion.of(old, 0).widens_to(ColumnVersion.of(new, 0))
+
+
+def _form(column: Column) -> str:
+    name = column.type.name
+    return f"{name} stored as {column.storage.value}" if name == "String" else name
 
 
 def _retired(gone: Retired) -> str:

@@ -16,7 +16,7 @@ def require_writable(fs: Fs, layout: Layout, schema: TableSchema) -> None:
     """SchemaChangeError: a version that cannot read rows of ``schema`` was deployed since; no row was written.
 
     To be called with the lock of the stream held, or of the table for an import: from then on no such version is
-    deployed. A version that adds, drops or renames columns is none.
+    deployed. A version that adds, drops, renames or widens columns is none.
     """
     table = TableName(schema.namespace, schema.name)
     with locked_schemas(fs, layout):
@@ -41,7 +41,8 @@ def _readable(column: Column, deployed: Column | None) -> bool:
     if deployed is None:
         return False
     kinds = {column.kind.name, deployed.kind.name}
-    same = ColumnVersion.of(column, 0).stored == ColumnVersion.of(deployed, 0).stored
+    own, declared = ColumnVersion.of(column, 0), ColumnVersion.of(deployed, 0)
+    read = own.stored == declared.stored or own.widens_to(declared)
     return (
-        same and ("PARTITIONING" not in kinds or len(kinds) == 1) and column.name in (deployed.name, *deployed.labels)
+        read and ("PARTITIONING" not in kinds or len(kinds) == 1) and column.name in (deployed.name, *deployed.labels)
     )

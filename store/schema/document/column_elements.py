@@ -155,7 +155,8 @@ def _check_role(element: Element, kind: Kind, data_type: DataType, findings: Fin
             element,
             expected="String, Instant, Boolean, char, or a number without a codec",
             found=element.attributes["dataType"],
-            hint="group by another column, or make this one Normal",
+            hint="group by another column, or make this one Normal"
+            + (", with a DataIndex for filters by = and in" if data_type.ordered else ""),
         )
 
 

@@ -10,6 +10,8 @@ from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column, TableSchema, ValidatorRule, is_built
 
+KEYS = "numbers, texts, Booleans, Instants, dates, times of the day, and decimals with a precision"
+
 
 def check_indexes(
     root: Element, columns: tuple[Column, ...], findings: FindingCollector
@@ -25,8 +27,7 @@ def check_indexes(
             indexes.append(keys)
             if not is_built(keys, columns):
                 effect = "it has no effect. No merge writes it, and reads do not use it"
-                wanted = "columns of numbers, texts, Booleans, Instants"
-                findings.add("W155", element, expected=wanted, found=", ".join(keys), hint=effect)
+                findings.add("W155", element, expected=f"columns of {KEYS}", found=", ".join(keys), hint=effect)
             continue
         if unknown:
             fault, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
@@ -46,7 +47,7 @@ def unbuilt_indexes(schema: TableSchema) -> str | None:
     if not listed:
         return None
     names = f"DataIndex {', '.join(listed)} of {schema.full_name}"
-    return f"{names} is not built. An index takes columns of numbers, texts, Booleans and Instants"
+    return f"{names} is not built. An index takes columns of {KEYS}"
 
 
 def check_rules(root: Element, columns: tuple[Column, ...], findings: FindingCollector) -> tuple[ValidatorRule, ...]:

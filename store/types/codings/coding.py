@@ -46,7 +46,6 @@ class Coding(ABC):
     form: ClassVar[str]
 
     json: ClassVar[str] = "string"
-    groupable: ClassVar[bool] = False
 
     @property
     def sources(self) -> Mapping[str, str]:

@@ -71,10 +71,14 @@ def _arrays_of(letter: str, name: str) -> Callable[[str, str, int | None], JavaA
 
 @frozen
 class JavaArrays(BlobCoding):
-    """Arrays of a primitive, by the letter of its class (``D``: double). ``name``: what a schema calls the element."""
+    """Arrays of a primitive, by the letter of its class (``D``: double). ``name``: what a schema calls the element.
+
+    ``other_null``: what is null in files where that is not the null value of the type.
+    """
 
     letter: str
     name: str
+    other_null: int | None = None
 
     json = "array"
 
@@ -95,9 +99,9 @@ class JavaArrays(BlobCoding):
 
     @property
     def null(self) -> int | float | None:
-        """What a null element is written as; None: there is none."""
+        """What a null element is stored as; None of Booleans."""
         null: int | float | None = _ELEMENTS[self.letter][2]
-        return null
+        return null if self.other_null is None else self.other_null
 
     @property
     def arrow(self) -> pa.DataType:
@@ -139,7 +143,7 @@ class JavaArrays(BlobCoding):
 
     def _elements(self, array: pa.Array) -> tuple[Ends, npt.NDArray[Any], Mask | None]:
         """Where lists start in their elements, the elements as a stream has them, and lists with an alias of null."""
-        _, stored, null_value = _ELEMENTS[self.letter]
+        stored, null_value = _ELEMENTS[self.letter][1], self.null
         if self.letter == "B":
             starts, data = binary_parts(array)
             return starts - starts[0], data[starts[0] : starts[-1]], None
@@ -156,7 +160,7 @@ class JavaArrays(BlobCoding):
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A list or binary; a value that does not begin as ``head``, or has another length than it says, is bad."""
-        kind, stored, null_value = _ELEMENTS[self.letter]
+        (kind, stored, _), null_value = _ELEMENTS[self.letter], self.null
         null, dtype, front = np.diff(ends) == 0, np.dtype(stored), len(self.head) + LENGTH
         octets = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
         streams = large_binary(ends, octets, null if null.any() else None)

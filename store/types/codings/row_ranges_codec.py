@@ -17,7 +17,7 @@ command      content after the number                  size  number
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -33,6 +33,7 @@ _WIDTHS = {  # size of the number of a command, and of those that it counts; 0: 
     for command, width in ((OFFSET, 0), (SHORTS, 2), (BYTES, 1))
     for kind, number in _NUMBERS.items()
 }
+_ALONE = {OFFSET | kind: number.size + 2 for kind, number in _NUMBERS.items()}  # bytes of a set of one row
 ALONE = 32767  # a distance from here on is a command of its own
 BYTE_RUN = 4  # distances of one byte in a row that are worth a command of their own
 FEW = 64  # distances that plain Python writes sooner than numpy
@@ -147,6 +148,38 @@ def decode_rows(data: bytes, where: object = "row set", rows: int | None = None)
     return starts, stops
 
 
+def decode_sets(
+    sets: Sequence[bytes], locate: Callable[[int], object], rows: int
+) -> tuple[Positions, Positions, Positions]:
+    """The ranges of several sets, one behind the other, and how many each has; raises as ``decode_rows``.
+
+    ``locate(index)``: what errors name as the place of a set. Sets of one row, as keys that are unique have, are read
+    without numpy.
+    """
+    pairs: list[tuple[Positions, Positions]] = []
+    counts = np.ones(len(sets), np.int64)
+    single: list[int] = []  # rows of the sets since the last other one
+
+    def flush() -> None:
+        if single:
+            starts = np.array(single, np.int64)
+            pairs.append((starts, starts + 1))
+            single.clear()
+
+    for index, data in enumerate(sets):
+        if len(data) > 2 and _ALONE.get(data[0]) == len(data) and data[-1] == END:
+            row = int.from_bytes(data[1:-1], "big", signed=True)
+            if 0 <= row < rows:
+                single.append(row)
+                continue
+        flush()
+        pairs.append(decode_rows(data, locate(index), rows))
+        counts[index] = len(pairs[-1][0])
+    flush()
+    starts, stops = ([pair[side] for pair in pairs] or [np.empty(0, np.int64)] for side in (0, 1))
+    return np.concatenate(starts), np.concatenate(stops), counts
+
+
 def _numbers(data: bytes, where: object) -> Positions:
     """All distances; raises for commands that are none. Commands are read one by one, their numbers all at once."""
     firsts: list[int] = []  # where the numbers of a command begin
@@ -207,5 +240,5 @@ def _gathered(data: bytes, firsts: list[int], counts: list[int], widths: list[in
 
 
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
-    hint = "merge the date again with --rewrite, which writes its indexes again"
+    hint = "run `sparkhaven merge --rewrite` for the date, which writes its indexes again"
     return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)

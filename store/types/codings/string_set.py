@@ -6,7 +6,7 @@ units, each once, whatever order the table has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,15 @@ def assign_bits(
         lut = np.array([1 << bits[text] for text in table], np.uint64)
         np.bitwise_or.at(words, rows, lut[codes])
     return words, list(bits)[len(symbol_ids) :]
+
+
+def words_of(array: pa.Array) -> Iterator[tuple[Words, list[str]]]:
+    """The words of sets and the texts of their bits, in as many parts as it takes: rows may go to many locations."""
+    if len(array) > 1 and len(array.flatten().unique()) > MOST_SYMBOLS:
+        for part in (array[: len(array) // 2], array[len(array) // 2 :]):
+            yield from words_of(part)
+    else:
+        yield assign_bits(array, {})
 
 
 def _refuse(where: str, expected: str, found: str) -> None:

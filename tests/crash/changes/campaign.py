@@ -18,7 +18,7 @@ from tests.support.schemas.moments import FORMS, MOMENTS, tell
 KILL_EVERY = 3  # changes of the disk between the kills of a command; each kill finds the tree that the one before left
 
 
-SHOWN = (("add", "deleted", "deephaven"), ("other storage", "unstarted", "parquet"))  # each has shown a defect
+SHOWN = (("add", "deleted", "deephaven"), ("symbols to texts", "unstarted", "parquet"))  # each has shown a defect
 
 
 def sampled() -> list[tuple[str, str, str]]:

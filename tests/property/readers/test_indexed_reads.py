@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.pinned_table import filter_of
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
-from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.scan.checksums import MEMORY
+from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import Worth, narrowed
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
@@ -106,6 +107,8 @@ def test_a_filter_keeps_the_same_rows_with_indexes_and_without(
             wanted = parse_predicate(where, table.schema).filter(everything)
             assert values(table.to_arrow(where=where)) == values(wanted), where
             predicate = parse_predicate(where, table.schema)
-            slices = narrowed(FS, table.schema, whole, lookup_of(predicate.node), MEMORY, worth)
+            filtered = filter_of(predicate, table.schema)
+            assert filtered is not None
+            slices = narrowed(LocationFiles(FS, MEMORY), table.schema, whole, filtered, worth)
             batches = list(pinned.read(slices, where=predicate, batch_rows=7))
             assert values(pa.Table.from_batches(batches, everything.schema)) == values(wanted), where

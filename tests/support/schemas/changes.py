@@ -31,8 +31,8 @@ class Col:
         if number % 4 == 3:
             return None
         own = sum(map(ord, self.key))
-        whole = ("long", "java.lang.Long", "int", "java.math.BigDecimal")
-        by_type = {"double": number + own / 8} | dict.fromkeys(whole, number * 1000 + own)
+        whole = ("long", "java.lang.Long", "int", "short", "java.math.BigDecimal")
+        by_type = dict.fromkeys(("double", "float"), number + own / 8) | dict.fromkeys(whole, number * 100 + own)
         return by_type.get(self.type, f"{self.key}{number}")
 
 
@@ -95,6 +95,9 @@ def file_text(columns: Columns, table: str = "Event") -> str:
 
 FIRST: Columns = {"Date": DATE, "K": K, "A": A, "B": B, "C": C}
 WITH_INT: Columns = {**FIRST, "I": Col("I", "int")}
+WITH_SHORT: Columns = {**FIRST, "I": Col("I", "short")}
+WITH_FLOAT: Columns = {**FIRST, "I": Col("I", "float")}
+TEXTS = ' symbolTable="None"'
 
 
 def without(*names: str, of: Columns = FIRST) -> Columns:
@@ -109,6 +112,11 @@ def instead(old: str, new: str, column: Col | None = None, of: Columns = FIRST) 
 def retyped(name: str, column: Col, of: Columns = FIRST) -> Step:
     """Another form of a column that has values: nobody may deploy it while there are rows."""
     return Step(instead(name, name, column, of), (), f"{name}: ", "E161")
+
+
+def wider(name: str, kind: str, of: Columns, attributes: str = "") -> Step:
+    """A column that becomes wider beside its values, and keeps them."""
+    return Step(instead(name, name, Col(of[name].key, kind, attributes), of), (), f"{name} from ")
 
 
 NO_B, N_FOR_B = without("B"), instead("B", "N")
@@ -152,11 +160,27 @@ CHANGES: dict[str, Change] = {
         older(1, "drops D, N"),
     ),
     "retype, smaller": Change(FIRST, (retyped("A", Col("A as int", "int")),)),
-    "retype, wider": Change(
-        {**FIRST, "I": Col("I", "int")}, (retyped("I", Col("I as long", "long"), {**FIRST, "I": Col("I", "int")}),)
+    "retype, wider": Change(WITH_INT, (wider("I", "long", WITH_INT),), "I: long"),
+    "retype, wider twice": Change(WITH_SHORT, (wider("I", "int", WITH_SHORT), wider("I", "long", WITH_INT)), "I: long"),
+    "retype, wider float": Change(WITH_FLOAT, (wider("I", "double", WITH_FLOAT),), "I: double"),
+    "retype, wider and renamed": Change(
+        WITH_INT, (Step(instead("I", "J", Col("I", "long"), WITH_INT), ("--rename", "I=J"), "drops I"),), "drops J"
+    ),
+    "retype, wider, dropped and back": Change(
+        WITH_INT,
+        (
+            wider("I", "long", WITH_INT),
+            Step(FIRST, ("--drop", "I"), "drops I"),
+            Step({**FIRST, "I": Col("I", "long")}, ("--restore", "2"), "brings back I"),
+        ),
+        "I: long",
     ),
     "retype, text": Change(FIRST, (retyped("C", Col("C as text", "String")),)),
-    "other storage": Change(FIRST, (retyped("B", Col("B", "String", ' symbolTable="None"')),)),
+    "symbols to texts": Change(FIRST, (wider("B", "String", FIRST, TEXTS),), "B: String, stored as blob"),
+    "texts to symbols": Change(
+        instead("B", "B", Col("B", "String", TEXTS)),
+        (retyped("B", Col("B", "String")),),
+    ),
     "other charset": Change(FIRST, (retyped("B", Col("B", "String", ' encoding="UTF_16"')),)),
     "other spelling": Change(
         FIRST, (Step({**FIRST, "A": Col("A", "java.lang.Long"), "B": Col("B", "java.lang.String")}),)

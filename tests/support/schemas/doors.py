@@ -23,7 +23,8 @@ from tests.support.streams.schema_site import TABLE
 from tests.support.tables.live_tables import Attached, Engine
 
 Rows = list[tuple[Any, ...]]
-LOWEST = {"long": -(2**63), "java.lang.Long": -(2**63), "int": -(2**31), "double": -1.7976931348623157e308}
+WHOLE = {"long": -(2**63), "java.lang.Long": -(2**63), "int": -(2**31), "short": -(2**15)}
+LOWEST = WHOLE | {"double": -1.7976931348623157e308, "float": -3.4028234663852886e38}
 
 
 def in_order(rows: Iterable[Iterable[Any]]) -> Rows:

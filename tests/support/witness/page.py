@@ -1,4 +1,4 @@
-"""``docs/evidence/damage.md``: what each command does when one file of the tree is damaged.
+"""``docs/evidence/damage.md``: what each command does when a file is damaged, and what `verify --deep` says of bytes.
 
 ``python -m tests.support.witness.page [KIND...]`` damages the files of those kinds (default: all), runs every command
 on each, prints what may not be, and writes the page anew when all kinds were asked for.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from sparkhaven.readers.checks.findings import CheckFinding
 from tests.support.places import REPOSITORY
 from tests.support.witness.commands import COMMANDS, RAW, WRONG, Outcome, outcomes
 from tests.support.witness.damage import DAMAGES, KINDS, Kind, Trees
+from tests.support.witness.planted import sites
+from tests.support.witness.planted_kinds import KINDS as KINDS_OF_BYTES
+from tests.support.witness.planted_kinds import Planted
 from tests.support.witness.trees import make_trees
 
 PAGE = REPOSITORY / "docs" / "evidence" / "damage.md"
@@ -42,6 +46,15 @@ same kind that belongs elsewhere. Combinations that leave the file unchanged are
 """
 
 
+PLANTED = """
+## Damage that no checksum shows
+
+The checksums of the records fit these files, as after a writer with an error. A location of twelve rows has every type
+with a codec, a grouping column and a `DataIndex`. `verify --deep` names the file, the row or byte, and what is wrong.
+The same damage is planted intraday, in history, and in history in Parquet, where it applies.
+"""
+
+
 def place() -> str | None:
     """A directory for trees that need not survive, in memory where there is one."""
     return str(MEMORY) if MEMORY.is_dir() else None
@@ -59,11 +72,27 @@ def line(kind: str, damage: str, found: Mapping[str, Outcome]) -> str:
     return f"| {kind} | {damage} | {' | '.join(found[name].word for name in COMMANDS)} |"
 
 
-def page(cells: Cells) -> str:
+def planted_line(planted: Planted, found: Mapping[str, CheckFinding]) -> str:
+    """One line of the second table; what is said must be the same wherever it was planted."""
+    (said,) = {(Path(each.path).name, each.at, each.what) for each in found.values()}
+    name, at, what = said
+    return f"| {planted.kind} | {planted.how} | {', '.join(found)} | `{name}`{f', {at}' if at else ''}: {what} |"
+
+
+def planted_lines(base: Path) -> Iterator[str]:
+    """The second table, each damage planted anew."""
+    yield from ("| damage | planted | where | `verify --deep` says |", "|---|---|---|---|")
+    places = {site.name: site for site in sites(base)}
+    for planted in KINDS_OF_BYTES:
+        found = {name: places[name].findings(planted.plant(places[name])) for name in planted.sites}
+        yield planted_line(planted, {name: defects[0] for name, defects in found.items()})
+
+
+def page(cells: Cells, planted: Iterable[str]) -> str:
     """The whole page."""
     head = [f"| file | damage | {' | '.join(f'`{name}`' for name in COMMANDS)} |", "|---" * (2 + len(COMMANDS)) + "|"]
     lines = [line(kind, damage, found) for (kind, damage), found in cells.items() if found is not None]
-    return "\n".join([INTRO, *head, *lines, ""])
+    return "\n".join([INTRO, *head, *lines, PLANTED, *planted, ""])
 
 
 def wrong(kind: Kind, damage: str, found: Mapping[str, Outcome]) -> list[str]:
@@ -100,7 +129,8 @@ def main(names: Sequence[str]) -> int:
                     faults += 1
                     print("    " + sentence.replace("\n", "\n    "), flush=True)
     if not names:
-        PAGE.write_text(page(cells), encoding="utf-8")
+        with tempfile.TemporaryDirectory(dir=place()) as base:
+            PAGE.write_text(page(cells, planted_lines(Path(base))), encoding="utf-8")
     return 1 if faults else 0
 
 

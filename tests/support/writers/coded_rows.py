@@ -111,6 +111,14 @@ def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["N"])
 
 
+def key_text(name: str, value: Any) -> str:
+    """A date, a time or a number of such a row as filters write it."""
+    if name not in ("Clock", "Short"):
+        return f"{value:f}" if isinstance(value, Decimal) else str(value)
+    seconds, fraction = divmod(value, 1_000_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:09}"
+
+
 def counted(column: pa.Array) -> pa.Array:
     """The column with times, and instants of arrays, as nanoseconds."""
     kind, kinds = column.type, pa.types

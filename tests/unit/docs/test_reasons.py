@@ -65,6 +65,7 @@ record-with-a-line-that-is-too-long
 text-after-a-closing-quote
 this-local-time-does-not-exist
 too-many-digits
+too-wide-for-the-location
 wrong-json-type
 wrong-number-of-fields
 wrong-type

@@ -14,17 +14,16 @@ import pytest
 import sparkhaven
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.datatypes import BY_NAME, CHAR_NULL
-from sparkhaven.store.types.null_char import char_type, chosen_null_char
+from sparkhaven.store.types.null_char import as_written, char_type, chosen_null_char, with_null_char
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run, run_json
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_runs import FS, merge
+from tests.support.writers.merge_runs import FS
 
 DAY, OLD = "2024-03-05", 0xFFFE
 TABLE = TableName("Test", "Chars")
@@ -178,13 +177,54 @@ def test_a_user_table(tmp_path: Path) -> None:
         assert len(table.to_arrow(["C"], where="isNull(C)")) == due.count(None)
 
 
-@pytest.mark.slow
-def test_old_files_after_a_merge_to_column_files(db: IntradayRows, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A merge copies units. The reader says which of them is null."""
-    monkeypatch.setenv("SPARKHAVEN_NULL_CHAR", "0xFFFE")
-    assert verify(FS, db.layout, TABLE, deep=True).errors == 0
-    merge(db.layout, table=TABLE, format="deephaven")
-    assert verify(FS, db.layout, TABLE, deep=True).errors == 0
-    assert units(db) == OLD_READING
-    assert units(db, where="isNull(C)") == [None] * 300
-    assert units(db, "0xFFFF") == NEW_READING
+# --- arrays ------------------------------------------------------------------------------------------------
+
+ARRAYS = SCHEMA.replace(b'<Column name="N"', b'<Column name="Cs" dataType="char[]"/><Column name="N"')
+Lists = list[list[int | None] | None]
+LISTS: Lists = [[65, OLD, None], [], None, [OLD]] * 3
+
+
+def with_arrays(root: Path, lists: Lists = LISTS) -> IntradayRows:
+    made = IntradayRows(root, ARRAYS, fs=FS, statistics=True)
+    kind = pa.list_(pa.uint16())
+    count = len(lists)
+    rows = {"C": pa.array([OLD, None] * (count // 2), pa.uint16()), "Cs": pa.array(lists, kind), "N": range(count)}
+    made.commit({("a", DAY): pa.table(rows)})
+    return made
+
+
+def lists(root: Path, null: str | None = None) -> Lists:
+    found: list[list[int | None] | None] = (
+        open_table(root, "Test.Chars", null_char=null).to_arrow(["Cs"])["Cs"].to_pylist()
+    )
+    return found
+
+
+def test_arrays_have_the_null_too(tmp_path: Path) -> None:
+    db = with_arrays(tmp_path / "db")
+    old = [[65, None, CHAR_NULL], [], None, [None]] * 3
+    assert (lists(db.root), lists(db.root, "0xFFFE")) == (LISTS, old)
+    column = with_null_char(db.schema, OLD).column("Cs")
+    assert column is not None
+    again = pickle.loads(pickle.dumps(column))
+    assert again.type == column.type != db.schema.column("Cs").type  # type: ignore[union-attr]
+    assert as_written(again).type == db.schema.column("Cs").type  # type: ignore[union-attr]
+    source = DeephavenSource({"root": str(db.root), "path": "Test.Chars", "nullChar": "0xFFFE", "char": "int"})
+    reader = source.reader(source.schema())
+    read = [v for task in reader.partitions() for batch in reader.read(task) for v in batch.column("Cs").to_pylist()]
+    assert read == old
+
+
+def test_arrays_of_old_files_are_imported_with_the_null_of_today(tmp_path: Path) -> None:
+    schema = ARRAYS.replace(b'<Column name="C" dataType="char"/>', b"")
+    db = IntradayRows(tmp_path / "db", schema, fs=FS)
+    cells = pa.array([[65, OLD], [OLD], [], None], pa.list_(pa.uint16()))
+    db.commit({("a", DAY): pa.table({"Cs": cells, "N": range(4)})})
+    exported(db, tmp_path / "tree")
+    (tmp_path / "tree" / "_manifest.json").unlink()
+    for number, (words, null) in enumerate((((), OLD), (("--null-char", "0xFFFE"), None))):
+        other = IntradayRows(tmp_path / f"other{number}", schema, fs=FS)
+        add_partition(FS, other.layout, "Test", "0")
+        done = run(other.root, "import", "Test.Chars", "--from", str(tmp_path / "tree"), "--layout", "hive", *words)
+        assert done.exit_code == 0, done.stderr
+        assert lists(other.root) == [[65, null], [null], [], None]

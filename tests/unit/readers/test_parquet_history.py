@@ -180,24 +180,6 @@ def test_fields_that_are_not_those_of_the_schema(sound: tuple[Path, IntradayRows
         opened(table, 121)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"no JSON",
-        b"[]",
-        b"{}",
-        b'{"version": ""}',
-        b'{"version": "1", "dataIndexes": [{"columns": ["A"]}]}',
-        b'{"version": "1", "dataIndexes": [{"columns": ["A"], "indexTablePath": "/etc/passwd"}]}',
-        b'{"version": "1", "dataIndexes": [{"columns": ["A"], "indexTablePath": "a/../../b"}]}',
-        b'{"version": "1", "sortingColumns": 3}',
-    ],
-)
-def test_footer_entries_of_another_form_are_damage(data: bytes) -> None:
-    with pytest.raises(CorruptFileError, match=r"footer entry|leaves the directory"):
-        decode_footer(data, "somewhere")
-
-
 def test_footer_entries_are_read_as_they_are_written() -> None:
     whole = Footer({("A", "B"): "x/y"}, {"C": ("codec", "class")}, {"A": "Descending"})
     for footer in (whole, Footer(), Footer(version="1.2.3")):

@@ -130,7 +130,7 @@ class MergePlan:
         return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
 
     def _blob_cost(self, column: Column) -> int:
-        texts = [(s, column.within(s.files).files[1]) for s in self.sources]
+        texts = [(s, name) for s in self.sources for name in column.within(s.files).files[1:]]
         stored = sum(s.files[name].size for s, name in texts if name in s.files)
         stored += sum(s.text_bytes.get(column.name, 0) for s in self.sources)
         rows = sum(s.rows for s in self.sources)

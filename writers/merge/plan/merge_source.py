@@ -25,7 +25,7 @@ from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum, crc32
-from sparkhaven.store.scan.column_file import column_header, committed_prefix, small_column
+from sparkhaven.store.scan.column_file import column_header, committed_column, small_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
@@ -84,7 +84,8 @@ class ColumnSource:
         if state is None:  # the column is newer than the location: null in every row
             return
         whole = small_column(fs, self._dat, state.size)
-        header = committed_prefix(fs, self._dat, column, None if whole is None else whole[:DATA_OFFSET])
+        written = committed_column(fs, self._dat, column, None if whole is None else whole[:DATA_OFFSET])
+        self.column, header = (column := written.column), written.prefix
         if state.size != source.rows * column.width:
             raise CorruptFileError(
                 f"column {column.name} has another length than its location",

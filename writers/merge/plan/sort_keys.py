@@ -20,7 +20,7 @@ from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
 from sparkhaven.store.types.codings.coding import FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.model import TableSchema
 
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
@@ -46,8 +46,8 @@ class SortKey:
             raise SettingsError(
                 "sort direction is not known", expected="asc or desc", found=repr(text), hint="write Column:desc"
             )
-        if column is None or not sortable(column):
-            names = ", ".join(c.name for c in schema.stored if sortable(c))
+        if column is None or not column.ordered:
+            names = ", ".join(c.name for c in schema.stored if c.ordered)
             raise SettingsError(
                 "cannot sort by this column", where=schema.full_name, expected=f"one of {names}", found=repr(name)
             )
@@ -55,8 +55,7 @@ class SortKey:
 
     def words(self, type_: DataType) -> tuple[SortKey, ...]:
         """The keys that order a column together: one, but for values of a codec that have more than seven bytes."""
-        count = 1 if type_.fixed is None else -(-(type_.width + 1) // 8)
-        return tuple(SortKey(self.column, self.descending, word) for word in range(count))
+        return tuple(SortKey(self.column, self.descending, word) for word in range(word_count(type_)))
 
     def __str__(self) -> str:
         return f"{self.column}:desc" if self.descending else self.column
@@ -69,11 +68,9 @@ def parse_sort(text: str | None, schema: TableSchema) -> tuple[SortKey, ...] | N
     return () if text.strip() == "none" else tuple(SortKey.parse(part.strip(), schema) for part in text.split(","))
 
 
-def sortable(column: Column) -> bool:
-    """Whether rows can be put in order by a column: numbers, texts, dates, times, decimals of one width."""
-    if column.type.coding is not None:
-        return column.type.fixed is not None and column.type.fixed.ordered
-    return column.storage is not Storage.NONE
+def word_count(type_: DataType) -> int:
+    """The words that order the entries of a type: one, but for values of a codec that have more than seven bytes."""
+    return 1 if type_.fixed is None else -(-(type_.width + 1) // 8)
 
 
 def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False, word: int = 0) -> Words:

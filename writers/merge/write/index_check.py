@@ -12,25 +12,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
-from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.parquet.location_files import NAME, ROW_SET, index_of, sidecar_of
+from sparkhaven.store.format.parquet.location_files import NAME, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc, positions
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.scan.row_owners import RowOwners
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_sets
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.sort_keys import ordinals
 from sparkhaven.writers.merge.write.finish import Finished
 from sparkhaven.writers.merge.write.index_rows import key_words
 
 Positions = npt.NDArray[np.int64]
-Owners = npt.NDArray[np.uint32]
 KEYS = 1 << 14  # that are looked at together
-NO_KEY = np.iinfo(np.uint32).max
 
 
 @frozen
@@ -64,17 +61,20 @@ class _Check:
         stored = index_columns(self.columns, contiguous=self.contiguous)
         arrays = [read_column(self.fs, self.directory, c, record.data_file_sizes, record.size) for c in stored]
         keys, values = arrays[: len(self.names)], arrays[len(self.names) :]
-        owners = np.full(self.finished.rows, NO_KEY, np.uint32)
+        owners = RowOwners(self.finished.rows)
         for first in range(0, record.size, KEYS):
             before = max(first - 1, 0)
             part = [key.slice(before, min(KEYS, record.size - first) + first - before) for key in keys]
-            if not _ascend([key_words(array, column) for array, column in zip(part, stored, strict=False)]):
+            words = [word for array, column in zip(part, stored, strict=False) for word in key_words(array, column)]
+            if not _ascend(words):
                 raise self._wrong("its keys do not ascend", "each key behind the one before it", "others")
-            self._own(owners, first, *self._ranges([value.slice(first, KEYS) for value in values]))
-        if (owners == NO_KEY).any():
-            raise self._wrong("not each row is in it once", f"{len(owners)} rows", "others")
+            wrong = owners.add(first, *self._ranges([value.slice(first, KEYS) for value in values]))
+            if wrong is not None:
+                raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", f"others, range {wrong}")
+        if (row := owners.missing()) is not None:
+            raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", f"no key of row {row}")
         for first, block in self._blocks():
-            numbers = positions(owners[first : first + len(block[0])].astype(np.int64))
+            numbers = positions(owners.of(first, first + len(block[0])))
             for array, key, column in zip(block, keys, self.columns, strict=True):
                 if not _equal(array, key.take(numbers), column):
                     raise self._wrong(f"a row has another {column.name} than its key", "equal values", "others")
@@ -87,26 +87,12 @@ class _Check:
             starts, stops = (array.to_numpy(zero_copy_only=False) for array in values)
             return starts, stops, np.ones(len(starts), np.int64)
         try:
-            ranges = [decode_rows(data, self.directory, self.finished.rows) for data in values[0].to_pylist()]
+            ranges = decode_sets(values[0].to_pylist(), lambda _: self.directory, self.finished.rows)
         except CorruptFileError as error:
             raise self._wrong(error.what, error.expected, error.found) from error
-        counts = np.array([len(starts) for starts, _ in ranges], np.int64)
-        if not counts.all():
+        if not ranges[2].all():
             raise self._wrong("a key has no rows", "one or more", 0)
-        starts, stops = (np.concatenate([pair[side] for pair in ranges]) for side in (0, 1))
-        return starts, stops, counts
-
-    def _own(self, owners: Owners, first: int, starts: Positions, stops: Positions, counts: Positions) -> None:
-        """Writes down which key has which rows, of keys from number ``first`` on."""
-        if bool((starts < 0).any() or (stops <= starts).any() or (stops > len(owners)).any()):
-            raise self._wrong("not each row is in it once", f"rows below {len(owners)}", "others")
-        lengths = stops - starts
-        rows = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-        numbers = np.repeat(np.repeat(np.arange(first, first + len(counts)), counts), lengths)
-        free = (owners[rows] == NO_KEY).all()
-        owners[rows] = numbers
-        if not free or not np.array_equal(owners[rows], numbers):
-            raise self._wrong("not each row is in it once", f"{len(owners)} rows", "a row with two keys")
+        return ranges
 
     def _blocks(self) -> Iterator[tuple[int, list[pa.Array]]]:
         """The key columns of the location, block by block, with the number of the first row."""
@@ -116,21 +102,22 @@ class _Check:
             for first in range(0, rows, most):
                 yield first, [column.read(first, min(first + most, rows)) for column in opened]
             return
-        from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
+        from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
         path, first = self.location / NAME, 0
         with duckdb_reader(self._wrong) as connection:
-            for batch in parquet_batches(connection, path, self.names, most):
+            for batch in column_batches(connection, path, self.columns, most):
                 columns = zip(batch.columns, self.columns, strict=True)
                 yield first, [array.cast(column.type.arrow) for array, column in columns]
                 first += batch.num_rows
 
     def _check_sidecar(self, keys: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
-        from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
+        from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
         path, first = self.location / sidecar_of(self.names), 0
+        stored = index_columns(self.columns, contiguous=False)
         with duckdb_reader(self._wrong) as connection:
-            for batch in parquet_batches(connection, path, [*self.names, ROW_SET], KEYS):
+            for batch in column_batches(connection, path, stored, KEYS):
                 own = [value.slice(first, len(batch)) for value in values]
                 if len(own[0]) != len(batch) or not self._same_sets(batch.column(len(keys)), own):
                     raise self._wrong("the sidecar has other row sets", "those of the index", "others")
@@ -167,7 +154,7 @@ class _Check:
 
 
 def _ascend(words: Sequence[npt.NDArray[np.unsignedinteger]]) -> bool:
-    """Whether each key, of one word a column, is behind the one before it."""
+    """Whether each key, of the words of its columns, is behind the one before it."""
     less = np.zeros(max(len(words[0]) - 1, 0), np.bool_)
     for word in reversed(words):
         less = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & less)
@@ -179,8 +166,8 @@ def _equal(one: pa.Array, other: pa.Array, column: Column) -> bool:
     if len(one) != len(other):
         return False
     if column.storage is Storage.FIXED:
-        left, right = (ordinals(encode_entries(array, column.type), column.type) for array in (one, other))
-        return bool(np.array_equal(left, right))
+        left, right = (key_words(array, column) for array in (one, other))
+        return all(map(np.array_equal, left, right))
     left, right = (array.cast(pa.large_string()) for array in (one, other))
     same = pc.all(pc.fill_null(pc.equal(left, right), True)).as_py()
     return same is not False and bool(np.array_equal(null_mask(left), null_mask(right)))

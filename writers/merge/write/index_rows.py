@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.plan.sort_keys import Words, ordinals, rank_ordinals, ranked_symbols
+from sparkhaven.writers.merge.plan.sort_keys import Words, ordinals, rank_ordinals, ranked_symbols, word_count
+from sparkhaven.writers.merge.write.row_order import Bound, at_or_after
 
 BLOCK = 1 << 20
-SAMPLE = 1 << 16  # rows by which keys are cut into pieces
+SAMPLE = 1 << 15  # words by which keys are cut into pieces
 ROW_BYTES = 160  # of a row with a key of its own, beside its values: words, order, ranges, its set
 UTF16_ORDER = np.arange(256, dtype=np.uint64)  # the first bytes of U+E000 to U+FFFF come after those of U+10000 and up
 UTF16_ORDER[0xEE:0xF0] += np.uint64(10)
@@ -43,15 +44,19 @@ class KeyRows:
         return encode_sets(self.starts, self.stops, self.bounds)
 
 
-def key_words(array: pa.Array, column: Column) -> Words:
-    """Words that are ordered and equal as the keys of an index are: null first, all NaN equal."""
+def key_words(array: pa.Array, column: Column) -> list[Words]:
+    """Words that together are ordered and equal as the keys of an index are: null first, all NaN equal.
+
+    One, but for values of a codec that have more than seven bytes.
+    """
     if column.storage is Storage.FIXED:
-        return ordinals(encode_entries(array, column.type), column.type)
+        entries = encode_entries(array, column.type)
+        return [ordinals(entries, column.type, word=word) for word in range(word_count(column.type))]
     if pa.types.is_dictionary(array.type):
         _, (lut,) = ranked_symbols([array.dictionary])
-        return rank_ordinals(np.where(_valid(array.indices), lut[_ids(array.indices)], np.int32(-(2**31))))
+        return [rank_ordinals(np.where(_valid(array.indices), lut[_ids(array.indices)], np.int32(-(2**31))))]
     _, (lut,) = ranked_symbols([array])
-    return rank_ordinals(lut[:-1])
+    return [rank_ordinals(lut[:-1])]
 
 
 def _ids(indices: pa.Array) -> npt.NDArray[np.int32]:
@@ -67,17 +72,20 @@ def _valid(indices: pa.Array) -> npt.NDArray[np.bool_]:
 def group_rows(
     fs: Fs, location: Path, column: Column, sizes: Mapping[str, int], rows: int, block: int = BLOCK
 ) -> KeyRows:
-    """The keys of a column whose equal values stand together, each with one range; ``block`` rows are read at once."""
+    """The keys of a grouping column whose equal values stand together, each with one range.
+
+    ``block`` rows are read at once.
+    """
     opened = open_column(fs, location, column, sizes, rows)
     values, run_starts = [], []
     for first in range(0, rows, block):
         array = opened.read(first, min(first + block, rows))
-        words = key_words(array, column)
+        (words,) = key_words(array, column)
         runs = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(words[1:] != words[:-1]) + 1))
         values.append(_plain(array.take(positions(runs))))
         run_starts.append(runs + first)
     array, starts = pa.concat_arrays(values), np.concatenate(run_starts)
-    words = key_words(array, column)
+    (words,) = key_words(array, column)
     fresh = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), words[1:] != words[:-1])))  # runs of a former block
     order = fresh[np.argsort(words[fresh], kind="stable")]
     stops = np.empty_like(starts)
@@ -91,7 +99,7 @@ def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Pos
     In memory are the values, and 16 bytes a row.
     """
     rows = len(arrays[0])
-    words = [key_words(array, column) for array, column in zip(arrays, columns, strict=True)]
+    words = [word for array, column in zip(arrays, columns, strict=True) for word in key_words(array, column)]
     order = argsort(words)
     fresh = np.ones(rows, np.bool_)
     fresh[1:] = False
@@ -124,19 +132,17 @@ def key_pieces(
         return
     leading = LeadingWords(columns[0])
     blocks = [(first, min(first + block, rows)) for first in range(0, rows, block)]
-    step = max(rows // SAMPLE, 1)
-    sample = np.sort(np.concatenate([leading.of(opened[0].read(*part))[::step] for part in blocks]))
-    count = 2 * -(-rows // most)
-    cuts = np.unique(sample[[len(sample) * number // count for number in range(1, count)]])
-    for low, high in pairwise([None, *cuts.tolist(), None]):
+    step = max(rows * word_count(columns[0].type) // SAMPLE, 1)
+    samples = ([word[::step].copy() for word in leading.of(opened[0].read(*part))] for part in blocks)
+    for low, high in pairwise([None, *_cuts(samples, 2 * -(-rows // most)), None]):
         parts: list[list[pa.Array]] = []
         numbers: list[Positions] = []
         for first, stop in blocks:
             lead = opened[0].read(first, stop)
             words = leading.of(lead)
-            inside = np.ones(len(words), np.bool_) if low is None else words >= np.uint64(low)
+            inside = np.ones(stop - first, np.bool_) if low is None else at_or_after(words, low)
             if high is not None:
-                inside &= words < np.uint64(high)
+                inside &= ~at_or_after(words, high)
             chosen = np.flatnonzero(inside)
             if len(chosen):
                 others = [column.read(first, stop) for column in opened[1:]]
@@ -148,23 +154,31 @@ def key_pieces(
             )
 
 
+def _cuts(samples: Iterable[Sequence[Words]], pieces: int) -> list[Bound]:
+    """At most ``pieces - 1`` ascending bounds that cut the sampled words of blocks into about equal parts."""
+    words = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
+    order = argsort(words)
+    rows = (order[len(order) * number // pieces] for number in range(1, pieces))
+    return list(dict.fromkeys(tuple(int(word[row]) for word in words) for row in rows))
+
+
 class LeadingWords:
-    """Words that ascend with the values of a key column, the same for equal ones: of texts their first bytes."""
+    """Words that ascend with the values of a key column, the same for equal ones: of texts one of their first bytes."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
         self._table: tuple[int, npt.NDArray[np.uint64]] | None = None  # of the last dictionary, by its address
 
-    def of(self, array: pa.Array) -> npt.NDArray[np.uint64]:
+    def of(self, array: pa.Array) -> list[Words]:
         if self._column.storage is Storage.FIXED:
-            return key_words(array, self._column).astype(np.uint64)
+            return key_words(array, self._column)
         if not pa.types.is_dictionary(array.type):
-            return _text_words(array)
+            return [_text_words(array)]
         texts = array.dictionary
         address = (texts.buffers()[2].address if texts.buffers()[2] else 0) + len(texts)
         if self._table is None or self._table[0] != address:
             self._table = address, np.append(_text_words(texts), np.uint64(0))
-        return self._table[1][np.where(_valid(array.indices), _ids(array.indices), -1)]
+        return [self._table[1][np.where(_valid(array.indices), _ids(array.indices), -1)]]
 
 
 def _text_words(texts: pa.Array) -> npt.NDArray[np.uint64]:

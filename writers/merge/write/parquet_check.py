@@ -71,14 +71,34 @@ def parquet_batches(connection: Any, path: Path, columns: Sequence[str], rows: i
     return connection.sql(query).to_arrow_reader(rows)
 
 
-def column_batches(connection: Any, path: Path, column: Column, rows: int) -> Iterator[pa.RecordBatch]:
-    """A column of a Parquet file. Decimals of more than 38 digits, which DuckDB reads as doubles, by Arrow."""
-    if not pa.types.is_decimal256(column.type.arrow):
-        yield from parquet_batches(connection, path, [column.name], rows)
-        return
+def column_batches(
+    connection: Any, path: Path, columns: Sequence[Column], rows: int
+) -> Iterator[pa.RecordBatch] | pa.RecordBatchReader:
+    """Columns of a Parquet file. Decimals of more than 38 digits, which DuckDB reads as doubles, by Arrow."""
+    names = [column.name for column in columns]
+    wide = [column.name for column in columns if pa.types.is_decimal256(column.type.arrow)]
+    if not wide:
+        return parquet_batches(connection, path, names, rows)
     from pyarrow.parquet import ParquetFile
 
-    yield from ParquetFile(path).iter_batches(rows, columns=[column.name])
+    by_arrow = ParquetFile(path).iter_batches(rows, columns=wide)
+    others = [name for name in names if name not in wide]
+    return _joined(parquet_batches(connection, path, others, rows), by_arrow, names) if others else by_arrow
+
+
+def _joined(
+    batches: Iterable[pa.RecordBatch], others: Iterator[pa.RecordBatch], names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Batches with the columns of others, whose rows are cut in another way, by name."""
+    held = pa.Table.from_batches([next(others)])
+    for batch in batches:
+        while held.num_rows < len(batch):
+            held = pa.concat_tables([held, pa.Table.from_batches([next(others)])])
+        part = held.slice(0, len(batch)).combine_chunks()
+        held = held.slice(len(batch))
+        arrays = {**dict(zip(batch.schema.names, batch.columns, strict=True))}
+        arrays |= {name: part[name].chunk(0) for name in part.column_names}
+        yield pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
 
 
 class _Column:
@@ -104,7 +124,7 @@ class _Column:
         rows = self.sizes.rows
         if self.column.storage is Storage.BLOB:
             rows = min(rows, self.sizes.texts)
-        batches = column_batches(self.connection, self.location / NAME, self.column, rows)
+        batches = column_batches(self.connection, self.location / NAME, [self.column], rows)
         return _blocks(batches, self.column.type.arrow, rows)
 
     def _count(self, array: pa.Array) -> None:
@@ -115,9 +135,6 @@ class _Column:
             self.stats[-1] = replace(last, stop=stats.stop, nulls=last.nulls + stats.nulls)
         else:
             self.stats.append(stats)
-
-    def _read(self, name: str, columns: list[str], rows: int) -> pa.RecordBatchReader:
-        return parquet_batches(self.connection, self.location / name, columns, rows)
 
 
 def _blocks(batches: Iterable[pa.RecordBatch], kind: pa.DataType, rows: int) -> Iterator[pa.Array]:

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.pinned_table import filter_of
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
-from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.format.column.region import MANY_SYMBOLS
 from sparkhaven.store.scan import group_metadata
 from sparkhaven.store.scan.checksums import MEMORY
+from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import Worth, narrowed
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
@@ -123,8 +124,9 @@ def test_long_ranges_are_slices_of_their_own(tmp_path: Path) -> None:
     built(tmp_path, "deephaven")
     pinned = pinned_of(open_table(tmp_path, "Test.Every"))
     predicate = parse_predicate('Sym in ("S003", "S050")', pinned.schema)
-    lookup, whole = lookup_of(predicate.node), pinned.plan().slices
-    slices = narrowed(FS, pinned.schema, whole, lookup, MEMORY, Worth(long=10))
+    where, whole = filter_of(predicate, pinned.schema), pinned.plan().slices
+    assert where is not None
+    slices = narrowed(LocationFiles(FS, MEMORY), pinned.schema, whole, where, Worth(long=10))
     assert [(slice_.count, slice_.selected) for slice_ in slices] == [(30, None), (30, None)]
     (one,) = pinned.plan(where=predicate).slices
     assert one.selected is not None

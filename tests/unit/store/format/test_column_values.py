@@ -15,7 +15,8 @@ from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.scan.column_file import column_header, open_column, read_column
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
-from tests.support.tables.column_cases import FS, NOTE, SYM, refused, write
+from sparkhaven.store.types.null_char import column_with_null
+from tests.support.tables.column_cases import FS, NOTE, write
 from tests.support.tables.column_files import append_column, create_column
 
 
@@ -25,47 +26,6 @@ def test_unset_charset_is_latin_1(tmp_path: Path) -> None:
     assert (tmp_path / "Note.bytes").read_bytes() == b"\xe9"
     assert column_header(FS, tmp_path / "Note.dat").encoding == "ISO_8859_1"
     assert read_column(FS, tmp_path, column, sizes, 1).to_pylist() == ["é"]
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "data", "words", "where"),
-    [
-        ("Sym.dat", 4100, b"\2\0\0\0", "row has a symbol that is not in the table", "Sym.dat, row 1"),
-        ("Sym.dat", 4104, b"\xff\xff\xff\xff", "row has a symbol that is not in the table", "Sym.dat, row 2"),
-        ("Sym.sym", 7, b"\x80", "end of a value is negative", "Sym.sym, entry 0"),
-        ("Sym.sym", 8, b"\3", "end of a value is negative", "Sym.sym, entry 1"),
-        ("Sym.sym", 8, b"\4", "last symbol does not end with the committed bytes", "Sym.sym, entry 1"),
-        ("Sym.sym.bytes", 5, b"\xff", "bytes are not text in the column's charset", "Sym.sym, entry 1"),
-    ],
-)
-def test_damaged_symbols(tmp_path: Path, name: str, at: int, data: bytes, words: str, where: str) -> None:
-    sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
-    FS.write_at(tmp_path / name, at, data)
-    error = refused(CorruptFileError, tmp_path, SYM, sizes, 3)
-    assert error.what.startswith(words)
-    assert error.where.startswith(f"{tmp_path}/{where}")
-
-
-def test_symbol_offsets_must_be_whole(tmp_path: Path) -> None:
-    sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
-    error = refused(CorruptFileError, tmp_path, SYM, sizes | {"Sym.sym": 12}, 3)
-    assert (error.what, error.found) == ("symbol offsets are truncated", "12")
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "data", "words", "where"),
-    [
-        ("Note.dat", 4096 + 8, b"\1", "end of a value is negative", "Note.dat, entry 1, byte 8 of the data"),
-        ("Note.dat", 4096 + 16, b"\x09", "last value does not end with the committed bytes", "Note.dat, row 2"),
-        ("Note.bytes", 3, b"x", "bytes are not text in the column's charset", "Note.dat, row 2"),
-    ],
-)
-def test_damaged_blobs(tmp_path: Path, name: str, at: int, data: bytes, words: str, where: str) -> None:
-    sizes = write(tmp_path, NOTE, ["hi", None, "é"])
-    FS.write_at(tmp_path / name, at, data)
-    error = refused(CorruptFileError, tmp_path, NOTE, sizes, 3)
-    assert error.what.startswith(words)
-    assert error.where == f"{tmp_path}/{where}"
 
 
 def test_damage_is_named_by_its_row_in_the_location(tmp_path: Path) -> None:
@@ -163,7 +123,7 @@ def test_old_null_char(tmp_path: Path) -> None:
     column = Column("C", BY_NAME["char"], Kind.NORMAL, Storage.FIXED, 0)
     sizes, rows = append_column(FS, tmp_path, column, [pa.array([1, None, 0xFFFE], pa.uint16())])
     assert read_column(FS, tmp_path, column, sizes, rows).to_pylist() == [1, None, 0xFFFE]
-    old = open_column(FS, tmp_path, column, sizes, rows, null_char=0xFFFE).read(0, rows)
+    old = open_column(FS, tmp_path, column_with_null(column, 0xFFFE), sizes, rows).read(0, rows)
     assert old.to_pylist() == [1, 0xFFFF, None]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,33 +11,16 @@ from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,
     SchemaMismatchError,
-    SparkhavenError,
-    UnsupportedVersionError,
 )
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix, prefix_with_grouping
 from sparkhaven.store.format.index.grouping import encode_ovr
-from sparkhaven.store.format.java.java_values import JInt, JLong
+from sparkhaven.store.format.java.java_values import JLong
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.scan.column_file import read_column, read_grouping
-from sparkhaven.store.types.model import Column, Storage
-from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
+from sparkhaven.store.types.model import Column
+from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, write
 from tests.support.tables.column_files import add_grouping, create_column, group_ranges, overflow_byte
-
-HEAD = {
-    "version": JInt(1),
-    "byteOrder": "LITTLE_ENDIAN",
-    "dataOffset": JLong(4096),
-    "dataType": "int",
-    "width": JInt(4),
-    "columnId": JInt(3),
-    "overflow": False,
-    "metadata": None,
-}
-
-
-def put_prefix(directory: Path, entries: dict[str, Any]) -> dict[str, int]:
-    FS.write_new(directory / "Size.dat", dumps(entries).ljust(4096, b"\0") + np.arange(3, dtype="<i4").tobytes())
-    return {"Size.dat": 12}
+from tests.support.tables.rejected_columns import PREFIX, prefix_of
 
 
 @pytest.mark.slow
@@ -64,60 +45,8 @@ def test_no_bit_of_a_prefix_can_flip_unseen(tmp_path: Path, column: Column) -> N
 
 
 def test_prefix_without_id_is_matched_by_name(tmp_path: Path) -> None:
-    sizes = put_prefix(tmp_path, {key: value for key, value in HEAD.items() if key != "columnId"})
-    assert read_column(FS, tmp_path, SIZE, sizes, 3).to_pylist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        ({"version": JInt(2)}, UnsupportedVersionError, "prefix has an unknown version"),
-        ({"version": None}, CorruptFileError, "prefix key 'version' is missing or of another type"),
-        ({"version": JLong(1)}, CorruptFileError, "prefix key 'version' is missing or of another type"),
-        ({"byteOrder": "MIDDLE"}, CorruptFileError, "unknown byte order"),
-        ({"dataOffset": JLong(4097)}, CorruptFileError, "invalid data offset"),
-        ({"dataOffset": JLong(0)}, CorruptFileError, "invalid data offset"),
-        ({"dataOffset": JLong((64 << 20) + 4096)}, CorruptFileError, "invalid data offset"),
-        ({"dataOffset": JLong(8192)}, CorruptFileError, "file is shorter than its committed length"),
-        ({"dataType": JInt(4)}, CorruptFileError, "prefix key 'dataType' is missing or of another type"),
-        ({"width": JInt(8)}, SchemaMismatchError, "type, width and charset of the prefix contradict each other"),
-        ({"encoding": "UTF_8"}, SchemaMismatchError, "type, width and charset of the prefix contradict each other"),
-        ({"dataType": "float"}, SchemaMismatchError, "column Size is declared one way and stored another"),
-        ({"overflow": None}, CorruptFileError, "prefix key 'overflow' is missing or of another type"),
-        ({"metadata": "x"}, CorruptFileError, "prefix key 'metadata' is missing or of another type"),
-    ],
-)
-def test_prefix_that_is_wrong(tmp_path: Path, change: dict[str, Any], error: type[SparkhavenError], words: str) -> None:
-    sizes = put_prefix(tmp_path, HEAD | change)
-    found = refused(error, tmp_path, SIZE, sizes, 3)
-    assert found.what == words
-    assert str(tmp_path / "Size.dat") in found.where
-
-
-def test_prefix_of_another_writer(tmp_path: Path) -> None:
-    sizes = put_prefix(tmp_path, {"magic": "other"})
-    error = refused(UnsupportedVersionError, tmp_path, SIZE, sizes, 3)
-    assert (error.what, error.found) == ("prefix was written by another program", "java.util.LinkedHashMap")
-    foreign = b"\xac\xed\x00\x05\x73\x72\x00\x09com.Other" + bytes(8) + b"\x02\x00\x00\x78\x70"
-    FS.write_at(tmp_path / "Size.dat", 0, foreign)
-    error = refused(UnsupportedVersionError, tmp_path, SIZE, sizes, 3)
-    assert (error.what, error.found) == ("prefix was written by another program", "com.Other")
-
-
-def test_no_stream_at_all(tmp_path: Path) -> None:
-    FS.write_new(tmp_path / "Size.dat", bytes(5000))
-    error = refused(CorruptFileError, tmp_path, SIZE, {"Size.dat": 12}, 3)
-    assert error.what == "file does not start with a Java stream header"
-    assert (error.where, error.expected, error.found) == (f"{tmp_path}/Size.dat, byte 0", "ac ed 00 05", "00 00 00 00")
-
-
-def test_declared_width_charset_or_storage_differs(tmp_path: Path) -> None:
-    sizes = write(tmp_path, NOTE, ["a"])
-    error = refused(SchemaMismatchError, tmp_path, replace(NOTE, encoding="US_ASCII"), sizes, 1)
-    assert error.found == "type java.lang.String, width 8, encoding UTF_8"
-    sizes |= {"Note.sym": 0, "Note.sym.bytes": 0}
-    error = refused(SchemaMismatchError, tmp_path, replace(NOTE, storage=Storage.SYMBOL), sizes, 1)
-    assert error.expected == "type java.lang.String, width 4, encoding UTF_8"
+    read = prefix_of({key: value for key, value in PREFIX.items() if key != "columnId"})
+    assert read(tmp_path).to_pylist() == [0, 1, 2]
 
 
 # --- grouping ----------------------------------------------------------------------------------------------
@@ -167,6 +96,6 @@ def test_bad_inline_grouping_does_not_stop_plain_reads(tmp_path: Path) -> None:
 
 
 def test_a_long_foreign_prefix_is_read_whole(tmp_path: Path) -> None:
-    entries = HEAD | {"dataOffset": JLong(8192), "comment": "x" * 5000}
+    entries = PREFIX | {"dataOffset": JLong(8192), "comment": "x" * 5000}
     FS.write_new(tmp_path / "Size.dat", dumps(entries).ljust(8192, b"\0") + np.arange(3, dtype="<i4").tobytes())
     assert read_column(FS, tmp_path, SIZE, {"Size.dat": 12}, 3).to_pylist() == [0, 1, 2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, encode_rows
+from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_sets, encode_rows
 
 EXAMPLES = {
     "20": [],
@@ -39,32 +39,23 @@ def test_other_lists_of_commands_are_the_same_set() -> None:
     assert (starts.tolist(), stops.tolist()) == ([0, 10], [5, 13])
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("", "no end"),
-        ("0C 03", "no end"),
-        ("20 20", "follow the end"),
-        ("0D 03 20", "unknown command"),
-        ("28 20", "unknown command"),
-        ("0C", "cut short"),
-        ("09 01", "cut short"),
-        ("1C 04 00 FC 20", "cut short"),
-        ("14 FF 20", "cut short"),
-        ("0C FC 20", "not those of ranges"),
-        ("1C 03 00 FC FC 20", "not those of ranges"),
-        ("1C 02 03 00 20", "not those of ranges"),
-        ("0C 09 20", "beyond the location"),
-    ],
-)
-def test_other_bytes_are_damage(text: str, what: str) -> None:
-    with pytest.raises(CorruptFileError, match=what):
-        decode_rows(bytes.fromhex(text), "somewhere", rows=9)
-
-
 def test_ranges_that_do_not_ascend_are_not_written() -> None:
     for found in ([(3, 5), (6, 7)], [(3, 5), (1, 1)], [(-1, 1), (5, 5)]):
         with pytest.raises(ValueError, match="ascend"):
             encode_rows(*ranges(found))
     with pytest.raises(ValueError, match="not ranges of rows"):
         encode_rows(*ranges([(-1, 1)]))
+
+
+def test_several_sets_are_decoded_as_each_alone() -> None:
+    sets = [bytes.fromhex(text) for text in (*EXAMPLES, "0C 00 20", "0B 00000000B2D05E01 20")]
+    starts, stops, counts = decode_sets(sets, str, 2**40)
+    alone = [decode_rows(data) for data in sets]
+    assert counts.tolist() == [len(one) for one, _ in alone]
+    assert starts.tolist() == [row for one, _ in alone for row in one.tolist()]
+    assert stops.tolist() == [row for _, other in alone for row in other.tolist()]
+    assert [len(part) for part in decode_sets([], str, 5)] == [0, 0, 0]
+    for text in ("0C FC 20", "0C 05 20", "0C 04", "0C 04 21", "20 20"):  # negative, beyond, no end, others
+        with pytest.raises(CorruptFileError) as caught:
+            decode_sets([bytes.fromhex("0C 04 20"), bytes.fromhex(text)], lambda index: f"set {index}", 5)
+        assert str(caught.value.where).startswith("set 1")

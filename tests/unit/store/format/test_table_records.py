@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
+from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.java.classes import DB_DATE_TIME
-from sparkhaven.store.format.java.java_values import JInt, JLong
+from sparkhaven.store.format.java.java_values import JInt
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
 from sparkhaven.store.format.table.size_forms import size_form
-from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import Storage
 from tests.support.places import GOLDEN
+from tests.support.tables.rejected_records import SIZE
 from tests.support.writers.coded_rows import SCHEMA
 
 # --- table.size --------------------------------------------------------------------------------------------
@@ -80,62 +80,15 @@ def test_a_record_that_is_made_by_its_form_has_the_same_bytes(
     assert made == table_size.encode(plain)
 
 
-SIZE_HEAD: dict[str, Any] = {
-    "version": JInt(1),
-    "size": JLong(1),
-    "lastModificationTime": JLong(5),
-    "dataFileSizes": {"C.dat": JLong(4)},
-    "sourceState": None,
-    "importState": None,
-    "columnVersion": JInt(1),
-}
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        ({"version": JInt(7)}, UnsupportedVersionError, "table.size has an unknown version"),
-        ({"version": JLong(1)}, CorruptFileError, "table.size has a wrong value for 'version'"),
-        ({"size": None}, CorruptFileError, "table.size has a wrong value for 'size'"),
-        ({"size": JLong(-1)}, CorruptFileError, "table.size has a wrong value for 'size'"),
-        ({"dataFileSizes": None}, CorruptFileError, "table.size has a wrong value for 'dataFileSizes'"),
-        (
-            {"dataFileSizes": {"../C.dat": JLong(4)}},
-            CorruptFileError,
-            "table.size has a wrong value for 'dataFileSizes'",
-        ),
-        ({"dataFileSizes": {"C.dat": JLong(-4)}}, CorruptFileError, "table.size has a wrong value for 'dataFileSizes'"),
-        ({"dataFileSizes": {"C.dat": JInt(4)}}, CorruptFileError, "table.size has a wrong value for 'dataFileSizes'"),
-        ({"sourceState": {"a": JInt(4)}}, CorruptFileError, "table.size has a wrong value for 'sourceState'"),
-        ({"truncated": "yes"}, CorruptFileError, "table.size has a wrong value for 'truncated'"),
-    ],
-)
-def test_table_size_that_is_wrong(change: dict[str, Any], error: type[SparkhavenError], words: str) -> None:
-    with pytest.raises(error) as caught:
-        table_size.decode(dumps(SIZE_HEAD | change), "d/table.size")
-    assert (caught.value.what, caught.value.where) == (words, "d/table.size")
-
-
-@pytest.mark.parametrize("key", list(SIZE_HEAD))
-def test_table_size_without_a_key(key: str) -> None:
-    with pytest.raises(CorruptFileError, match=f"wrong value for {key!r}"):
-        table_size.decode(dumps({name: value for name, value in SIZE_HEAD.items() if name != key}), "x")
-
-
-def test_table_size_that_is_empty() -> None:
-    with pytest.raises(CorruptFileError, match=r"table\.size is empty"):
-        table_size.decode(b"", "x")
-
-
 def test_table_size_with_later_keys_is_read() -> None:
-    assert table_size.decode(dumps(SIZE_HEAD | {"later": {"x": JInt(1)}}), "x").size == 1
+    assert table_size.decode(dumps(SIZE | {"later": {"x": JInt(1)}}), "x").size == 1
 
 
 def test_table_size_of_a_directory(tmp_path: Path) -> None:
     fs = Fs()
     assert table_size.load(fs, tmp_path) is None
     assert table_size.load(fs, tmp_path / "nowhere") is None
-    record = table_size.decode(dumps(SIZE_HEAD), "x")
+    record = table_size.decode(dumps(SIZE), "x")
     fs.replace(tmp_path / table_size.NAME, table_size.encode(record))
     assert table_size.load(fs, tmp_path) == record
 
@@ -208,38 +161,6 @@ def test_tbl_is_read_by_its_column_sets() -> None:
     renamed = renamed.replace(b"\x80\x00\x00\x00\x00\x02\xc0\x80", b"\x00\x00\x00\x07\x00\x02\xc0\x80")
     found = decode_tbl(renamed, "x")
     assert found == decode_tbl(data, "x")
-
-
-SETS = len(column_sets())
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        (lambda data: b"", CorruptFileError, "file is not a table.tbl"),
-        (lambda data: b"\xac\xed\x00\x05" + data, CorruptFileError, "file is not a table.tbl"),
-        (lambda data: b"\x77\x01\xfd" + data[3:], CorruptFileError, "unexpected tag at the top level"),
-        (lambda data: data[:SETS] + b"\x77\x32\xfe" + data[SETS + 3 :],
-         CorruptFileError, "unexpected tag at the top level"),
-        (lambda data: data + b"\x77\x01\x00", CorruptFileError, "bytes after the end of the definition"),
-        (lambda data: data + b"\x70", CorruptFileError, "bytes after the end of the definition"),
-        (lambda data: data[:-1] + b"\x03", UnsupportedVersionError, "unknown storage type in a table definition"),
-        (lambda data: data.replace(b"\x00\x03Sym", b"\x00\x03Foo").replace(b"\x00\x04Note", b"\x00\x04Date"),
-         CorruptFileError, "duplicate column name"),
-        (lambda data: data.replace(bytes.fromhex("e059882c782b33a7"), bytes(8)), CorruptFileError,
-         "class [Lio.deephaven.dataobjects.DataObjectColumnSet; has an unexpected serialVersionUID"),
-        (lambda data: data.replace(b"db.tables.TableDefinition\x00\x02NS", b"db.tables.TableDefinitiom\x00\x02NS"),
-         UnsupportedVersionError, "file does not contain a table definition"),
-        (lambda data: data.replace(b"\x77\x04\x00\x00\x00\x02\x71", b"\x77\x04\x00\x00\x00\x03\x71"),
-         UnsupportedVersionError, "unknown column type of Sym in a table definition"),
-        (lambda data: data.replace(b"\x77\x10\x80\x00\x00\x00", b"\x77\x10\x00\x00\x00\x03", 1),
-         UnsupportedVersionError, "column Date has an unknown charset code"),
-    ],
-)  # fmt: skip
-def test_tbl_that_is_wrong(change: Any, error: type[SparkhavenError], words: str) -> None:
-    with pytest.raises(error) as caught:
-        decode_tbl(change(_golden()), "t.tbl")
-    assert caught.value.what == words
 
 
 def test_virtual_columns_have_no_schema() -> None:

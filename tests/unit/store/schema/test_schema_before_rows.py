@@ -13,19 +13,20 @@ from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
 from sparkhaven.store.schema.deployed.schema_lock import running_streams
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
+from sparkhaven.store.types.model import Storage
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, schema
 
-RETYPED = {**COLUMNS, "A": "long"}
+RETYPED = {**COLUMNS, "A": "short"}
 OTHERS = {
     "type": schema(RETYPED),
-    "storage": schema(B=' symbolTable="None"'),
+    "charset": schema(B=' encoding="US_ASCII"'),
     "partitioning": schema({"A": "int", "B": "String", "C": "double", "Date": "String"})
     .replace(b'name="Date" dataType="String" columnType="Partitioning"', b'name="Date" dataType="String"')
     .replace(b'name="B"', b'name="B" columnType="Partitioning"'),
 }
 
 
-@pytest.mark.parametrize("texts", [[OTHERS["type"]], [OTHERS["storage"]], [schema({"Date": "String"}), schema()]])
+@pytest.mark.parametrize("texts", [[OTHERS["type"]], [OTHERS["charset"]], [schema({"Date": "String"}), schema()]])
 def test_a_name_that_goes_to_another_column_is_that_column_alone(tmp_path: Path, texts: list[bytes]) -> None:
     layout = Layout(tmp_path)
     first = deploy(FS, layout, schema())
@@ -64,6 +65,23 @@ def test_a_running_stream_without_rows_keeps_its_columns_until_it_ends(tmp_path:
     with pytest.raises(SchemaChangeError, match="deployed meanwhile") as changed:
         require_writable(FS, layout, before)
     assert changed.value.found in ("A", "B", "Date, B")
+
+
+def test_a_wider_column_before_the_first_row_is_a_new_one_unless_a_stream_may_write_the_old(tmp_path: Path) -> None:
+    wider = schema({**COLUMNS, "A": "long"}, B=' symbolTable="None"')
+    free, open_ = Layout(tmp_path / "free"), Layout(tmp_path / "open")
+    for layout in (free, open_):
+        before = deploy(FS, layout, schema())
+    assert [column.forms for column in deploy(FS, free, wider).columns] == [(), (), (), ()]
+    lock = FS.lock(opened(open_))
+    assert lock is not None
+    with lock:
+        after = deploy(FS, open_, wider, consent=ACCEPTED)
+        require_writable(FS, open_, before)
+    assert [column.id for column in after.columns] == [column.id for column in before.columns]
+    assert [[form.storage for form in column.forms] for column in after.columns] == [
+        [], [Storage.FIXED], [Storage.SYMBOL], []
+    ]  # fmt: skip
 
 
 def test_a_stream_may_write_beside_additions_drops_and_renames(tmp_path: Path) -> None:

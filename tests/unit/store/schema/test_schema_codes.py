@@ -93,7 +93,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("W113", table('<ExtendedStorage type="parquet:kv"/>', DATE.replace("Date", "Hour")),
      4, 1, 'Column "Hour"', "one", "Date, Hour", "would be lost"),
     ("W155", table(SYM, '<DataIndex columns="Sym,Date"/>'),
-     4, 1, "DataIndex", "numbers, texts, Booleans, Instants", "Sym, Date", "no effect"),
+     4, 1, "DataIndex", "dates, times of the day, and decimals with a precision", "Sym, Date", "no effect"),
     ("E113", table(date=PX), 1, 1, 'Table "Tab"', "one column with columnType Partitioning", "none", 'name="Date"'),
     ("E113", table(DATE.replace("Date", "Day")),
      3, 1, 'Column "Day"', "one column", "Date, Day", "make the others Normal"),

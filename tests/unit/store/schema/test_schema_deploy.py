@@ -75,12 +75,13 @@ def test_ids_are_never_used_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "attributes", "expected", "found"),
     [
-        ({"A": "long"}, {}, "A: int, stored as fixed", "A: long, stored as fixed"),
+        ({"A": "short"}, {}, "A: int, stored as fixed", "A: short, stored as fixed"),
+        ({"A": "double"}, {}, "A: int, stored as fixed", "A: double, stored as fixed"),
         (
             {},
-            {"B": ' symbolTable="None"'},
+            {"B": ' symbolTable="None" encoding="US_ASCII"'},
             "B: String, stored as symbol in UTF_8",
-            "B: String, stored as blob in UTF_8",
+            "B: String, stored as blob in US_ASCII",
         ),
         ({}, {"B": ' encoding="US_ASCII"'}, "B: String, stored as symbol in UTF_8", "stored as symbol in US_ASCII"),
         ({"C": "String"}, {}, "C: double, stored as fixed", "C: String, stored as symbol in UTF_8"),
@@ -121,7 +122,7 @@ def test_history_counts_as_data(tmp_path: Path, place: str) -> None:
     else:
         path.write_bytes(b"x")
     with pytest.raises(SchemaParseError, match="E161"):
-        deploy(FS, layout, schema({**COLUMNS, "A": "long"}))
+        deploy(FS, layout, schema({**COLUMNS, "A": "short"}))
 
 
 def test_the_partitioning_column_stays(tmp_path: Path) -> None:

@@ -12,7 +12,15 @@ from sparkhaven.store.errors import CorruptFileError, SchemaParseError, Sparkhav
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed, load_history, standing_tables
-from sparkhaven.store.schema.deployed.history import decode_history, encode_history
+from sparkhaven.store.schema.deployed.history import (
+    ColumnVersion,
+    Version,
+    decode_history,
+    encode_history,
+    forms_of_ids,
+)
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.model import Form, Storage
 from tests.support.places import GOLDEN
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema
 
@@ -28,7 +36,7 @@ def test_a_lost_schema_file_comes_back_from_a_history_without_texts(tmp_path: Pa
 
 
 def test_a_history_of_a_newer_form_is_refused(tmp_path: Path) -> None:
-    data = encode_history([]).replace(b'"format": 2', b'"format": 4')
+    data = encode_history([]).replace(b'"format": 2', b'"format": 5')
     with pytest.raises(UnsupportedVersionError, match="form that this release cannot read"):
         decode_history(data, tmp_path)
 
@@ -72,7 +80,31 @@ def test_a_lost_schema_file_is_reported_and_the_next_deployment_keeps_the_ids(tm
     assert ids(layout) == {**before, "D": 4}
     layout.schema(TABLE).unlink()
     with pytest.raises(SchemaParseError, match="E161"):
-        deploy(FS, layout, schema({**COLUMNS, "A": "long"}))
+        deploy(FS, layout, schema({**COLUMNS, "A": "short"}))
+
+
+def widened(kind: str = "long") -> list[Version]:
+    columns = [ColumnVersion(0, "A", name, "fixed", None, "NORMAL") for name in ("int", kind)]
+    return [Version(number, "", (column,)) for number, column in enumerate(columns, 1)]
+
+
+def test_a_widened_column_has_a_format_that_releases_before_refuse(tmp_path: Path) -> None:
+    data = encode_history(widened())
+    assert json.loads(data)["format"] == 4
+    assert decode_history(data, tmp_path) == widened()
+    assert forms_of_ids(widened()) == {0: (Form(BY_NAME["int"], Storage.FIXED),)}
+    assert forms_of_ids([*widened(), *widened()[1:]]) == forms_of_ids(widened())
+    with pytest.raises(CorruptFileError, match="cannot be read") as caught:
+        decode_history(data.replace(b'"format": 4', b'"format": 3'), tmp_path)
+    assert "id 0 stands for" in str(caught.value.found)
+
+
+@pytest.mark.parametrize("kind", ["short", "double", "String", "float", "Instant"])
+def test_an_id_of_two_forms_of_which_none_is_wider_is_damage(tmp_path: Path, kind: str) -> None:
+    data = encode_history(widened(kind))
+    with pytest.raises(CorruptFileError, match="cannot be read") as caught:
+        decode_history(data, tmp_path)
+    assert "id 0 stands for" in str(caught.value.found)
 
 
 def test_without_schema_and_history_nothing_is_deployed_over_rows(tmp_path: Path) -> None:

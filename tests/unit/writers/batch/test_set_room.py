@@ -18,6 +18,8 @@ from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.digest.column_digest import add, digest_array
+from sparkhaven.store.digest.row_hashes import value_hashes
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
@@ -25,6 +27,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.set_room import rows_without_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
@@ -149,6 +152,14 @@ def test_rows_are_left_out_one_by_one(seed: int) -> None:
     ]
     left = rows_without_room([batch.slice(0) for batch in batches], {"Tags": {}, "Kinds": {}})
     assert set(left) == plainly(rows) != set()
+
+
+def test_digests_of_rows_that_go_to_many_locations() -> None:
+    column = next(column for column in parse_schema(SCHEMA_XML, "s").schema.stored if column.name == "Tags")
+    array = pa.array([[f"t{n}", f"t{n // 2}"] if n % 7 else None for n in range(300)], pa.list_(pa.string()))
+    alone = [array.slice(row, 1) for row in range(len(array))]
+    assert digest_array(column, array) == add(*(digest_array(column, one) for one in alone))
+    assert value_hashes(column, array).tolist() == [value_hashes(column, one)[0] for one in alone]
 
 
 @pytest.mark.slow

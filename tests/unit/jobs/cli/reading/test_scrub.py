@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +21,7 @@ from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.layout import LocationKey
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
+from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
@@ -170,6 +177,42 @@ def test_a_damaged_position_begins_a_round_and_says_so(db: IntradayRows) -> None
         said: list[str] = []
         assert load_position(FS, db.layout, said.append).file == ""
         assert len(said) == 1 and str(place) in said[0]
+
+
+def test_a_round_of_a_root_that_was_moved_begins_anew_and_says_so(db: IntradayRows) -> None:
+    """The copy has other bytes on disk. None of them may count as read."""
+    root = db.layout.root
+    code, whole = run_json(root, "scrub", "--rate", "10GB")
+    assert code == 0
+    assert run(root, "scrub", "--rate", "10GB", "--for", "0 s").exit_code == 0
+    other = a_round(db)
+    other.position = replace(other.position, table="Test.Every", after=str(root / "zzz"))
+    other.save()
+    moved = root.with_name("a-moved")
+    root.rename(moved)
+    done = run(moved, "scrub", "--rate", "10GB", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["bytes"]) == (0, whole["bytes"])
+    assert "another root" in done.stderr and str(root) in done.stderr
+
+
+def test_a_killed_round_goes_on_where_it_was_saved(db: IntradayRows) -> None:
+    root, position = db.layout.root, db.layout.scrub() / "position"
+    sound = run_json(root, "scrub", "--rate", "10GB")[1]
+    damaged = data_files(root)[0]
+    flip(damaged, -1)
+    before = position.read_bytes()
+    words = [sys.executable, "-m", "sparkhaven.jobs.cli.main", "--root", str(root), "scrub", "--rate", "100KB"]
+    with subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while position.read_bytes() == before and running.poll() is None:
+            time.sleep(0.01)
+        running.kill()
+    assert running.returncode == -signal.SIGKILL, "it was killed in the middle"
+    stopped = load_position(FS, db.layout, print)
+    assert stopped.round == 2 and 0 < stopped.size < sound["bytes"]
+    code, rest = run_json(root, "scrub", "--rate", "10GB")
+    assert (code, rest["round"], [found["path"] for found in rest["findings"]]) == (1, 2, [str(damaged)])
+    size = damaged.stat().st_size - 4096 * (damaged.suffix == ".dat")
+    assert rest["bytes"] in (sound["bytes"], sound["bytes"] + size), "what differs is read twice, all else once"
 
 
 def test_one_scrub_a_database(db: IntradayRows) -> None:

@@ -1,0 +1,120 @@
+"""Columns and indexes of locations as reads of one table open them.
+
+Files of history never change, and their names are never given to others. So what was opened and compared with its
+checksums stays open for the next read. It is used again while each file is still the same to the system: device,
+inode, size and time of change. Else it is opened and compared again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.stat import Identity
+from sparkhaven.store.scan.checksums import MEMORY, Checks
+from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.index_file import IndexFile, index_files, open_index
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+
+KEPT = 256  # columns and indexes that stay open
+PART = 4  # of so many rows of a location at most one is read, so that its columns stay open
+SUFFIXES = (DAT, SYM, SYM_BYTES, BYTES)
+T = TypeVar("T")
+
+
+@frozen
+class _Kept:
+    """What was opened, of which files in which state, and what it was opened as."""
+
+    opened: Any
+    identities: tuple[Identity, ...]
+    request: tuple[object, ...]
+
+
+class LocationFiles:
+    """Opens files of locations below ``fs``; ``checks`` compares them with their checksums, None: only indexes are.
+
+    At most ``kept`` columns and indexes stay open. It may be used by several threads.
+    """
+
+    def __init__(self, fs: Fs, checks: Checks | None, kept: int = KEPT) -> None:
+        self.fs, self.checks = fs, checks
+        self._most = kept if checks is None or checks.remembers else 0
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process nothing is open."""
+        return LocationFiles, (self.fs, self.checks, self._most)
+
+    def column(self, slice_: Slice, column: Column) -> ColumnFile:
+        """A column of a location that has files of its own; raises what ``open_column`` raises."""
+
+        def opened() -> ColumnFile:
+            return open_column(
+                self.fs, slice_.directory, column, slice_.sizes, slice_.rows, check=self._check_of(slice_)
+            )
+
+        if slice_.tier != "history" or not self._most or slice_.count * PART > slice_.rows:
+            return opened()
+        name = column.within(slice_.files).name
+        names = [file for suffix in SUFFIXES if (file := name + suffix) in slice_.files]
+        request = column, slice_.rows, slice_.files
+        return self._get(slice_.directory, name, names, request, opened, ColumnFile.again)
+
+    def parquet(self, slice_: Slice) -> ParquetColumns:
+        """All columns of a location in Parquet, which are not kept: a reading holds a row group."""
+        return open_parquet(self.fs, slice_.directory, slice_.sizes, slice_.rows, check=self._check_of(slice_))
+
+    def index(self, slice_: Slice, keys: Sequence[Column]) -> IndexFile | None:
+        """The index over these columns of a location; None where there is none to be used."""
+        checks = self.checks or MEMORY
+
+        def opened() -> IndexFile | None:
+            return open_index(self.fs, slice_.directory, keys, slice_.indexes, slice_.rows, checks)
+
+        if not self._most:
+            return opened()
+        name, files = index_files(keys, slice_.indexes)
+        request = tuple(keys), slice_.rows, slice_.indexes
+        return self._get(slice_.directory, name, files, request, opened, lambda index: index)
+
+    def _check_of(self, slice_: Slice) -> Callable[[Path, pa.Buffer], None]:
+        def check(path: Path, data: pa.Buffer) -> None:
+            if self.checks is not None:
+                self.checks.require(self.fs, path, data, slice_.files[path.name].crc)
+
+        return check
+
+    def _get(
+        self,
+        directory: Path,
+        name: str,
+        files: Iterable[str],
+        request: tuple[object, ...],
+        open_: Callable[[], T],
+        again: Callable[[T], T],
+    ) -> T:
+        key = f"{directory}/{name}"
+        kept = self._kept.get(key)
+        identities = self.fs.identities(directory, files)
+        if kept is not None and identities is not None and kept.identities == identities and kept.request == request:
+            opened: T = kept.opened
+            return again(opened)
+        opened = open_()
+        with self._lock:
+            self._kept.pop(key, None)
+            if identities is not None and opened is not None:
+                self._kept[key] = _Kept(opened, identities, request)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return opened

@@ -1,0 +1,59 @@
+"""Rows for which a location has no room, of sets or in the forms of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.column_file import committed_column
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.widening import fitting
+from sparkhaven.writers.append.set_room import Left, committed_texts, rows_without_room
+
+
+@frozen
+class LocationRoom:
+    """What a location can take: ``texts`` that it has, by column of sets, and ``forms`` of its widened columns, both by
+    the name in the schema."""
+
+    texts: Mapping[str, Collection[str]]
+    forms: Mapping[str, Column]
+
+    def left_out(self, batches: Sequence[pa.RecordBatch]) -> Left:
+        """Rows of batches that follow each other for which there is no room, and the column that has none."""
+        left: Left = {}
+        start = 0
+        for batch in batches if self.forms else ():
+            for name, form in self.forms.items():
+                if name in batch.schema.names:
+                    wide = np.flatnonzero(~fitting(batch.column(name), form))
+                    left |= dict.fromkeys((start + wide).tolist(), name)
+            start += batch.num_rows
+        if not self.texts:
+            return left
+        if not left:
+            return rows_without_room(batches, self.texts)
+        kept = np.delete(np.arange(start), sorted(left))
+        rest = pa.Table.from_batches(batches).take(pa.array(kept)).to_batches()
+        return left | {int(kept[row]): name for row, name in rows_without_room(rest, self.texts).items()}
+
+
+def committed_form(fs: Fs, directory: Path, column: Column, files: Collection[str]) -> Column:
+    """A column as the files of a location have it, under their name; the column itself where they do not have it."""
+    named = column.within(files)
+    if not named.forms or named.files[0] not in files:
+        return named
+    return committed_column(fs, directory / named.files[0], named).column
+
+
+def committed_room(fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState]) -> LocationRoom:
+    """The room in a location with these committed files."""
+    widened = [column for column in schema.stored if column.forms]
+    forms = {column.name: committed_form(fs, directory, column, files) for column in widened}
+    return LocationRoom(committed_texts(fs, schema, directory, files), forms)
