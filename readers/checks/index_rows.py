@@ -33,7 +33,7 @@ from sparkhaven.store.scan.row_owners import RowOwners
 from sparkhaven.store.types.codings.row_ranges_codec import decode_sets
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.model import Column, Storage, TableSchema
 
 REMERGE = "run `sparkhaven merge --rewrite` for the date. Until then read without --where"
 KEYS = 1 << 14  # that are looked at together
@@ -90,7 +90,10 @@ def _open(fs: Fs, path: Path, columns: Sequence[Column], labels: Sequence[str], 
             "the index has no table.size", where=path, expected="a record", found="none", hint=REMERGE
         )
     stored = index_columns(columns, contiguous=contiguous)
-    keys = [replace(column, name=label) for column, label in zip(stored, labels, strict=False)]
+    keys = [
+        replace(key, name=label, forms=column.forms if key.storage is Storage.FIXED else ())
+        for key, column, label in zip(stored, columns, labels, strict=False)
+    ]  # an index from before a widening has the keys of that time
     rows = stored[len(keys) :]
     arrays = [read_column(fs, path, column, record.data_file_sizes, record.size) for column in (*keys, *rows)]
     return _Index(path, tuple(keys), tuple(arrays[: len(keys)]), tuple(arrays[len(keys) :]))
