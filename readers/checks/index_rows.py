@@ -159,6 +159,8 @@ def _order(index: _Index) -> Iterator[CheckFinding]:
 def _order_of(value: pa.Scalar, kind: DataType) -> object:
     """What compares as keys are ordered; of the two zeros the negative one is first."""
     plain = value.value if pa.types.is_timestamp(value.type) else value.as_py()
+    if kind.coding is not None:
+        return () if plain is None else (plain,)
     order = key_order(plain, kind)
     return (*order, math.copysign(1.0, plain)) if isinstance(plain, float) and not plain else order
 
