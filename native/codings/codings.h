@@ -47,4 +47,14 @@ SH_API int64_t sh_array_lengths(const int64_t *ends, int64_t count, const uint8_
 SH_API int64_t sh_decode_arrays(const int64_t *ends, int64_t count, const uint8_t *data, int64_t size, uint64_t null,
                                 void *elements, uint8_t *valid);
 
+/* instant_arrays.c: the same of instants in ns. `fronts`: the head, and the fronts of the first and of later elements. An
+ * element that refers to one before it is in doubt. */
+SH_API int64_t sh_encode_instants(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
+                                  const int64_t *elements, const uint8_t *valid_elements, int64_t first_element,
+                                  int64_t total, const char *fronts, int64_t *ends, uint8_t *out, int64_t room);
+SH_API int64_t sh_instant_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes,
+                                  const char *fronts, int32_t *starts, uint8_t *valid);
+SH_API int64_t sh_decode_instants(const int64_t *ends, const int32_t *starts, int64_t count, const uint8_t *data,
+                                  const char *fronts, int64_t *elements, uint8_t *valid);
+
 #endif

@@ -8,6 +8,10 @@
 enum { SETTINGS = 4, FORMS = 11 };
 
 #define HEAD "a head of 23 bytes here"
+#define LONG_HEAD "the head of a stream has all of 41 bytes."
+#define FIRST_FRONT "the front of the first element"
+#define INSTANT "\x77\x0d\x02\xff\xff\xff\xff\x01\x02\x03\x04\x05\x06\x07\x08x"
+#define FRONTS LONG_HEAD FIRST_FRONT "later:"
 
 typedef int64_t encode_values(const void *, const uint8_t *, int64_t, int64_t, int64_t, int64_t, uint8_t *);
 typedef int64_t decode_entries(const uint8_t *, int64_t, int64_t, int64_t, void *, uint8_t *);
@@ -150,6 +154,74 @@ static void check_arrays(const uint8_t *data, size_t size, int64_t width, int64_
     free(starts);
 }
 
+/* Streams of instants: each byte of the input is an element, a byte, or the end of a stream, and changes it a bit.
+ * Returns how many there are. */
+static int64_t put_streams(const uint8_t *data, size_t size, uint8_t *out, int64_t *ends) {
+    static const char *const PARTS[] = {"\x70", "\x70", FIRST_FRONT INSTANT, "later:" INSTANT, "later:" INSTANT};
+    int64_t streams = 0, begin = 0, end = 0, count = 0;
+    for (size_t i = 0; i < size; i++) {
+        int part = data[i] % 8;
+        if (end == begin && part < 7) {
+            memcpy(out + end, LONG_HEAD "\0\0\0", 45);
+            end += 45;
+        }
+        if (part < 5) {
+            size_t length = strlen(PARTS[part]);
+            memcpy(out + end, PARTS[part], length);
+            out[end + (int64_t)length - 2] ^= data[i]; /* of the nanoseconds, the last */
+            end += (int64_t)length;
+            count++;
+        } else if (part == 5) {
+            out[end++] = data[i];
+        } else { /* mostly the number that it has */
+            if (end > begin) {
+                out[begin + 44] = (uint8_t)(count + (data[i] > 250));
+            }
+            ends[++streams] = end;
+            begin = end;
+            count = 0;
+        }
+    }
+    return streams;
+}
+
+static void check_instants(const uint8_t *data, size_t size) {
+    int64_t *ends = made(sizeof *ends * (size + 1));
+    uint8_t *room_for_all = made(92 * size + 1);
+    int64_t cuts = put_streams(data, size, room_for_all, ends), length = ends[cuts];
+    uint8_t *streams = made((size_t)length), *valid = made((size_t)((cuts + 7) / 8));
+    int32_t *starts = made(sizeof *starts * (size_t)(cuts + 1));
+    memcpy(streams, room_for_all, (size_t)length);
+    free(room_for_all);
+    int64_t total = sh_instant_lengths(ends, cuts, streams, length, FRONTS, starts, valid);
+    if (total >= 0) {
+        int64_t *elements = made(sizeof *elements * (size_t)total), *stops = made(sizeof *stops * (size_t)cuts);
+        int64_t room = cuts * 69 + total * 22;
+        uint8_t *there = made((size_t)((total + 7) / 8)), *again = made((size_t)room);
+        int64_t nulls = sh_decode_instants(ends, starts, cuts, streams, FRONTS, elements, there);
+        if (nulls >= 0) {
+            int64_t used =
+                sh_encode_instants(starts, valid, 0, cuts, elements, there, 0, total, FRONTS, stops, again, room);
+            HOLDS(nulls <= total && used == ends[cuts] && memcmp(again, streams, (size_t)used) == 0);
+            for (int64_t i = 0; i < cuts; i++) {
+                HOLDS(stops[i] == ends[i + 1]);
+            }
+        }
+        if (cuts > 0) {
+            starts[cuts / 2] = data[0] % 2 ? -1 : INT32_MAX - data[0];
+            sh_encode_instants(starts, valid, 0, cuts, elements, NULL, 0, total, FRONTS, stops, again, room);
+        }
+        free(elements);
+        free(stops);
+        free(there);
+        free(again);
+    }
+    free(ends);
+    free(streams);
+    free(valid);
+    free(starts);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int64_t WIDTHS[] = {-1, 0, 1, 2, 4, 8};
     if (size < SETTINGS) {
@@ -163,6 +235,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_digest(rest, size, 1 + data[1] % 40, data[2] & 1);
     check_octets(rest, size, 1 + data[1] % 17, data[2] & 1);
     check_arrays(rest, size, WIDTHS[data[2] % 6], data[3] % 8);
+    check_instants(rest, size);
     return 0;
 }
 
@@ -178,6 +251,7 @@ const char *const fuzz_pieces[] = {"\x01\x01\x01\x01",
                                    "\x01\x02\x03\x04",
                                    "\xff\xff\xff\xff",
                                    HEAD,
+                                   "\x02\x03\x0b\x08\x06",
                                    "\x07\x07\x0b\x0f",
                                    "\x01\x05\x06\x07\x08\x09\x0a\x0b\x0c"};
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

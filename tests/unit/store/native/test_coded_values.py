@@ -15,6 +15,7 @@ from sparkhaven.store.native.coded_entries import decode_entries, encode_entries
 from sparkhaven.store.native.java_arrays import decode_arrays, encode_arrays
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.coding import FixedCoding, Octets, null_entries
+from sparkhaven.store.types.codings.instant_array import FIRST, HEAD, VALUE, VALUE_END, VALUE_START, InstantArrays
 from sparkhaven.store.types.codings.java_array import JavaArrays
 from sparkhaven.store.types.datatypes import data_type
 
@@ -30,7 +31,7 @@ FIXED = [
     ("byte[]", "ByteArrayCodec", "8"),
     ("byte[]", "ByteArrayCodec", "16,notNull"),
 ]
-ARRAYS = ["boolean", "char", "short", "int", "long", "float", "double", "byte"]
+ARRAYS = ["boolean", "char", "short", "int", "long", "float", "double", "byte", "java.time.Instant"]
 
 
 @pytest.fixture(params=[64, 32, 0], ids=lambda width: f"{width} bytes")
@@ -153,6 +154,7 @@ def lists(name: str, rng: np.random.Generator) -> list[Any]:
         "float": lambda: floats[rng.integers(5)],
         "double": lambda: floats[rng.integers(5)],
         "char": lambda: int(rng.integers(0xFFFF)),
+        "java.time.Instant": lambda: int(rng.choice([0, -1, 10**18, rng.integers(-(2**62), 2**62)])),
     }.get(name, lambda: int(rng.integers(-100, 100)))
     null = name not in ("boolean", "byte")
     return [[None if null and rng.random() < 0.2 else pick() for _ in range(rng.integers(6))] for _ in range(ROWS)]
@@ -161,7 +163,7 @@ def lists(name: str, rng: np.random.Generator) -> list[Any]:
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_there_and_back(name: str) -> None:
     coding, rng = data_type(f"{name}[]").blob, np.random.default_rng(5)
-    assert isinstance(coding, JavaArrays)
+    assert coding is not None
     values = lists(name, rng)
     if name == "byte":
         values = [bytes(value % 256 for value in one) for one in values]
@@ -184,8 +186,8 @@ def test_arrays_there_and_back(name: str) -> None:
 @pytest.mark.parametrize("name", ARRAYS)
 def test_streams_of_any_bytes(name: str) -> None:
     coding, rng = data_type(f"{name}[]").blob, np.random.default_rng(3)
-    assert isinstance(coding, JavaArrays)
-    given = b"abc" if name == "byte" else [True, False] if name == "boolean" else [1, 2]
+    assert coding is not None
+    given = b"abc" if name == "byte" else [True, False] if name == "boolean" else [1, 2, None, 3]
     ends, data, _ = coding.encode(pa.array([given, None, given], coding.arrow))
     borders, left = np.concatenate([np.zeros(1, np.int64), ends]), 0
     for _ in range(ROWS):
@@ -197,6 +199,22 @@ def test_streams_of_any_bytes(name: str) -> None:
         assert (found is None) == (bad is not None)
         assert found is None or str(found) == str(plain)
     assert left
+
+
+def test_instants_that_only_the_coding_takes() -> None:
+    """References to an instant before, which Java may write, and the last second; with one more, none does."""
+    coding, kind = InstantArrays(), InstantArrays.arrow
+    again = HEAD + b"\0\0\0\2" + FIRST + VALUE.pack(VALUE_START, 1, 2, VALUE_END) + b"\x71\x00\x7e\x00\x03"
+    ends = np.array([0, len(again)], np.int64)
+    assert decode_arrays(ends, pa.py_buffer(again), coding) is None
+    assert str(coding.decode(ends, pa.py_buffer(again))[0]) == str(pa.array([[10**9 + 2, 10**9 + 2]], kind))
+    last = pa.array([[2**63 - 1], [-(2**63) + 1]], kind)
+    made = encode_arrays(last, coding)
+    assert made is not None
+    ends = np.concatenate([np.zeros(1, np.int64), made[0]])
+    assert decode_arrays(ends, pa.py_buffer(made[1]), coding) is None
+    assert str(coding.decode(ends, pa.py_buffer(made[1]))[0]) == str(last)
+    assert encode_arrays(pa.array([[0, -(2**63)]], kind), coding) is None
 
 
 @pytest.mark.parametrize("name", ["short", "int", "long", "float", "double", "char", "boolean"])
