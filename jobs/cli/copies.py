@@ -92,7 +92,7 @@ def restore(
         source.absolute(),
         cli.layout(),
         tables,
-        replace={TableName.parse(name) for name in replace or ()},
+        replacing={TableName.parse(name) for name in replace or ()},
         dry_run=dry_run,
         progress=cli.note,
     )

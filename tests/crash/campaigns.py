@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.crash.chaos.pair import chaos_lines, run_pair
+from tests.crash.copies.campaign import campaign as run_copies
 from tests.crash.disk import strace_faults
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, WRITES, faults_of
@@ -153,6 +154,18 @@ def cluster_breakages(base: Path, kills: int) -> Iterator[Line]:
 
         point = "job on a cluster, random moment" + (", dynamic allocation" if dynamic else "")
         yield _campaign(Line(point, "SIGKILL, or cut off", "fsync"), rounds, campaign)
+
+
+def copies(base: Path, snapshots: int) -> Iterator[Line]:
+    """Snapshots of a table that is ingested, merged, rolled back and truncated, each restored and compared."""
+
+    def campaign() -> str:
+        found = run_copies(base / "copies", snapshots=snapshots)
+        assert not found.wrong, found.wrong[0]
+        return ", ".join(f"{what} {times}" for what, times in sorted(found.done.items()))
+
+    point = "snapshot and restore beside ingest and merges, random moment"
+    yield _campaign(Line(point, "SIGKILL of any of them", "fsync"), snapshots, campaign)
 
 
 def chain_kills(base: Path, kills: int) -> Iterator[Line]:

@@ -22,6 +22,7 @@ from tests.crash.campaigns import (
     chain_kills,
     chaos,
     cluster_breakages,
+    copies,
     failed_calls,
     frame_attempts,
     image_cuts,
@@ -72,6 +73,10 @@ PARTS = {
     ),
     "chain": Part(
         "A table that is followed into another one", lambda base, full, rounds: chain_kills(base, 40 if full else 4)
+    ),
+    "copies": Part(
+        "Snapshots of a table that goes on, restored and compared",
+        lambda base, full, rounds: copies(base, 50 if full else 5),
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),

@@ -8,15 +8,17 @@ other, never with a database that is written.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import data_start
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import COPY_CHUNK, Fs
+from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
 
 KnownFiles = Mapping[str, tuple[int, int | None]]  # path below the snapshot -> bytes, CRC-32 behind the prefix or None
+QUARANTINES = Layout(Path()).quarantine("").name
 TELL_EACH = 1 << 30  # bytes
 
 
@@ -34,13 +36,20 @@ NONE = Previous(Path(), {})
 class FileCopies:
     """Writes files of one table below ``top`` and keeps what the manifest says of them.
 
+    ``home``: where ``top`` is to be once all is written.
     ``copied``, ``linked``: bytes so far. ``on_copied`` is called after each GiB, with all bytes so far.
     """
 
     def __init__(
-        self, fs: Fs, top: Path, previous: Previous = NONE, on_copied: Callable[[int], object] = lambda _: None
+        self,
+        fs: Fs,
+        top: Path,
+        home: Path,
+        previous: Previous = NONE,
+        on_copied: Callable[[int], object] = lambda _: None,
     ) -> None:
-        self.fs, self.top, self._previous, self._on_copied = fs, top, previous, on_copied
+        self.fs, self.top, self.home = fs, top, home
+        self._previous, self._on_copied = previous, on_copied
         self.files: dict[str, tuple[int, int | None]] = {}
         self.linked = self.copied = 0
         self._written: list[Path] = []
@@ -89,8 +98,11 @@ class FileCopies:
             self.commit(source, path, stat.size, None)
 
     def drop(self) -> None:
-        """Removes all files of an attempt that failed, with the directories that are empty then."""
-        for name in self.files:
+        """Removes the files of an attempt that failed, with the directories that are empty then.
+
+        Files of quarantines stay: another table may have them, too.
+        """
+        for name in self.files.keys() - quarantined(self.files):
             path = self.top / name
             self.fs.unlink(path)
             while (path := path.parent) != self.top and self.fs.rmdir(path):
@@ -148,6 +160,11 @@ class FileCopies:
 
     def _note(self, path: Path, size: int, crc: int | None) -> None:
         self.files[str(path.relative_to(self.top))] = size, crc
+
+
+def quarantined(paths: Iterable[str]) -> set[str]:
+    """Those of paths below a snapshot that are of quarantines."""
+    return {path for path in paths if path.startswith(f"{QUARANTINES}/")}
 
 
 def copy_bytes(fs: Fs, source: Path, path: Path) -> None:

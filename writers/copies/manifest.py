@@ -21,7 +21,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.copies.file_copies import KnownFiles
+from sparkhaven.writers.copies.file_copies import KnownFiles, quarantined
 
 MANIFEST = "snapshot.json"
 VERSION = 1
@@ -51,6 +51,12 @@ class SnapshotManifest:
     @property
     def crc(self) -> int:
         return zlib.crc32(encode_manifest(self))
+
+    def quarantines_of(self, table: CopiedTable) -> KnownFiles:
+        """All files of the quarantines of a table, also those that other tables that share one have seen later."""
+        names = {Path(path).parts[1] for path in quarantined(table.files)}
+        files = {path: entry for other in self.tables.values() for path, entry in other.files.items()}
+        return {path: files[path] for path in quarantined(files) if Path(path).parts[1] in names}
 
     def chosen(self, names: list[TableName] | None, where: Path) -> list[TableName]:
         """The named tables, None: all. TableNotFoundError: the snapshot does not have one."""

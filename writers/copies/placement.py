@@ -19,6 +19,7 @@ from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.file_copies import copy_bytes, files_below
+from sparkhaven.writers.copies.quarantine_copy import same_quarantine
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.users.table_lock import lock_user_table
 
@@ -73,15 +74,15 @@ class Placement:
     def ready(self, mark: bytes, *, replacing: bool) -> None:
         """All is staged, verified and synced. SettingsError, TableExistsError: something is in its way."""
         fs = self.place.fs
+        self._require_free(replacing=replacing)
         if not replacing:
-            self._require_free()
             fs.replace(self.stage / CLEARED, b"")
         with fs.during("restore-ready"):
             fs.replace(self.stage / READY, mark)
 
-    def _require_free(self) -> None:
-        """TableExistsError: a file or directory of no table is in the way."""
-        for _, target in self._moves():
+    def _require_free(self, *, replacing: bool) -> None:
+        """TableExistsError: a file or directory of no table is in the way, or another quarantine."""
+        for _, target in self._quarantines() if replacing else self._moves():
             stat = self.place.fs.stat(target)
             if stat is not None and (not stat.is_dir or self.place.fs.names(target)):
                 raise TableExistsError(
@@ -89,7 +90,7 @@ class Placement:
                     where=target,
                     expected="nothing",
                     found="a directory" if stat.is_dir else "a file",
-                    hint=f"move it away, or restore with --replace {self.place.table}",
+                    hint="move it away" + ("" if replacing else f", or restore with --replace {self.place.table}"),
                 )
 
     def put(self) -> None:
@@ -124,10 +125,21 @@ class Placement:
         staged, place, fs = self.staged, self.place, self.place.fs
         for directory in _locations(staged):
             yield directory, place.layout.root / directory.relative_to(self.stage)
+        yield from self._quarantines()
+        if fs.stat(_requeues(staged)) is not None:
+            yield _requeues(staged), _requeues(place)
         for part in PARTS:
             source: Path = getattr(staged, part)
             if fs.stat(source) is not None:
                 yield source, getattr(place, part)
+
+    def _quarantines(self) -> Iterator[tuple[Path, Path]]:
+        """Staged quarantines, without those that are there: other tables share them, or the replaced one had them."""
+        fs, target = self.place.fs, self.place.layout.quarantine
+        for name in fs.names(self.staged.layout.quarantine("")):
+            source = self.staged.layout.quarantine(name)
+            if not same_quarantine(fs, source, target(name)):
+                yield source, target(name)
 
     def _move(self, source: Path, target: Path) -> None:
         fs = self.place.fs
@@ -165,17 +177,23 @@ class Placement:
             fs.remove_tree(directory)
         for path in (place.metadata_index, place.user_locations):
             fs.unlink(path)
-        for caches in (".spark", ".requeue", ".scratch"):
-            fs.remove_tree(place.layout.root / caches / str(place.table))
+        fs.remove_tree(_requeues(place))
+        for cache in (place.layout.spark_checkpoint, place.layout.scratch):
+            fs.remove_tree(cache(place.table, ""))
 
 
 def _is_table(place: TablePlace) -> bool:
     return any(place.fs.stat(path) is not None for path in (place.schema, place.user_definition))
 
 
+def _requeues(place: TablePlace) -> Path:
+    """What interrupted requeues of all streams have left."""
+    return place.layout.requeues(place.table, "")
+
+
 def _locations(place: TablePlace) -> Iterator[Path]:
     """Directories of the table below storage partitions, whatever records say of them."""
-    for root in (place.partitions, place.user_partitions):
+    for root in filter(None, (place.partitions, place.user_partitions, place.user_intraday)):
         for internal in place.fs.names(root):
             for value in place.fs.names(root / internal):
                 if place.fs.stat(root / internal / value / place.table.table) is not None:

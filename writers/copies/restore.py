@@ -7,6 +7,7 @@ is written once all is verified and synced. From then on a repeated restore only
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError, TableExistsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -22,6 +24,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.file_copies import FileCopies, other_content
 from sparkhaven.writers.copies.manifest import AGAIN, MANIFEST, CopiedTable, SnapshotManifest, load_manifest
 from sparkhaven.writers.copies.placement import Placement
+from sparkhaven.writers.copies.quarantine_copy import move_ledgers
 from sparkhaven.writers.copies.snapshot import Progress, locked_directory
 from sparkhaven.writers.copies.table_copy import content_digest
 from sparkhaven.writers.copies.user_table_copy import user_digest
@@ -49,12 +52,12 @@ def restore(
     layout: Layout,
     tables: list[TableName] | None = None,
     *,
-    replace: Collection[TableName] = (),
+    replacing: Collection[TableName] = (),
     dry_run: bool = False,
     progress: Progress = lambda _: None,
 ) -> list[RestoredTable]:
-    """Restores tables (None: all) of a snapshot. Each appears whole, or not at all; ``replace`` names those that may
-    take the place of a table.
+    """Restores tables (None: all) of a snapshot. Each appears whole, or not at all; ``replacing`` names those
+    that may take the place of a table.
 
     TableExistsError: a table is there already. CorruptFileError: a file of the snapshot is missing or damaged; nothing
     was put in place. LockLostError: a process writes a table that is to be replaced.
@@ -62,7 +65,7 @@ def restore(
     manifest = load_manifest(fs, snapshot)
     names = manifest.chosen(tables, snapshot / MANIFEST)
     _require_apart(fs, snapshot, layout)
-    if strangers := set(replace) - set(names):
+    if strangers := set(replacing) - set(names):
         raise SettingsError(
             "--replace names a table that is not restored",
             expected=", ".join(map(str, names)),
@@ -72,7 +75,7 @@ def restore(
     present = {
         name
         for name in names
-        if _is_there(TablePlace(fs, layout, name), snapshot, manifest.tables[str(name)], replacing=name in replace)
+        if _is_there(TablePlace(fs, layout, name), snapshot, manifest.tables[str(name)], replacing=name in replacing)
     }
     outcomes = {name: RestoreOutcome.PRESENT if name in present else RestoreOutcome.PLANNED for name in names}
     staged = layout.restores()
@@ -86,7 +89,7 @@ def restore(
                     placement.begin()  # nothing but what a restore has left that was killed at its end
                     fs.rmdir(placement.stage)
                 else:
-                    _restore(fs, snapshot, placement, manifest, name in replace, progress)
+                    _restore(fs, snapshot, placement, manifest, name in replacing, progress)
                     outcomes[name] = RestoreOutcome.RESTORED
             fs.rmdir(staged)
     return [RestoredTable(name, manifest.tables[str(name)], outcomes[name]) for name in names]
@@ -139,15 +142,17 @@ def _restore(
     table, mark = manifest.tables[str(name)], f"{manifest.crc:08x}\n".encode()
     if not placement.is_ready(mark, replacing=replacing):
         placement.begin()
-        _stage(fs, snapshot, placement.stage, name, table, progress)
+        shared = manifest.quarantines_of(table)
+        _stage(fs, snapshot, placement, replace(table, files={**table.files, **shared}), progress)
         placement.ready(mark, replacing=replacing)
     placement.put()
     progress(f"{name}: restored, {table.rows:,} rows")
 
 
-def _stage(fs: Fs, snapshot: Path, stage: Path, name: TableName, table: CopiedTable, progress: Progress) -> None:
+def _stage(fs: Fs, snapshot: Path, placement: Placement, table: CopiedTable, progress: Progress) -> None:
     """Copies and verifies. CorruptFileError: a file of the snapshot is damaged."""
-    copies = FileCopies(fs, stage, on_copied=lambda size: progress(f"{name}: {size / (1 << 30):.0f} GiB copied"))
+    stage, name = placement.stage, placement.place.table
+    copies = FileCopies(fs, stage, stage, on_copied=lambda size: progress(f"{name}: {size / (1 << 30):.0f} GiB copied"))
     with fs.during("restore-copy"):
         for path, (size, crc) in sorted(table.files.items()):
             source = snapshot / path
@@ -157,6 +162,8 @@ def _stage(fs: Fs, snapshot: Path, stage: Path, name: TableName, table: CopiedTa
             copies.commit(source, stage / path, size, crc)
         for partition in table.partitions:
             add_partition(fs, Layout(stage), name.namespace, partition)
+        streams = list_streams(placement.staged)
+        move_ledgers((placement.staged.of_stream(stream) for stream in streams), placement.place.layout)
     progress(f"{name}: verifying")
     with fs.during("restore-verify"):
         for finding in verify(fs, Layout(stage), name, deep=True).findings:

@@ -71,7 +71,7 @@ def take_snapshot(
             previous = Previous(since, known.files) if since is not None and known is not None else NONE
             told = partial(_told, progress, table)
             with fs.during("snapshot-copy"):
-                new = partial(FileCopies, fs, stage, previous, told)
+                new = partial(FileCopies, fs, stage, path, previous, told)
                 copied[str(table)], copies[str(table)] = _copied(TablePlace(fs, layout, table), new, time_ms)
             progress(f"{table}: {copied[str(table)].rows:,} rows")
         with fs.during("snapshot-sync"):

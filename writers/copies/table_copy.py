@@ -34,6 +34,7 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.copies.file_copies import FileCopies, files_below
 from sparkhaven.writers.copies.manifest import CopiedTable
+from sparkhaven.writers.copies.quarantine_copy import copy_quarantine
 from sparkhaven.writers.merge.location_index import update_index
 from sparkhaven.writers.partitions import add_partition, writable_names
 
@@ -102,6 +103,7 @@ def _stream(place: StreamPlace, target: StreamPlace, copies: FileCopies, pinned:
     state = pin.state
     for location in state.locations.values():
         _location(place, target, copies, location, pin)
+    copy_quarantine(place, target, copies, state)
     pin.require((key, place.intraday_location(key)) for key in state.locations)
     saved = replace(
         state,

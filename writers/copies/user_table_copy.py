@@ -1,18 +1,30 @@
-"""One user table in a snapshot: its files as one save has left them. A save meanwhile is a SnapshotMovedError."""
+"""One user table in a snapshot: its files as one save has left them. A save meanwhile is a SnapshotMovedError.
+
+To intraday data other programs append: each location is copied up to the lengths that its ``table.size`` says.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.published_size import data_start
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.framing.canonical import dump
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import UNKNOWN, UserTable, load_user_table, splayed_of
+from sparkhaven.store.users.user_table import (
+    UNKNOWN,
+    UserTable,
+    intraday_location,
+    load_user_table,
+    published,
+    splayed_of,
+)
 from sparkhaven.writers.copies.file_copies import FileCopies
 from sparkhaven.writers.copies.manifest import CopiedTable
 
@@ -25,6 +37,7 @@ def copy_user_table(place: TablePlace, copies: FileCopies) -> CopiedTable:
         copies.write(target.user_definition, place.fs.read(place.user_definition))
         if table.record is not None:
             copies.write(target.user_locations, place.fs.read(place.user_locations))
+        intraday = {key: _intraday(place, target, copies, key) for key in table.intraday}
         for key, held in table.locations.items():
             if table.splayed:
                 _location(place, splayed_of(place, table.since) or place.splayed, target.splayed, copies, held)
@@ -34,16 +47,18 @@ def copy_user_table(place: TablePlace, copies: FileCopies) -> CopiedTable:
         _require_unchanged(place, table)
         raise
     _require_unchanged(place, table)
-    rows = sum(held.rows for held in table.locations.values())
-    return CopiedTable(rows, {}, user_digest(table), (), copies.files)
+    copied = replace(table, intraday=intraday)
+    rows = sum(held.rows for held in (*copied.locations.values(), *copied.unsaved.values()))
+    return CopiedTable(rows, {}, user_digest(copied), (), copies.files)
 
 
 def user_digest(table: UserTable) -> str:
     """A digest of the lengths and checksums of all files."""
-    files = {
-        f"{key.internal}/{key.value}": {name: [state.size, state.crc] for name, state in held.files.items()}
-        for key, held in table.locations.items()
-    }
+    files = [
+        [key.internal, key.value, held.rows, {name: [state.size, state.crc] for name, state in held.files.items()}]
+        for locations in (table.locations, table.intraday)
+        for key, held in sorted(locations.items())
+    ]
     return sha256(dump({"user": files})).hexdigest()[:32]
 
 
@@ -55,8 +70,17 @@ def _loaded(place: TablePlace) -> UserTable:
 
 
 def _require_unchanged(place: TablePlace, table: UserTable) -> None:
-    if _loaded(place) != table:
+    if replace(_loaded(place), intraday=table.intraday) != table:
         raise SnapshotMovedError("the table was saved meanwhile", where=place.user_definition, hint="run it again")
+
+
+def _intraday(place: TablePlace, target: TablePlace, copies: FileCopies, key: LocationKey) -> CommittedRows:
+    source, directory = intraday_location(place, key), intraday_location(target, key)
+    data = place.fs.read(source / TABLE_SIZE)
+    held = published(decode(data, source / TABLE_SIZE))
+    _location(place, source, directory, copies, held)
+    copies.write(directory / TABLE_SIZE, data)
+    return held
 
 
 def _location(place: TablePlace, source: Path, directory: Path, copies: FileCopies, held: CommittedRows) -> None:

@@ -7,18 +7,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven import save_table
+from sparkhaven import open_table, save_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.copies.manifest import MANIFEST, load_manifest
 from sparkhaven.writers.copies.restore import RestoreOutcome, restore
 from sparkhaven.writers.copies.snapshot import TakenSnapshot, take_snapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import contents, hidden
 from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.tables.user_intraday import LIVE, NAME, UserIntraday
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
 
 TIME = 1_700_000_000_000
 
@@ -134,14 +135,14 @@ def test_killed_restore_is_repeated(tmp_path: Path, replaced: bool) -> None:
         return Layout(tmp_path / f"back{name}")
 
     whole = KillingFs()
-    restore(whole, tmp_path / "snap", root("whole"), replace=chosen)
+    restore(whole, tmp_path / "snap", root("whole"), replacing=chosen)
     for call in chosen_calls(whole.calls):
         layout = root(call)
         with pytest.raises(Killed):
-            restore(KillingFs(call=call), tmp_path / "snap", layout, replace=chosen)
+            restore(KillingFs(call=call), tmp_path / "snap", layout, replacing=chosen)
         if not replaced and layout.schema(TABLE).exists():
             same_rows(tmp_path / "db", layout.root)  # readers find all of it, or no table
-        restore(FS, tmp_path / "snap", layout, replace=chosen)
+        restore(FS, tmp_path / "snap", layout, replacing=chosen)
         same_rows(tmp_path / "db", layout.root)
         assert hidden(layout.root) == [], call
 
@@ -200,6 +201,28 @@ def test_directory_of_a_snapshot(tmp_path: Path) -> None:
     for wrong in (["No.Such"], ["--replace", "No.Such"]):
         assert run_json(tmp_path / "back", "restore", str(tmp_path / "snap"), *wrong)[0] == 2
     assert run_json(tmp_path / "snap", "restore", str(tmp_path / "snap"))[0] == 2
+
+
+def test_user_intraday_data_is_copied_beside_a_program_that_appends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKHAVEN_USER_INTRADAY", NAME)
+    program = UserIntraday(tmp_path / "db")
+    program.append("0", LIVE, 1, 2)
+
+    class Appending(QuickFs):
+        def mkdirs(self, path: Path) -> list[Path]:
+            if NAME in path.parts:
+                program.append("0", LIVE, 3)
+            return super().mkdirs(path)
+
+    table = TableName("me", "T")
+    taken = take_snapshot(Appending(), Layout(tmp_path / "db"), [table], tmp_path / "snap", time_ms=TIME)
+    restore(FS, tmp_path / "snap", Layout(tmp_path / "back"))
+    assert taken.manifest.tables["me.T"].rows == 5
+    assert open_table(tmp_path / "back", "me.T").count() == 5
+    assert open_table(tmp_path / "db", "me.T").count() > 5
+    assert run(tmp_path / "back", "verify", "--deep").exit_code == 0
 
 
 def test_user_tables_are_copied_too(tmp_path: Path) -> None:

@@ -1,0 +1,16 @@
+"""A bounded sample of the campaign of snapshots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.copies.campaign import campaign
+
+
+@pytest.mark.slow
+def test_snapshots_have_the_rows_of_their_epochs_whatever_is_killed(tmp_path: Path) -> None:
+    tally = campaign(tmp_path / "copies", snapshots=4)
+    assert tally.wrong == []
+    assert tally.done["restored"] >= 4
