@@ -82,7 +82,7 @@ def location_differences(place: TablePlace, schema: TableSchema) -> Iterator[Lea
             yield LeafDifference("lost", expected=f"{len(wanted)} leaves", found="no Locations table")
         return
     for leaf in sorted({*stored, *wanted}):
-        yield from _of_leaf(leaf, stored.get(leaf), wanted.get(leaf))
+        yield from leaf_differences(leaf, stored.get(leaf), wanted.get(leaf))
 
 
 def update_locations(place: TablePlace, table: PinnedTable, *, now_ms: int) -> bool:
@@ -139,7 +139,8 @@ def _entry(place: TablePlace, leaf: str, value: str, rows: int) -> LocationEntry
     return LocationEntry(value, leaf, rows, kind, stat.mtime_ns, version)
 
 
-def _of_leaf(leaf: str, entry: LocationEntry | None, right: LocationEntry | None) -> Iterator[LeafDifference]:
+def leaf_differences(leaf: str, entry: LocationEntry | None, right: LocationEntry | None) -> Iterator[LeafDifference]:
+    """How the row of a leaf differs from what it is to be; None: there is no row, or no leaf."""
     if entry is None or right is None:
         date = entry.value if entry is not None else right.value if right is not None else None
         sides = (None if side is None else f"{side.rows} rows" for side in (right, entry))

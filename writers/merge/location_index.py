@@ -98,13 +98,13 @@ def differences(place: TablePlace, wanted: Entries) -> Iterator[Difference]:
 def update_index(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
     """Writes the index from the merge records where it differs. LockLostError: a merge is running."""
     if dry_run:
-        return _update(place, write=False)
+        return updated_index(place, recorded_entries(place), write=False)
     with lock_table(place):
-        return _update(place, write=True)
+        return updated_index(place, recorded_entries(place), write=True)
 
 
-def _update(place: TablePlace, *, write: bool) -> IndexUpdate:
-    wanted = recorded_entries(place)
+def updated_index(place: TablePlace, wanted: Entries, *, write: bool) -> IndexUpdate:
+    """Compares the index with the entries that it is to have; ``write``: and writes it where it differs."""
     different = tuple(differences(place, wanted))
     if different and write:
         store_entries(place, wanted)

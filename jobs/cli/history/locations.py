@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.format.table.locations import LocationEntry
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.locations_table import (
     LeafDifference,
     has_locations,
@@ -21,6 +24,8 @@ from sparkhaven.writers.exports.locations_table import (
     stored_locations,
     update_locations,
 )
+from sparkhaven.writers.imports.foreign_index import is_foreign
+from sparkhaven.writers.imports.foreign_locations import ForeignLocations, has_foreign_locations
 
 
 @frozen
@@ -41,10 +46,24 @@ class LocationsPart:
 
 def listed(place: TablePlace) -> LocationsPart | None:
     """The rows of the Locations table; None for a table without such a tree."""
-    schema = load_deployed(place)
-    if not has_locations(schema):
-        return None
-    stored = stored_locations(place, schema)
+    if has_foreign_locations(place):
+        return _listed(place, ForeignLocations(place).stored())
+    schema = _schema(place)
+    return None if schema is None else _listed(place, stored_locations(place, schema))
+
+
+def _schema(place: TablePlace) -> TableSchema | None:
+    """The deployed schema of a table with such a tree, which merges write."""
+    try:
+        schema = load_deployed(place)
+    except TableNotFoundError:
+        if is_foreign(place):
+            return None
+        raise
+    return schema if has_locations(schema) else None
+
+
+def _listed(place: TablePlace, stored: Mapping[str, LocationEntry] | None) -> LocationsPart:
     entries = [
         {
             "leaf": entry.filename,
@@ -65,23 +84,34 @@ def listed(place: TablePlace) -> LocationsPart | None:
 
 def validated(place: TablePlace) -> LocationsPart | None:
     """Differences of the Locations table from the tree."""
-    schema = load_deployed(place)
-    if not has_locations(schema):
-        return None
-    different = list(location_differences(place, schema))
+    if has_foreign_locations(place):
+        table = ForeignLocations(place)
+        different = list(table.differences(table.on_disk()))
+    else:
+        schema = _schema(place)
+        if schema is None:
+            return None
+        different = list(location_differences(place, schema))
     text = "right" if not different else f"{len(different):,} differences"
     return _differences(place, different, {}, text)
 
 
 def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
     """The same, and the table is written where it differs."""
-    schema = load_deployed(place)
-    if not has_locations(schema):
+    if has_foreign_locations(place):
+        different, written = ForeignLocations(place).update(now_ms=int(time.time() * 1000), dry_run=dry_run)
+        return _updated(place, different, written=written, dry_run=dry_run)
+    schema = _schema(place)
+    if schema is None:
         return None
     different, written = list(location_differences(place, schema)), False
     if different and not dry_run:
         opened = pinned_of(open_table(place.layout.root, str(place.table), null_char=CHAR_NULL, fs=place.fs))
         written = update_locations(place, opened, now_ms=int(time.time() * 1000))
+    return _updated(place, different, written=written, dry_run=dry_run)
+
+
+def _updated(place: TablePlace, different: list[LeafDifference], *, written: bool, dry_run: bool) -> LocationsPart:
     verb = "would be written" if dry_run else "written"
     text = f"{len(different):,} differences, {verb}" if different else "right, nothing to write"
     return _differences(place, different, {"written": written}, text)

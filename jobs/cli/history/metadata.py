@@ -18,12 +18,11 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.writers.imports.foreign_index import foreign_tables, update_entries, wanted_entries
 from sparkhaven.writers.merge.location_index import (
     Difference,
     differences,
-    recorded_entries,
     stored_entries,
-    update_index,
 )
 
 TablesArgument = Annotated[
@@ -73,17 +72,18 @@ def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
 def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
     """Compares location indexes with the merge records.
 
-    An entry may be missing, extra, or have another size, format or time. Locations tables are compared with the trees
-    that they belong to. Changes nothing.
+    Those of history that other programs wrote are compared with its directories. An entry may be missing, extra, or
+    have another size, format or time. Locations tables are compared with the trees that they belong to. Changes
+    nothing.
     """
     cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
-        recorded = recorded_entries(place)
-        different = list(differences(place, recorded))
+        wanted = wanted_entries(place)
+        different = list(differences(place, wanted))
         locations = validated(place)
         text = "right" if not different else f"{len(different):,} differences"
-        _show(cli, place.table, len(recorded), different, {}, text, locations)
+        _show(cli, place.table, len(wanted), different, {}, text, locations)
         return EXIT_BAD_DATA if different or not (locations is None or locations.right) else EXIT_DONE
 
     _each(cli, tables, run)
@@ -92,12 +92,13 @@ def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
 def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = False) -> None:
     """Writes location indexes from the merge records.
 
-    Only where they differ. Locations tables are written from their trees. Reads and moves no data.
+    Those of history that other programs wrote are written from its directories. Only where they differ. Locations
+    tables are written from their trees. Reads and moves no data.
     """
     cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
-        done = update_index(place, dry_run=dry_run)
+        done = update_entries(place, dry_run=dry_run)
         verb = "would be written" if dry_run else "written"
         text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
         more = {"written": done.written, "dry_run": dry_run}
@@ -120,16 +121,19 @@ def _each(cli: CliContext, words: str | None, run: Callable[[TablePlace], int]) 
 
 def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:
     deployed = deployed_tables(fs, layout)
+    if named := [name for name in deployed if str(name) == words]:
+        return named
+    tables = sorted({*deployed, *foreign_tables(fs, layout)})
     if words is None:
-        return deployed
+        return tables
     pattern = words if "." in words else f"{words}.*"
-    chosen = [name for name in deployed if fnmatchcase(str(name), pattern)]
+    chosen = [name for name in tables if fnmatchcase(str(name), pattern)]
     if not chosen:
         raise TableNotFoundError(
             f"no table matches {words}",
             where=layout.root,
             expected="a table NS.T, a namespace NS, or a pattern with * and ?",
-            found=", ".join(map(str, deployed)) or "no tables",
+            found=", ".join(map(str, tables)) or "no tables",
             hint="`sparkhaven tables` lists the tables",
         )
     return chosen

@@ -31,6 +31,14 @@ from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
 _NAMES = ("Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")  # behind the partitioning column
 FIXED_NAMES = frozenset((*_NAMES, "RowGroupSizes"))  # the latter is not looked at
+FIXED_TYPES = {  # names of the types that each may have; RowGroupSizes may be missing
+    "Filename": ("String",),
+    "Size": ("long",),
+    "Format": ("String",),
+    "LastModifiedNanos": ("long", "Instant"),
+    "ColumnVersion": ("int",),
+    "RowGroupSizes": ("long[]",),
+}
 _FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")
 
 
