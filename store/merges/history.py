@@ -75,6 +75,7 @@ def current_names(record: MergeRecord, schema: TableSchema) -> MergeRecord:
         record.proof,
         digests_in=renamed(record.proof.digests_in, labels),
         digests_out=renamed(record.proof.digests_out, labels),
+        left_out=replace(record.proof.left_out, digests=renamed(record.proof.left_out.digests, labels)),
     )
     outputs = (replace(o, digests=renamed(o.digests, labels), stats=renamed(o.stats, labels)) for o in record.outputs)
     return replace(record, outputs=tuple(outputs), proof=proof)

@@ -7,7 +7,8 @@ The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, as n
 the file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
 [stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
 ``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
-left out where no column was dropped.
+left out where no column was dropped. A proof has ``identical`` and ``digestsDropped`` where ``dropped`` rows were left
+out by a rule.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -91,14 +92,33 @@ class MergeOutput:
 
 
 @frozen
+class LeftOut:
+    """Rows of the sources that the outputs lack by a rule: how many, and how many of them were equal to a kept row.
+
+    ``digests`` are those of the rows by column, as 32 hex digits.
+    """
+
+    rows: int = 0
+    identical: int = 0
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
 class Proof:
-    """Row counts and digests of every column on both sides; digests as 32 hex digits."""
+    """Row counts and digests of every column on both sides; digests as 32 hex digits.
+
+    ``digests_in`` are those of the rows that are not left out.
+    """
 
     rows_in: int
     rows_out: int
     digests_in: dict[str, str]
     digests_out: dict[str, str]
-    dropped: int = 0
+    left_out: LeftOut = LeftOut()
+
+    @property
+    def dropped(self) -> int:
+        return self.left_out.rows
 
     @property
     def holds(self) -> bool:
@@ -280,6 +300,10 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
     )
 
 
+def _left_out(rows: LeftOut) -> dict[str, Any]:
+    return {"identical": rows.identical, "digestsDropped": rows.digests} if rows.rows else {}
+
+
 def _files(states: dict[str, FileState]) -> dict[str, list[int]]:
     return {name: [state.size, state.crc] for name, state in states.items()}
 
@@ -315,6 +339,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
             "digestsIn": proof.digests_in,
             "digestsOut": proof.digests_out,
             "dropped": proof.dropped,
+            **_left_out(proof.left_out),
         },
         **encode_drops(record.column_drops),
     }
@@ -340,7 +365,13 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
             for entry in data["outputs"]
         ),
         proof=proof
-        and Proof(proof["rowsIn"], proof["rowsOut"], proof["digestsIn"], proof["digestsOut"], proof["dropped"]),
+        and Proof(
+            proof["rowsIn"],
+            proof["rowsOut"],
+            proof["digestsIn"],
+            proof["digestsOut"],
+            LeftOut(proof["dropped"], proof.get("identical", 0), proof.get("digestsDropped", {})),
+        ),
         source=data["source"],
         schema_version=data["schemaVersion"],
         time_ms=data["timeMs"],

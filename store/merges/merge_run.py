@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -84,6 +85,7 @@ class MergeRun:
     ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
     ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
+    ``dedupe``: the rule by which rows were left out.
     """
 
     sort: tuple[str, ...] = ()
@@ -95,6 +97,7 @@ class MergeRun:
     sources: tuple[RunSource, ...] = ()
     switched_ms: int | None = None
     imported: ImportedTree | None = None
+    dedupe: DedupeRule | None = None
     others: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -121,6 +124,8 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         given.pop("format", None)
     if tree is not None:
         given["import"] = {"id": tree.id, "from": tree.root, "layout": tree.layout, "rows": tree.rows}
+    if run.dedupe is not None:
+        given["dedupe"] = run.dedupe.to_json()
     if run.switched_ms is not None:
         given["switched_ms"] = run.switched_ms
     return given | dict(run.others)
@@ -142,6 +147,7 @@ def decode_run(details: Mapping[str, Any]) -> MergeRun:
         sources=tuple(RunSource(*entry) for entry in details.get("sources", ())),
         switched_ms=int(details["switched_ms"]) if "switched_ms" in details else None,
         imported=ImportedTree(tree["id"], tree["from"], tree["layout"], tree["rows"]) if tree is not None else None,
+        dedupe=DedupeRule.from_json(details["dedupe"]) if "dedupe" in details else None,
         others={name: value for name, value in details.items() if name not in _NAMES},
     )
 
@@ -158,6 +164,7 @@ _NAMES = frozenset(
         "sources",
         "switched_ms",
         "import",
+        "dedupe",
     ]
 )
 

@@ -88,6 +88,7 @@ def _of_table(schema: TableSchema) -> tuple[tuple[str, str | None], ...]:
         ("key formula", schema.key_formula),
         ("merge format", schema.merge_format),
         ("merge codec", schema.merge_codec),
+        ("duplicates", None if schema.dedupe is None else schema.dedupe.words()),
         ("data indexes", "; ".join(",".join(keys) for keys in schema.data_indexes) or None),
         ("rules", rules or None),
         ("extended storage", schema.extended and f"{schema.extended} {schema.extended_format}"),

@@ -50,6 +50,7 @@ VIOLATIONS: dict[str, str] = {
     "E143": "the bounds of a rule are not ascending values, or its filter cannot be parsed",
     "E151": "a DataIndex has no columns, unknown ones, or one twice",
     "E152": "a merge codec stands beside a format that does not compress",
+    "E156": "the rule of duplicates of MergeAttributes cannot be used",
     "W155": "a DataIndex has a column that cannot be a key, and is not built",
     "W153": "a table of ExtendedStorage has Partitions, whose formula is ignored",
     "E154": "the type of ExtendedStorage is unknown",

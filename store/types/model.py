@@ -9,6 +9,7 @@ from enum import Enum
 import pyarrow as pa
 
 from sparkhaven.store.types.datatypes import DataType
+from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
@@ -107,6 +108,23 @@ def is_built(keys: Sequence[str], columns: Iterable[Column]) -> bool:
     return ordered.issuperset(keys) and len(",".join(keys).encode()) <= MOST_NAMES
 
 
+def dedupe_fault(rule: DedupeRule, columns: Iterable[Column]) -> tuple[str, str] | None:
+    """What is expected of the columns of a rule and what is found; None: it can be used."""
+    comparable = {column.name: column for column in columns if column.indexable}
+    expected = "columns of numbers, texts, Booleans, Instants, each once"
+    if not rule.keys:
+        return expected, "no column"
+    if len(set(rule.keys)) < len(rule.keys):
+        return expected, ", ".join(rule.keys)
+    unknown = [name for name in rule.columns if name not in comparable]
+    if unknown:
+        return expected, unknown[0]
+    order_by = comparable.get(rule.order_by or "")
+    if order_by is not None and order_by.type.name in ("float", "double", "Boolean"):
+        return "an order by whole numbers, texts or Instants", f"{order_by.name}, a {order_by.type.name}"
+    return None
+
+
 def case_twins(names: Iterable[str]) -> tuple[str, str] | None:
     """The first two names that differ in case only."""
     first_spelling: dict[str, str] = {}
@@ -139,6 +157,7 @@ class TableSchema:
     nested: bool = True
     merge_format: str = "DeephavenV1"
     merge_codec: str | None = None
+    dedupe: DedupeRule | None = None
     key_formula: str | None = None
     data_indexes: tuple[tuple[str, ...], ...] = ()
     rules: tuple[ValidatorRule, ...] = ()

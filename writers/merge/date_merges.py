@@ -111,7 +111,9 @@ def _dry(place: TablePlace, value: str, options: MergeOptions, clock: Callable[[
         return result
     names = tuple((destination.internal, 0) for destination in plan.destinations)
     names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
-    return replace(result, rows_in=plan.rows, destinations=names, pieces=plan.ranges(), format=plan.format)
+    result = replace(result, left_out=plan.left_out.rows, identical=plan.left_out.identical)
+    rows = plan.rows + plan.left_out.rows
+    return replace(result, rows_in=rows, destinations=names, pieces=plan.ranges(), format=plan.format)
 
 
 class _Merge:
@@ -242,7 +244,7 @@ class _Merge:
             date.planned.outcome,
             phase,
             self.clock() - date.begun,
-            rows_in=date.plan.rows,
+            rows_in=date.plan.rows + date.plan.left_out.rows,
             rows_out=sum(output.rows for output in record.outputs),
             destinations=_written(record),
             generation=record.generation,
@@ -250,6 +252,8 @@ class _Merge:
             sort=record.run.sort,
             format=date.plan.format,
             drops=record.dropped_columns,
+            left_out=date.plan.left_out.rows,
+            identical=date.plan.left_out.identical,
         )
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:

@@ -26,6 +26,7 @@ class DateResult:
     that this run wrote. ``waiting`` rows are committed but not synced, and left out.
     ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
     files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
+    ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept.
     """
 
     value: str
@@ -43,3 +44,5 @@ class DateResult:
     clean_error: SparkhavenError | OSError | None = None
     format: str | None = None
     drops: tuple[tuple[str, int], ...] = ()
+    left_out: int = 0
+    identical: int = 0

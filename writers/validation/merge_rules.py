@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
-from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.model import Column, Storage
@@ -56,12 +56,16 @@ def digest(rows: RowSet, column: Column) -> str:
 def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, later: int) -> Iterator[RuleResult]:
     """Results of the default rules. ``intraday`` None: it was removed. ``later`` rows came after the merge."""
     proof, against = record.proof, "intraday" if intraday else "the merge's record, since intraday was removed"
-    expected = intraday.rows if intraday else proof.rows_in - proof.dropped if proof else -1
+    left_out = proof.left_out if proof else LeftOut()
+    if left_out.rows:
+        against += f", without the {left_out.rows:,} rows that a rule left out"
+    expected = intraday.rows - left_out.rows if intraday else proof.rows_in - left_out.rows if proof else -1
     yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")
     digests = list(_digests(record, history, intraday, against))
     equal = {result.column for result in digests if result.passed}
     for column in history.schema.grouping:
-        yield _per_value(column, history, intraday, column.name in equal)
+        counted_in = intraday if not left_out.rows else None
+        yield _per_value(column, history, counted_in, column.name in equal)
     yield from digests
     if later:
         message = f"{later} rows came after the merge. They block truncate until they are merged"
@@ -71,9 +75,17 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
 def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, against: str) -> Iterator[RuleResult]:
     for column in history.schema.stored:
         recorded = _recorded(record, column)
-        expected = digest(intraday, column) if intraday else recorded
+        expected = _without(digest(intraday, column), record, column) if intraday else recorded
         message = f"digests of history and of {against}"
         yield _equal("DigestEqual", column.name, digest(history, column), expected, message)
+
+
+def _without(whole: str, record: MergeRecord, column: Column) -> str:
+    """The digest of all rows of intraday without those that the merge has left out."""
+    left_out = record.proof.left_out if record.proof else LeftOut()
+    gone = left_out.digests.get(column.name)
+    dropped = digest_nulls(column, left_out.rows) if gone is None else from_hex(gone)  # the column is newer
+    return to_hex(add(from_hex(whole), -dropped))
 
 
 def _recorded(record: MergeRecord, column: Column) -> str | None:
@@ -88,7 +100,7 @@ def _recorded(record: MergeRecord, column: Column) -> str | None:
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:
     name = column.name
     if intraday is None:
-        message = "intraday was removed. The digest of the column is compared instead of its counts"
+        message = "intraday was removed, or has rows that were left out. The digest is compared instead of its counts"
         return RuleResult("RowCountPerGroup", name, None, None, None, same, message)
     values, differing, examples = 0, 0, list[tuple[int, int]]()
     for here, there in counted([feed(history, [name]), feed(intraday, [name])], history.sizes.hashes):

@@ -43,6 +43,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
+from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
 from sparkhaven.writers.merge.plan.sort_keys import parse_sort
@@ -90,6 +91,26 @@ def merge(
             metavar="COL[:desc],...|none", help="Sort order inside groups. Default: that of the date's last merge."
         ),
     ] = None,
+    dedupe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL,...|none", help="Keep one row for each key. Default: as the date's last merge, or the schema."
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="first|last", help="Which row --dedupe keeps. Default: first.")
+    ] = None,
+    order_by: Annotated[
+        str | None,
+        typer.Option("--order-by", metavar="COL", help="What is first and last. Default: the order of the sources."),
+    ] = None,
+    last_by: Annotated[
+        str | None, typer.Option("--last-by", metavar="COL,...", help="Keep the last row for each key.")
+    ] = None,
+    upsert: Annotated[
+        str | None,
+        typer.Option(metavar="COL,...", help="New rows replace those with equal keys that history has of the date."),
+    ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
@@ -123,6 +144,7 @@ def merge(
         rewrite = True
     options = MergeOptions(
         sort=parse_sort(sort, schema),
+        dedupe=parse_dedupe(schema, dedupe=dedupe, keep=keep, last_by=last_by, upsert=upsert, order_by=order_by),
         rewrite=rewrite,
         allow_empty=allow_empty,
         memory=memory_bytes(memory),
@@ -217,6 +239,8 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "sort": list(merged.sort),
             "format": merged.format,
             "columns_dropped": dict(merged.drops),
+            "rows_dropped": merged.left_out,
+            "rows_identical": merged.identical,
             "waiting_rows": merged.waiting,
             "seconds": round(merged.seconds, 3),
             "dry_run": dry_run,
@@ -252,6 +276,8 @@ def _sentence(merged: DateResult, parts: str) -> str:
     order = f", sorted by {', '.join(merged.sort)}" if merged.sort else ""
     if merged.format in ("parquet", "both"):
         order += ", as Parquet" if merged.format == "parquet" else ", as column files and Parquet"
+    if merged.left_out:
+        order += f", without {merged.left_out:,} duplicates ({merged.identical:,} of them equal to a kept row)"
     if merged.drops:
         order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in merged.drops)}"
     if merged.outcome is MergeOutcome.PLANNED:

@@ -140,7 +140,7 @@ def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, s
     for setting, new, former in (
         ("keyFormula", schema.key_formula, deployed.key_formula),
         ("defaultMergeFormat", schema.merge_format, deployed.merge_format),
-        ("MergeAttributes", schema.merge_codec, deployed.merge_codec),
+        ("MergeAttributes", (schema.merge_codec, schema.dedupe), (deployed.merge_codec, deployed.dedupe)),
         ("ExtendedStorage", (schema.extended, schema.extended_format), (deployed.extended, deployed.extended_format)),
     ):
         if new != former:

@@ -25,6 +25,7 @@ def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, A
         "storage_type": "NestedPartitionedOnDisk" if schema.nested else "SplayedOnDisk",
         "merge_format": schema.merge_format,
         "merge_codec": schema.merge_codec,
+        "duplicates": None if schema.dedupe is None else schema.dedupe.words(),
         "key_formula": schema.key_formula,
         "copy_of": None if origin is None else origin.schema.full_name,
         "columns": [_column(column) for column in schema.columns],
@@ -78,6 +79,8 @@ def schema_text(schema: TableSchema) -> str:
     lines = [f"{schema.full_name}, {kind} on disk, version {schema.version}"]
     codec = f" ({schema.merge_codec})" if schema.merge_codec else ""
     lines.append(f"merge to {schema.merge_format}{codec}, key formula {schema.key_formula or '(none)'}")
+    if schema.dedupe is not None:
+        lines.append(f"merges leave rows out: {schema.dedupe.words()}")
     lines.append("")
     rows = [("id", "column", "type", "role", "stored as")]
     rows += [(str(c.id), c.name, c.type.name, c.kind.name.lower(), _stored(c)) for c in schema.columns]

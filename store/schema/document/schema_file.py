@@ -15,8 +15,9 @@ from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.column_elements import is_identifier, read_columns
 from sparkhaven.store.schema.document.import_sources import ImportSource, read_imports
+from sparkhaven.store.schema.document.merge_attributes import merge_codec, merge_dedupe
 from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules
-from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, MERGE_CODECS, STORAGE_TYPES, check_words, one_of
+from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, STORAGE_TYPES, check_words, one_of
 from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
 from sparkhaven.store.schema.xml_tree import Document, DocumentError, Element, parse_document
 from sparkhaven.store.suggestions import meant
@@ -197,7 +198,8 @@ def _table(
         columns=columns,
         nested=nested,
         merge_format=merge_format,
-        merge_codec=_merge_codec(root, merge_format, findings),
+        merge_codec=merge_codec(root, merge_format, findings),
+        dedupe=merge_dedupe(root, columns, findings),
         key_formula=None if partitions is None else partitions.attributes.get("keyFormula"),
         data_indexes=check_indexes(root, columns, findings),
         rules=check_rules(root, columns, findings),
@@ -255,24 +257,6 @@ def _check_formula(partitions: Element, schema: TableSchema, extended: str | Non
             found="none",
             hint="add one, or write ${autobalance_single}",
         )
-
-
-def _merge_codec(root: Element, default_format: str, findings: FindingCollector) -> str | None:
-    chosen: str | None = None
-    for element in root.all("MergeAttributes"):
-        target = one_of(element, "format", MERGE_FORMATS, findings) or default_format
-        codec = one_of(element, "codec", MERGE_CODECS, findings)
-        if codec is not None and target == "DeephavenV1" and codec != "UNCOMPRESSED":
-            findings.add(
-                "E152",
-                element,
-                expected="UNCOMPRESSED, or no codec, for DeephavenV1",
-                found=codec,
-                hint='column files are not compressed. Choose format="Parquet" or drop the codec',
-            )
-        elif codec is not None and target == "Parquet" and chosen is None:
-            chosen = codec
-    return chosen
 
 
 def _extended(root: Element, findings: FindingCollector) -> str | None:

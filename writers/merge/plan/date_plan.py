@@ -30,7 +30,7 @@ from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.merges.history import DateHistory, current_names
-from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, merged_rows
+from sparkhaven.store.merges.merge_records import LeftOut, MergeInput, MergeRecord, merged_rows
 from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun, RunSource
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
@@ -39,11 +39,13 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_result import MergeOutcome
+from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, rule_of
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
+from sparkhaven.writers.merge.plan.duplicates import find_duplicates
 from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, history_of, unmerged
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
-from sparkhaven.writers.merge.plan.merge_proof import add_proofs
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import (
@@ -92,6 +94,9 @@ def plan_merge(
     locations = pins.locations(value)
     merged = merged_rows(base)
     tails = unmerged(place, locations, merged)
+    rule = rule_of(base, options.dedupe, schema)
+    other_rule = options.dedupe is not None and base is not None and rule != (base.run.dedupe or NO_RULE)
+    options = replace(options, dedupe=rule, rewrite=options.rewrite or other_rule)
     if base is not None and not options.rewrite and not tails:
         return PlannedMerge(MergeOutcome.NOTHING, base, history)
     if base is None and not locations:
@@ -117,9 +122,10 @@ def plan_merge(
             MergeOutcome.EMPTY, MergeRecord(str(place.table), value, 0, MergePhase.PLAN, (), ()), history
         )
     supplement = base is not None and not options.rewrite and base.run.supplements < options.max_supplements
+    supplement = supplement and not rule.keys  # a new row may be the double of one that history has
     if supplement:
         sources, origin = tails, "intraday"
-    elif base is None or has_all(base, locations):
+    elif base is None or (has_all(base, locations) and not rule.upsert):
         sources, origin = tails if base is None else unmerged(place, locations, {}), "intraday"
     else:
         require_volumes(place, base)
@@ -128,6 +134,10 @@ def plan_merge(
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
     taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops)
+    if rule.keys:
+        taken = _deduped(place.fs, schema, taken, options)
+    if base is not None and base.proof is not None and origin == "history":
+        taken = replace(taken, left_out=add_left_out(base.proof.left_out, taken.left_out))
     plan, record = plan_output(place, schema, history, options, taken, dry_run=dry_run)
     return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
@@ -137,6 +147,7 @@ class Taken:
     """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
 
     ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
+    ``left_out``: rows that a rule leaves out, of the sources or before of their history.
     """
 
     sources: tuple[MergeSource, ...]
@@ -144,6 +155,25 @@ class Taken:
     inputs: tuple[MergeInput, ...]
     supplement: bool = False
     drops: tuple[ColumnDrop, ...] = ()
+    left_out: LeftOut = LeftOut()
+
+
+def _deduped(fs: Fs, schema: TableSchema, taken: Taken, options: MergeOptions) -> Taken:
+    """What is taken without the rows that the rule leaves out."""
+    assert options.dedupe is not None  # noqa: S101
+    duplicates = find_duplicates(fs, schema, taken.sources, options.dedupe, options.usable)
+    sources = tuple(replace(source, kept=kept) for source, kept in zip(taken.sources, duplicates.kept, strict=True))
+    rows, kept_rows = (sum(map(len, part)) for part in (taken.sources, sources))
+    if rows != kept_rows + duplicates.left_out.rows:
+        raise MergeError(
+            "other rows were chosen than counted",
+            where=schema.full_name,
+            expected=f"{rows} rows, kept or left out",
+            found=f"{kept_rows} and {duplicates.left_out.rows}",
+            hint="report it: this is a bug. Nothing was written. --dedupe none merges all rows",
+            phase="plan",
+        )
+    return replace(taken, sources=sources, left_out=duplicates.left_out)
 
 
 def plan_output(
@@ -180,7 +210,7 @@ def plan_output(
     _require_space(place.fs, staging, taken.sources, copies=1 if options.format == "deephaven" else 2)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)
     work = stage_root(staging[0], table, value, generation) / ".work" if staging else Path()
-    plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work)
+    plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work, taken.left_out)
     record = MergeRecord(
         table=str(table),
         value=value,
@@ -199,6 +229,7 @@ def plan_output(
             destinations=plan.destinations,
             work=plan.work,
             sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
+            dedupe=options.dedupe if options.dedupe is not None and options.dedupe.keys else None,
         ),
         column_drops=taken.drops,
     )

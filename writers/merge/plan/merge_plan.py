@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.plan.block_sizes import SIZES, BlockSizes
@@ -31,11 +32,13 @@ class MergeOptions:
     """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once; ``parallel_rows``: a date
     with fewer is one task, whatever the workers.
 
-    ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``rewrite`` merges a merged
+    ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``dedupe`` None keeps its
+    rule, or that of the schema, and one without keys means none; ``rewrite`` merges a merged
     date again, as a new generation. ``format`` None is that of the date's last merge, of a first one the schema's.
     """
 
     sort: tuple[SortKey, ...] | None = None
+    dedupe: DedupeRule | None = None
     rewrite: bool = False
     allow_empty: bool = False
     memory: int = DEFAULT_MEMORY
@@ -68,7 +71,10 @@ def recorded_format(record: MergeRecord) -> Format | None:
 
 @frozen
 class MergePlan:
-    """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order."""
+    """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order.
+
+    ``left_out``: the rows of the sources that are not among those they keep.
+    """
 
     table: TableName
     value: str
@@ -78,6 +84,7 @@ class MergePlan:
     destinations: tuple[Destination, ...]
     options: MergeOptions
     work: Path
+    left_out: LeftOut = LeftOut()
 
     @property
     def format(self) -> Format:
@@ -86,6 +93,7 @@ class MergePlan:
 
     @property
     def rows(self) -> int:
+        """The rows that are written."""
         return sum(len(source) for source in self.sources)
 
     @property

@@ -22,7 +22,7 @@ from sparkhaven.store.digest.column_digest import (
     to_hex,
 )
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.merges.merge_records import Proof
+from sparkhaven.store.merges.merge_records import LeftOut, Proof
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema
@@ -102,8 +102,13 @@ def add_proofs(one: Proof, other: Proof) -> Proof:
         one.rows_out + other.rows_out,
         _add_hex(one.digests_in, other.digests_in),
         _add_hex(one.digests_out, other.digests_out),
-        one.dropped + other.dropped,
+        add_left_out(one.left_out, other.left_out),
     )
+
+
+def add_left_out(one: LeftOut, other: LeftOut) -> LeftOut:
+    """The rows of both."""
+    return LeftOut(one.rows + other.rows, one.identical + other.identical, _add_hex(one.digests, other.digests))
 
 
 def _add_hex(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

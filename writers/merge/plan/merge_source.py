@@ -29,6 +29,7 @@ from sparkhaven.store.scan.column_file import column_header, committed_column, s
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 
 Pick = slice | npt.NDArray[np.intp]
@@ -41,6 +42,7 @@ class MergeSource:
 
     ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
     ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
+    ``kept``: those of the rows that are read, None: all. They are then numbered from ``start`` on without gaps.
     """
 
     directory: Path
@@ -53,13 +55,14 @@ class MergeSource:
     rows: int
     files: Mapping[str, FileState]
     text_bytes: Mapping[str, int] = field(default_factory=dict)
+    kept: RowRanges | None = None
 
     def __len__(self) -> int:
-        return self.stop - self.start
+        return self.stop - self.start if self.kept is None else self.kept.rows
 
     def blocks(self, most: int, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
         """Cuts rows (counted from ``start``) into blocks of at most ``most``, as absolute row ranges."""
-        end = self.stop if last is None else self.start + last
+        end = self.start + (len(self) if last is None else last)
         begin = self.start + first
         while begin < end:
             yield begin, min(begin + most, end)

@@ -7,6 +7,7 @@ is merged again, and validated, whatever the format of its locations.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,14 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.decoded_source import DecodedSource, widened_source
 from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, MergeSource, Pick
+from sparkhaven.writers.merge.plan.picked_source import PickedSource
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, look_up, rank_lut, sorted_symbols
 
 
 def open_source(fs: Fs, source: MergeSource, column: Column) -> ColumnSource:
     """A column of a source, by the format of its location. Raises as ``ColumnSource``."""
+    if source.kept is not None:
+        return PickedSource(open_source(fs, replace(source, kept=None), column), source, source.kept)
     return ParquetSource(fs, source, column) if in_parquet(source.files) else widened_source(fs, source, column)
 
 

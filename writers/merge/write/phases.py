@@ -185,10 +185,11 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     digests_in = total(part.digests for part in staged.written)
     digests_out = total({column.column: column.digest} for column in read_back)
     proof = Proof(
-        rows_in=plan.rows,
+        rows_in=plan.rows + plan.left_out.rows,
         rows_out=sum(done.rows for done in staged.finished),
         digests_in=as_hex(digests_in, plan.schema),
         digests_out=as_hex(digests_out, plan.schema),
+        left_out=plan.left_out,
     )
     if not proof.holds:
         raise proof_failure(proof, f"{plan.table} {plan.value}")

@@ -11,6 +11,7 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import (
+    LeftOut,
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -126,7 +127,7 @@ def test_a_record_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_proof_holds_only_when_all_is_equal() -> None:
-    good = Proof(3, 2, {"A": "1"}, {"A": "1"}, dropped=1)
+    good = Proof(3, 2, {"A": "1"}, {"A": "1"}, LeftOut(1))
     assert good.holds
-    assert not replace(good, dropped=0).holds
+    assert not replace(good, left_out=LeftOut()).holds
     assert not replace(good, digests_out={"A": "2"}).holds
