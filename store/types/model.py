@@ -14,6 +14,7 @@ from sparkhaven.store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")
+KEYS = "numbers, texts, Booleans, Instants, dates, times of the day, and decimals with a precision"  # in order
 MOST_NAMES = 200  # bytes of the names of the columns of an index, which its directory has
 
 
@@ -110,8 +111,8 @@ def is_built(keys: Sequence[str], columns: Iterable[Column]) -> bool:
 
 def dedupe_fault(rule: DedupeRule, columns: Iterable[Column]) -> tuple[str, str] | None:
     """What is expected of the columns of a rule and what is found; None: it can be used."""
-    comparable = {column.name: column for column in columns if column.indexable}
-    expected = "columns of numbers, texts, Booleans, Instants, each once"
+    comparable = {column.name: column for column in columns if column.ordered}
+    expected = f"columns of {KEYS}, each once"
     if not rule.keys:
         return expected, "no column"
     if len(set(rule.keys)) < len(rule.keys):
@@ -121,7 +122,7 @@ def dedupe_fault(rule: DedupeRule, columns: Iterable[Column]) -> tuple[str, str]
         return expected, unknown[0]
     order_by = comparable.get(rule.order_by or "")
     if order_by is not None and order_by.type.name in ("float", "double", "Boolean"):
-        return "an order by whole numbers, texts or Instants", f"{order_by.name}, a {order_by.type.name}"
+        return "an order by no float and no Boolean", f"{order_by.name}, a {order_by.type.name}"
     return None
 
 

@@ -8,9 +8,7 @@ from sparkhaven.store.schema.document.validator_rules import check_rule
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.model import Column, TableSchema, ValidatorRule, is_built
-
-KEYS = "numbers, texts, Booleans, Instants, dates, times of the day, and decimals with a precision"
+from sparkhaven.store.types.model import KEYS, Column, TableSchema, ValidatorRule, is_built
 
 
 def check_indexes(

@@ -198,7 +198,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("E156", table(PX, '<MergeAttributes keep="first"/>'),
      4, 1, "MergeAttributes", "one of dedupeKeys", "keep", "one rule"),
     ("E156", table(PX, SYM, '<MergeAttributes dedupeKeys="Sym" orderBy="Px"/>'),
-     5, 1, "MergeAttributes", "whole numbers", "Px", "compared"),
+     5, 1, "MergeAttributes", "no float", "Px", "compared"),
     ("W153", table('<ExtendedStorage type="parquet:flat"/>', '<Partitions keyFormula="${autobalance_single}"/>'),
      4, 1, "Partitions", "no Partitions", "${autobalance_single}", "remove"),
     ("E154", table('<ExtendedStorage type="parquet"/>'), 3, 1, "ExtendedStorage", "parquet:kv", "'parquet'", ""),

@@ -11,6 +11,7 @@ import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import MergeError, SettingsError, ValidationFailedError
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import LeftOut, newest
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.row_ranges import RowRanges
@@ -26,6 +27,8 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.coded_rows import SCHEMA as CODED
+from tests.support.writers.coded_rows import coded_row, coded_table
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, comparable, naive_key, random_row
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.removals import empty, unlink
@@ -125,6 +128,19 @@ def test_passes_over_the_keys_find_the_same(tmp_path: Path, rule: DedupeRule) ->
     pairs = zip(parts.kept, whole.kept, strict=True)
     assert all(one is not None and other is not None and one.positions.tolist() == other.positions.tolist()
                for one, other in pairs)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Day", "Clock", "Px", "Whole"])
+def test_keys_of_types_with_a_codec(tmp_path: Path, name: str) -> None:
+    rng = random.Random(3)
+    rows = [coded_row(rng, number) for number in range(40)]
+    rows += [{**rng.choice(rows), "N": number} for number in range(40, 60)]
+    db = IntradayRows(tmp_path, CODED, fs=FS)
+    db.commit({("a", DAY): coded_table(db.schema, rows)})
+    merge(db.layout, table=TableName("Test", "Coded"), dedupe=DedupeRule((name,), "last", "N"))
+    kept = {row[name]: row["N"] for row in rows}
+    assert sorted(open_table(tmp_path, "Test.Coded").to_arrow(["N"])["N"].to_pylist()) == sorted(kept.values())
+    assert validate_date(db.place, DAY).passed
 
 
 def test_late_rows_are_merged_with_all_others_by_the_rule_of_the_date(tmp_path: Path) -> None:
