@@ -6,6 +6,12 @@
 
 enum { WORD_DIGITS = 18, NARROW_DIGITS = 38, WORDS = 4, CHUNK = 8, LONGEST = 128 };
 
+/* A number as words, the lowest first; those from `used` on are 0. */
+struct words {
+    uint64_t word[WORDS];
+    int used;
+};
+
 static void put_words(struct sh_column *column, int64_t row, uint64_t *words, int negative) {
     int64_t count = column->high > NARROW_DIGITS ? WORDS : WORDS / 2;
     uint64_t sign = negative ? ~UINT64_C(0) : 0, carry = sign & 1;
@@ -16,23 +22,21 @@ static void put_words(struct sh_column *column, int64_t row, uint64_t *words, in
     memcpy((uint8_t *)column->values + row * count * 8, words, (size_t)count * 8);
 }
 
-/* The digits from p on behind those that words have; returns where they end. */
-static const uint8_t *add_digits(const uint8_t *p, const uint8_t *end, uint64_t *words) {
+/* The digits from p to `end` behind those that the number has. */
+static void add_digits(const uint8_t *p, const uint8_t *end, struct words *number) {
     static const uint64_t TENS[CHUNK + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-    for (int n = CHUNK; n == CHUNK; p += n) {
-        uint64_t word = word_at(p, end);
-        n = digit_count(word);
-        if (n == 0) {
-            return p;
-        }
-        unsigned __int128 carry = digits_value(word, n);
-        for (int k = 0; k < WORDS; k++) {
-            carry += (unsigned __int128)words[k] * TENS[n];
-            words[k] = (uint64_t)carry;
+    for (int64_t n = CHUNK; p < end; p += n) {
+        n = end - p < CHUNK ? end - p : CHUNK;
+        unsigned __int128 carry = digits_value(word_at(p, end), (int)n);
+        for (int k = 0; k < number->used; k++) {
+            carry += (unsigned __int128)number->word[k] * TENS[n];
+            number->word[k] = (uint64_t)carry;
             carry >>= 64;
         }
+        if (carry != 0 && number->used < WORDS) {
+            number->word[number->used++] = (uint64_t)carry;
+        }
     }
-    return p;
 }
 
 static const uint8_t *past_digits(const uint8_t *p, const uint8_t *end) {
@@ -67,14 +71,14 @@ static const uint8_t *put_digits(struct sh_column *column, int64_t row, const ui
     if (behind > column->digits || whole - p > column->high - column->digits) {
         return NULL;
     }
-    uint64_t words[WORDS] = {0, 0, 0, 0};
+    struct words number = {{0, 0, 0, 0}, 0};
     static const uint8_t ZEROS[] = "0000000000000000000000000000000000000000000000000000000000000000000000000000";
-    add_digits(p, whole, words);
+    add_digits(p, whole, &number);
     if (behind > 0) {
-        add_digits(whole + 1, last, words);
+        add_digits(whole + 1, last, &number);
     }
-    add_digits(ZEROS, ZEROS + column->digits - behind, words);
-    put_words(column, row, words, negative);
+    add_digits(ZEROS, ZEROS + column->digits - behind, &number);
+    put_words(column, row, number.word, negative);
     return last;
 }
 

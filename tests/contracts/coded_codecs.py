@@ -6,16 +6,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
+from sparkhaven.store.format.column.string_ends import encode_ends
+from sparkhaven.store.lazy_compute import null_mask
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
-from tests.contracts.codecs import COUNTS, FS, CodecContract
+from tests.contracts.codecs import COUNTS, FS, QUICK, CodecContract, bits
 from tests.support.tables.naive_codecs import blobs, entries, sets
 
 PACKAGE = "io.deephaven.util.codec"
@@ -59,6 +65,45 @@ class CodedContract(CodecContract):
 
     def boundaries(self, column: Column) -> list[Any]:
         return list(self.borders)
+
+    def alone(self, column: Column, values: Sequence[Any]) -> None:
+        """The coding by itself, without the compiled core: the same bytes, and the same values of them."""
+        coding, array = column.type.coding, self.array(column, values)
+        if isinstance(coding, FixedCoding):
+            written, bad = coding.encode(array)
+            if coding.null and array.null_count:
+                written[null_mask(array)] = np.frombuffer(coding.null, np.uint8)
+            null = null_entries(written, coding)
+            back, wrong = coding.decode(written, null if null is not None and null.any() else None)
+            data = encode_coded(array, coding)
+            whole = decode_coded(pa.py_buffer(data), coding, "C")
+            assert bytes(data) == written.tobytes()
+        else:
+            assert isinstance(coding, BlobCoding)
+            stops, written, bad = coding.encode(array)
+            starts = np.concatenate([np.zeros(1, np.int64), stops])
+            back, wrong = coding.decode(starts, pa.py_buffer(written.tobytes()))
+            ends, data = encode_coded_blobs(array, coding, 0)
+            whole = decode_coded_blobs(pa.py_buffer(ends), pa.py_buffer(data), 0, coding, "LITTLE_ENDIAN", "C")
+            assert bytes(data) == written.tobytes() and bytes(ends) == bytes(encode_ends(stops, 0))
+        assert bad is None and wrong is None
+        assert bits(back) == bits(whole) == bits(array)
+
+    def test_the_coding_alone_makes_the_same_bytes(self, column: Column) -> None:
+        values = self.mixed(column)
+        for part in (values, values[1:-1] * 50, [None, None], []):
+            self.alone(column, part)
+
+    @pytest.mark.slow
+    def test_any_values_have_the_same_bytes_by_the_coding_alone(self, column: Column) -> None:
+        values = st.lists(st.none() | self.strategy(column), max_size=80)
+
+        @QUICK
+        @given(values)
+        def run(chosen: list[Any]) -> None:
+            self.alone(column, chosen)
+
+        run()
 
     def test_a_value_that_cannot_be_stored_is_refused_with_its_row(self, column: Column) -> None:
         for value in self.unstorable:
