@@ -36,7 +36,7 @@ def decode_requeued(
     """Routed batches of rejected rows (schema ``REJECTED``), ordered by source partition and position.
 
     Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries. So are the
-    rows ``left``, by their numbers in each location, with the column whose set has no room.
+    rows ``left``, by their numbers in each location, with the column that has no room.
     """
     targets, now_ns = resolve_targets(spec, schema), round(clock() * NS_PER_SECOND)
     feed = planned_feed(spec)

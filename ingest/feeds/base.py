@@ -271,7 +271,7 @@ def reject_rows(
 ) -> int:
     """Decodes a split again to reject some rows, by their numbers in each location; returns how many they are.
 
-    ``left`` has the column of each, whose set has no room in the location.
+    ``left`` has the column of each that has no room in the location.
     """
     silent, passed = Rejects(SILENT, keep=0), Counter[LocationKey]()
     count = 0

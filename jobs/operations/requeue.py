@@ -40,8 +40,8 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Storage, TableSchema
-from sparkhaven.writers.append.location_room import LocationRoom, committed_room
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.append.location_room import LocationRoom, committed_room, may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.left_rows import LeftOut
@@ -137,7 +137,7 @@ def _without_room(
     routed: Mapping[LocationKey, Sequence[pa.RecordBatch]], schema: TableSchema, locations: CommittedLocations
 ) -> LeftOut:
     """The rows for which their location has no room."""
-    if not any(column.storage is Storage.SET or column.forms for column in schema.stored):
+    if not may_lack_room(schema):
         return {}
     rows = {key: locations.room(key, schema).left_out(batches) for key, batches in routed.items()}
     return {key: left for key, left in rows.items() if left}

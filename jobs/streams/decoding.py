@@ -49,7 +49,7 @@ class Decoder:
         return count
 
     def reject_rows(self, split: Split, left: LeftOut, notes: SplitNotes) -> int:
-        """Rejects rows whose sets have no room in their location; returns their number."""
+        """Rejects rows for which their location has no room; returns their number."""
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
         count = reject_rows(decode, left, rejects)
@@ -89,7 +89,7 @@ class FrameDecoder:
         notes.reject(rejects.rows, rejects.bad)
 
     def reject_rows(self, parts: Iterable[KeptPart], left: LeftOut, notes: SplitNotes) -> int:
-        """Rejects rows whose sets have no room in their location; returns their number."""
+        """Rejects rows for which their location has no room; returns their number."""
         rejects = rejects_of(self.spec, notes)
         count = reject_rows(partial(self._blocks, parts), left, rejects)
         notes.reject(rejects.rows, rejects.bad)

@@ -12,7 +12,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import committed_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.store.types.widening import fitting
 from sparkhaven.writers.append.set_room import Left, committed_texts, rows_without_room
 
@@ -42,6 +42,11 @@ class LocationRoom:
         kept = np.delete(np.arange(start), sorted(left))
         rest = pa.Table.from_batches(batches).take(pa.array(kept)).to_batches()
         return left | {int(kept[row]): name for row, name in rows_without_room(rest, self.texts).items()}
+
+
+def may_lack_room(schema: TableSchema) -> bool:
+    """Whether the table has columns of sets or widened ones, of which a location may have no room for a row."""
+    return any(column.storage is Storage.SET or column.forms for column in schema.stored)
 
 
 def committed_form(fs: Fs, directory: Path, column: Column, files: Collection[str]) -> Column:

@@ -81,7 +81,7 @@ class FrameWork:
 class FrameResult:
     """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others.
 
-    ``looked``: the task only computed the digest. ``kept``: the file of its rows, if their sets may need it.
+    ``looked``: the task only computed the digest. ``kept``: the file of its rows, if a location may lack room.
     """
 
     result: TaskResult

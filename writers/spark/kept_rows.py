@@ -1,8 +1,8 @@
-"""Rows of a frame in the scratch directory of their batch, until it is known that there is room for their sets.
+"""Rows of a frame in the scratch directory of their batch, until it is known that their location has room for them.
 
-Spark hands the rows of a task over once. That a set has no room in its location is seen when it is appended, by the
+Spark hands the rows of a task over once. That a location has no room for a row is seen when it is appended, by the
 task or, where several tasks meet, by the driver. The row is then rejected, with a payload made of what was kept.
-Tables without columns of sets keep nothing.
+Tables without columns of sets or widened columns keep nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Storage, TableSchema
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.append import writing
+from sparkhaven.writers.append.location_room import may_lack_room
 from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.task.decoding import SplitNotes
 
@@ -49,7 +50,7 @@ class RejectsParts(Protocol):
 
 
 def keeps_rows(schema: TableSchema, decode: object) -> bool:
-    return isinstance(decode, RejectsParts) and any(column.storage is Storage.SET for column in schema.stored)
+    return isinstance(decode, RejectsParts) and may_lack_room(schema)
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class KeptFrames:
             yield from self.decode(part.rows, part.origin, part.numbers, part.unit, notes)
 
     def reject_rows(self, split: Split, left: LeftOut, notes: SplitNotes) -> int:
-        """Rejects rows whose sets have no room in their location; returns their number."""
+        """Rejects rows for which their location has no room; returns their number."""
         rejected: int = self.decode.reject_rows(self._parts(split), left, notes)
         return rejected
 

@@ -1,4 +1,4 @@
-"""A row of a frame whose set would have the 65th text of its location is rejected, and no other. No JVM."""
+"""A row of a frame for which its location has no room is rejected, and no other. No JVM."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.schema.deployed.schema_changes import Consent
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.data_source import Write
@@ -43,12 +45,18 @@ def rows(numbers: range, source: str = "a", *, placed: bool = False) -> pa.Recor
     return pa.RecordBatch.from_pydict(columns | (places if placed else {}))
 
 
-def write(root: Path, *parts: list[pa.RecordBatch], **more: str) -> None:
+def plain(numbers: range, source: str = "a") -> pa.RecordBatch:
+    """The same without sets."""
+    return rows(numbers, source).select(["Src", "N"])
+
+
+def write(root: Path, *parts: list[pa.RecordBatch], xml: bytes = SCHEMA, **more: str) -> None:
     schema = root.parent / "t.schema"
-    schema.write_bytes(SCHEMA)
+    schema.write_bytes(xml)
     given = {"root": str(root), "path": str(TABLE), "stream": STREAM, "schema": str(schema), "internal": "Src"}
     given |= {"value": json.dumps({"fixed": DATE}), "badrows": ANY, **more}
-    begun = Write(given, StructType(PLACED if "positions" in more else PLAIN))
+    fields = PLACED if "positions" in more else PLAIN
+    begun = Write(given, StructType(fields if xml == SCHEMA else fields[:2]))
     messages = begun.tasks(*parts)
     try:
         begun.commit(messages)
@@ -67,7 +75,7 @@ def rejected(root: Path) -> dict[int, tuple[str, int]]:
     place = StreamPlace(Fs(), Layout(root), TABLE, STREAM)
     kept = Quarantine(place, Layout(root).quarantine(STREAM), clock=lambda: 0.0)
     listed = [(json.loads(row["Payload"]), row) for row in kept.rows(Chosen())] if kept.exists else []
-    assert all(payload["Tags"] == [f"t{payload['N']}"] for payload, _ in listed)
+    assert all(payload.get("Tags", [f"t{payload['N']}"]) == [f"t{payload['N']}"] for payload, _ in listed)
     return {payload["N"]: (row["Reason"], row["Position"]) for payload, row in listed}
 
 
@@ -117,3 +125,20 @@ def test_the_budget_holds_for_them(tmp_path: Path) -> None:
     with pytest.raises(ErrorBudgetExceeded):
         write(root, [rows(range(70))], badrows='{"max_rows": 5}')
     assert rejected(root) == {}
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_location_from_before_a_widening_keeps_what_fits(tmp_path: Path, tasks: int) -> None:
+    """The table has no sets. Another location has the newest form."""
+    root = tmp_path / "db"
+    wide = SCHEMA.replace(b'<Column name="Tags" dataType="StringSet"/>', b"")
+    narrow = wide.replace(b'name="N" dataType="long"', b'name="N" dataType="short"')
+    write(root, [plain(range(3))], xml=narrow)
+    deploy(Fs(), Layout(root), wide, consent=Consent(changes=True))
+    old, fresh = range(32_760, 32_775), range(32_775, 32_777)
+    write(root, *([plain(old[task::tasks])] for task in range(tasks)), [plain(fresh, "b")], xml=wide)
+    assert stored(root) == [*range(3), *range(32_760, 32_768), *fresh]
+    assert {number: reason for number, (reason, _) in rejected(root).items()} == dict.fromkeys(
+        range(32_768, 32_775), "too-wide-for-the-location"
+    )
+    assert sound(root)
