@@ -9,7 +9,6 @@ import pickle
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,38 +26,10 @@ from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.commands import run
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_runs import FS, merge
+from tests.support.tables.null_chars import COUNT, DAY, FORMS, NAME, OLD, SCHEMA, Rows, rows_with, shown, table_in
+from tests.support.writers.merge_runs import FS
 
 pytestmark = pytest.mark.slow
-
-DAY, OLD, NAME = "2024-03-05", 0xFFFE, "Test.Chars"
-SCHEMA = (
-    b'<Table namespace="Test" name="Chars" storageType="NestedPartitionedOnDisk">'
-    b'<Partitions keyFormula="${autobalance_single}"/>'
-    b'<Column name="Date" dataType="String" columnType="Partitioning"/>'
-    b'<Column name="C" dataType="char"/><Column name="Cs" dataType="char[]"/><Column name="N" dataType="long"/>'
-    b'<Validator><assertFracNull column="C" min="0.5" max="0.5"/>'
-    b'<assertAllValuesInArrayInDistinctSet column="Cs" expectedValues="A" removeNull="true"/></Validator></Table>'
-)
-FORMS = ("intraday", "deephaven", "parquet")
-COUNT = 40
-Rows = list[tuple[Any, Any]]
-
-
-def rows_with(null: int | None) -> Rows:
-    """C and Cs, with ``null`` where old files have 0xFFFE."""
-    return [(65, [65, null]), (null, []), (66, None), (null, [null])] * (COUNT // 4)
-
-
-def table_in(root: Path, form: str, rows: Rows) -> IntradayRows:
-    db = IntradayRows(root, SCHEMA, fs=FS, statistics=True)
-    chars, arrays = zip(*rows, strict=True)
-    columns = {"C": pa.array(chars, pa.uint16()), "Cs": pa.array(arrays, pa.list_(pa.uint16())), "N": range(len(rows))}
-    db.commit({("a", DAY): pa.table(columns)})
-    add_partition(FS, db.layout, "Test", "0")
-    if form != "intraday":
-        merge(db.layout, table=TableName.parse(NAME), format=form)
-    return db
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +49,6 @@ def null(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
         monkeypatch.setenv("SPARKHAVEN_NULL_CHAR", "0xFFFE")
     unit: int | None = request.param
     return unit
-
-
-def shown(table: pa.Table) -> Rows:
-    return list(zip(table["C"].to_pylist(), table["Cs"].to_pylist(), strict=True))
 
 
 def arrow(db: IntradayRows, where: str | None = None) -> Rows:
