@@ -30,7 +30,10 @@ from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.merge_inputs import history_sources
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.validation import (
+from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
+from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
+from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes, RowSet
+from sparkhaven.writers.validation.rules import (
     date_rules,
     element_rules,
     order_rules,
@@ -38,11 +41,8 @@ from sparkhaven.writers.validation import (
     statistic_rules,
     value_rules,
 )
-from sparkhaven.writers.validation.cells import NotEvaluatedError
-from sparkhaven.writers.validation.date_rows import PASS, PassSizes, RowSet
-from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
-from sparkhaven.writers.validation.merge_rules import merge_rules
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, Surroundings
+from sparkhaven.writers.validation.rules.merge_rules import merge_rules
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, Surroundings
 
 RULES: dict[str, Evaluate] = {
     **date_rules.RULES,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.merges.validations import Validation
-from sparkhaven.writers.validation.date_rows import PASS, PassSizes
 from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table
 from tests.support.writers.merge_runs import FS, merge

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.merges.validations import RuleResult
-from sparkhaven.writers.validation.date_rows import PASS, PassSizes
 from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, TABLE, coded_table
 from tests.support.writers.merge_runs import FS, merge

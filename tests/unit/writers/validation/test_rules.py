@@ -13,9 +13,9 @@ from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
 from sparkhaven.writers.validation import date_validation
-from sparkhaven.writers.validation.date_rows import PassSizes, RowSet
 from sparkhaven.writers.validation.date_validation import DateRows, evaluate, validate_date
-from sparkhaven.writers.validation.rule_scope import Surroundings
+from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
+from sparkhaven.writers.validation.rules.rule_scope import Surroundings
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows

@@ -12,8 +12,8 @@ from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.writers.validation.date_rows import PassSizes
 from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.rows.date_rows import PassSizes
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import compact

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import xxhash
 
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.validation.cells import Cells, Mask, plain_decimal
-from sparkhaven.writers.validation.date_rows import CellBlock, RowSet
+from sparkhaven.writers.validation.rows.cells import Cells, Mask, plain_decimal
+from sparkhaven.writers.validation.rows.date_rows import CellBlock, RowSet
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]

@@ -14,7 +14,7 @@ from sparkhaven.store.types.codings.coding import entry_values
 from sparkhaven.store.types.codings.string_set import decode_sets
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_source import ColumnSource, repair_hint
-from sparkhaven.writers.validation.cells import Cells, Dictionary
+from sparkhaven.writers.validation.rows.cells import Cells, Dictionary
 
 
 def coded_cells(opened: ColumnSource, column: Column, first: int, stop: int) -> Cells:

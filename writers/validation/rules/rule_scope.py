@@ -16,8 +16,8 @@ from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
-from sparkhaven.writers.validation.cells import NotEvaluatedError, plain_decimal, plain_values, utf16_key
-from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.rows.cells import NotEvaluatedError, plain_decimal, plain_values, utf16_key
+from sparkhaven.writers.validation.rows.date_rows import RowSet
 
 SHOWN = 20  # values named in a message
 Number = int | float | Fraction | Decimal

@@ -18,9 +18,9 @@ from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.datatypes import DataType, data_type
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.cells import Dictionary, Mask
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
-from sparkhaven.writers.validation.value_rules import REMEMBERED, entries_of
+from sparkhaven.writers.validation.rows.cells import Dictionary, Mask
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
+from sparkhaven.writers.validation.rules.value_rules import REMEMBERED, entries_of
 
 
 @frozen

@@ -15,10 +15,19 @@ import numpy.typing as npt
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.bounds import Extremes, Range
-from sparkhaven.writers.validation.cells import Cells, Mask
-from sparkhaven.writers.validation.key_hashes import distinct, feed, row_keys
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, bare, plural, quoted, some, value_of
+from sparkhaven.writers.validation.rows.cells import Cells, Mask
+from sparkhaven.writers.validation.rows.key_hashes import distinct, feed, row_keys
+from sparkhaven.writers.validation.rules.bounds import Extremes, Range
+from sparkhaven.writers.validation.rules.rule_scope import (
+    Evaluate,
+    Measure,
+    Scope,
+    bare,
+    plural,
+    quoted,
+    some,
+    value_of,
+)
 
 REMEMBERED = 10_000  # distinct values kept for a message
 

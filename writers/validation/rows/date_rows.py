@@ -20,8 +20,8 @@ from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
-from sparkhaven.writers.validation.cells import Cells, Dictionary, Mask, NotEvaluatedError
-from sparkhaven.writers.validation.coded_cells import coded_cells
+from sparkhaven.writers.validation.rows.cells import Cells, Dictionary, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.rows.coded_cells import coded_cells
 
 SWITCHES = ("removeNull", "removeNaN", "removeInf")
 

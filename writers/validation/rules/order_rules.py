@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ordinals, rank_ordinals
-from sparkhaven.writers.validation.cells import Cells, Mask, NotEvaluatedError, utf16_key
-from sparkhaven.writers.validation.date_rows import RowSet
-from sparkhaven.writers.validation.key_hashes import Words, plain, row_keys
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope
+from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError, utf16_key
+from sparkhaven.writers.validation.rows.date_rows import RowSet
+from sparkhaven.writers.validation.rows.key_hashes import Words, plain, row_keys
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope
 
 _Compare = Callable[[Any, Any], Any]
 

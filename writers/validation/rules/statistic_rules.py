@@ -19,10 +19,10 @@ import numpy.typing as npt
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import from_ordinals, ordinals
-from sparkhaven.writers.validation.bounds import Extremes
-from sparkhaven.writers.validation.cells import NotEvaluatedError
-from sparkhaven.writers.validation.key_hashes import distinct, feed
-from sparkhaven.writers.validation.rule_scope import (
+from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
+from sparkhaven.writers.validation.rows.key_hashes import distinct, feed
+from sparkhaven.writers.validation.rules.bounds import Extremes
+from sparkhaven.writers.validation.rules.rule_scope import (
     Evaluate,
     Measure,
     Number,

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Storage, ValidatorRule
-from sparkhaven.writers.validation.cells import NotEvaluatedError
-from sparkhaven.writers.validation.date_rows import RowSet
-from sparkhaven.writers.validation.key_hashes import Lanes, distinct, row_keys
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
+from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
+from sparkhaven.writers.validation.rows.date_rows import RowSet
+from sparkhaven.writers.validation.rows.key_hashes import Lanes, distinct, row_keys
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
 
 
 def _size(scope: Scope, rule: ValidatorRule) -> Measure:

@@ -15,11 +15,11 @@ import pyarrow as pa
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import compare_columns, parse_predicate
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.bounds import Range
-from sparkhaven.writers.validation.cells import Cells, Mask, NotEvaluatedError
-from sparkhaven.writers.validation.coded_comparison import coded_test
-from sparkhaven.writers.validation.date_rows import CellBlock
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, plural, share
+from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.rows.date_rows import CellBlock
+from sparkhaven.writers.validation.rules.bounds import Range
+from sparkhaven.writers.validation.rules.coded_comparison import coded_test
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, names_in, plural, share
 
 
 def _count(scope: Scope, name: str, test: Callable[[Cells], Mask]) -> int:

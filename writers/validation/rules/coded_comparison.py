@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.validation.cells import Cells, Mask, NotEvaluatedError
-from sparkhaven.writers.validation.date_rows import CellBlock
+from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.rows.date_rows import CellBlock
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
