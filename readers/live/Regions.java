@@ -9,14 +9,22 @@ import io.deephaven.engine.page.Page;
 import io.deephaven.engine.page.PageStore;
 import io.deephaven.engine.rowset.RowSequence;
 import io.deephaven.engine.rowset.RowSequenceFactory;
+import io.deephaven.engine.rowset.RowSet;
+import io.deephaven.engine.rowset.RowSetBuilderSequential;
+import io.deephaven.engine.rowset.RowSetFactory;
 import io.deephaven.engine.table.ChunkSource.FillContext;
 import io.deephaven.engine.table.Table;
 import io.deephaven.engine.table.impl.PartitionAwareSourceTable;
+import io.deephaven.engine.table.impl.PushdownFilterContext;
+import io.deephaven.engine.table.impl.PushdownResult;
+import io.deephaven.engine.table.impl.QueryTable;
 import io.deephaven.engine.table.impl.SourceTable;
 import io.deephaven.engine.table.impl.locations.ColumnLocation;
 import io.deephaven.engine.table.impl.locations.TableDataException;
 import io.deephaven.engine.table.impl.locations.TableLocation;
 import io.deephaven.engine.table.impl.locations.TableLocationProvider;
+import io.deephaven.engine.table.impl.select.MatchFilter;
+import io.deephaven.engine.table.impl.select.WhereFilter;
 import io.deephaven.engine.table.impl.sources.regioned.*;
 import java.lang.ref.Reference;
 import java.lang.ref.WeakReference;
@@ -28,6 +36,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -52,11 +61,15 @@ public final class Regions {
 
     private final Set<Region<?>> regions = Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
     private final ThreadLocal<Window> given = new ThreadLocal<>();
+    private final ThreadLocal<long[]> chosen = new ThreadLocal<>();
     private final Collection<WeakReference<PyObject>> memory = new ConcurrentLinkedQueue<>(); // all that was given
-    private PyObject asker; // null: everything was released
+    private volatile PyObject asker; // null: everything was released
     private Set<String> columns;
 
-    /** A table of the service with our regions for some columns; asker answers memory(place, column, known texts). */
+    /**
+     * A table of the service with our regions for some columns; asker answers memory(place, column, known texts),
+     * is_indexed(column) and rows(place, column, values).
+     */
     public Table serve(Table made, PyObject asker, String[] columns) throws ReflectiveOperationException {
         this.asker = asker;
         this.columns = Set.copyOf(Arrays.asList(columns));
@@ -76,6 +89,34 @@ public final class Regions {
     public void put(ByteBuffer[] parts, ByteBuffer lengths, ByteBuffer bytes, long rows, PyObject owner) {
         memory.add(new WeakReference<>(owner));
         given.set(new Window(parts, texts(lengths, bytes), rows, owner));
+    }
+
+    /** The answer to the question that this thread asks: starts and ends of ranges of rows, in turn. */
+    public void choose(long[] bounds) {
+        chosen.set(bounds);
+    }
+
+    private boolean isIndexed(String column) {
+        final PyObject asked = asker;
+        if (asked == null) {
+            return false;
+        }
+        try (PyObject answer = asked.callMethod("is_indexed", column)) {
+            return answer.getBooleanValue();
+        }
+    }
+
+    /** Rows of a place in which a column may have one of some values; null: all. */
+    private RowSet rows(PyObject place, String column, Object[] keys) {
+        final PyObject asked = asker;
+        if (asked == null) {
+            return null;
+        }
+        chosen.remove();
+        asked.callMethod("rows", place, column, keys).close();
+        final long[] bounds = chosen.get();
+        chosen.remove();
+        return bounds == null ? null : KeyFilter.rows(bounds);
     }
 
     private static String[] texts(ByteBuffer lengths, ByteBuffer bytes) {
@@ -336,6 +377,34 @@ public final class Regions {
             super.invalidate();
             ((ColumnRegion<?>) own).invalidate();
             release();
+        }
+
+        @Override
+        public final List<RegionedPushdownAction> supportedActions() {
+            return KeyFilter.BY_INDEX;
+        }
+
+        /** The same of all places: an engine asks the first ones, and they may have no index. */
+        @Override
+        public final long estimatePushdownAction(RegionedPushdownAction action, WhereFilter filter, RowSet selection,
+                boolean previous, PushdownFilterContext context, RegionedPushdownAction.EstimateContext estimate) {
+            return KeyFilter.keys(filter) != null && table.isIndexed(column) ? action.filterCost() : Long.MAX_VALUE;
+        }
+
+        /** The engine still compares each row that is left. */
+        @Override
+        public final PushdownResult performPushdownAction(RegionedPushdownAction action, WhereFilter filter,
+                RowSet selection, PushdownResult input, boolean previous, PushdownFilterContext context,
+                RegionedPushdownAction.ActionContext perform) {
+            final Object[] keys = KeyFilter.keys(filter);
+            try (RowSet rows = keys == null ? null : table.rows(place, column, keys)) {
+                if (rows == null) {
+                    return input.copy();
+                }
+                try (RowSet left = input.maybeMatch().intersect(rows)) {
+                    return PushdownResult.of(selection, input.match(), left);
+                }
+            }
         }
 
         /** What the engine asks of regions of bytes. */

@@ -7,7 +7,7 @@ then by the one that calls ``deliver``. Each place is delivered once to each sub
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,9 @@ from sparkhaven.readers.live.live_column import Plain
 from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.shown_locations import Update
+from sparkhaven.store.expressions.predicate.lookups import Key
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import RowRanges
 
 OnPlace = Callable[[LiveLocation, pa.Table | None], None]
 OnSize = Callable[[int], None]
@@ -103,6 +105,13 @@ class LiveBackend:
     def plain(self, key: TableKey, location: LiveLocation, column: str) -> Plain | None:
         """One column as it is mapped; raises what ``LiveTable.values`` raises."""
         return self.table(key).plain(location, column)
+
+    def is_indexed(self, key: TableKey, column: str) -> bool:
+        return self.table(key).is_indexed(column)
+
+    def indexed_rows(self, key: TableKey, location: LiveLocation, column: str, keys: Sequence[Key]) -> RowRanges | None:
+        """Rows of a place in which a column has one of these values; None: no index tells."""
+        return self.table(key).indexed_rows(location, column, keys)
 
     def follow_places(
         self, key: TableKey, on_place: OnPlace, on_done: Callable[[], None], on_error: OnError

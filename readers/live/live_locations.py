@@ -37,11 +37,15 @@ class LiveLocation:
 
 @frozen
 class Committed:
-    """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file."""
+    """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file.
+
+    ``indexes``: the same of files of its indexes.
+    """
 
     rows: int
     epoch: int
     files: Mapping[str, FileState]
+    indexes: Mapping[str, FileState] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

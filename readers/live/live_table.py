@@ -13,6 +13,7 @@ mapped first and then the logs are looked at, as every reader does (``store.epoc
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -21,12 +22,14 @@ from sparkhaven.readers.arrow.opening import pinned_table
 from sparkhaven.readers.arrow.slices import schema_moved
 from sparkhaven.readers.live.follower import Follower, LocationChanges
 from sparkhaven.readers.live.live_column import LiveColumn, Plain
+from sparkhaven.readers.live.live_indexes import LiveIndexes
 from sparkhaven.readers.live.live_locations import Committed, Held, LiveLocation, Mapped
 from sparkhaven.readers.live.served_columns import ServedSchema, served_schema
 from sparkhaven.readers.live.shown_locations import ShownPlaces, Update
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError, SparkhavenError, replaced
+from sparkhaven.store.expressions.predicate.lookups import Key
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
@@ -34,6 +37,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Form
 from sparkhaven.store.types.null_char import with_null_char
+from sparkhaven.store.types.row_ranges import RowRanges
 
 MAX_ROWS, MAX_PLACES = 1 << 43, 1 << 20  # of an engine: rows a location, locations a table
 MEMORY = 256 << 20  # bytes of small files and symbols that a table keeps
@@ -52,6 +56,7 @@ class LiveTable:
         self._lock = threading.RLock()
         self._mapped = Mapped(memory)
         self._shown = ShownPlaces(place)
+        self._indexes: LiveIndexes | None = None
         self.error: SparkhavenError | None = None
         for attempt in range(_ATTEMPTS):
             try:
@@ -68,6 +73,7 @@ class LiveTable:
         self._schema_seen = place.fs.stat(place.schema)
         schema = with_null_char(load_deployed(place), self._null_char)
         self.schema: ServedSchema = served_schema(schema)
+        self._indexes = LiveIndexes(place.fs, schema, self._checks)
         self._streams = {stream: Follower(place.of_stream(stream)) for stream in list_streams(place)}
         if not self._streams:
             refuse(Witnesses(place, ()).locations())
@@ -78,7 +84,7 @@ class LiveTable:
             self._shown.merged.note(record)
         for slice_ in plan.slices:
             if slice_.stream is None:
-                self._shown.add_history(slice_.key, slice_.rows, slice_.files)
+                self._shown.add_history(slice_.key, Committed(slice_.rows, 0, slice_.files, slice_.indexes))
             else:
                 self._shown.grow(slice_.stream, self._streams[slice_.stream].state.locations[slice_.key])
         if len(self._shown.held) > MAX_PLACES:
@@ -117,6 +123,19 @@ class LiveTable:
             self._map(held, shown, column, name)
         with as_storage_errors():
             return column.plain(location.first, shown.rows)
+
+    def is_indexed(self, name: str) -> bool:
+        """Whether merges write an index that begins with a column."""
+        return self._indexes is not None and self._indexes.has(name)
+
+    def indexed_rows(self, location: LiveLocation, name: str, keys: Sequence[Key]) -> RowRanges | None:
+        """Rows of a place in which a column has one of these values; None: no index tells."""
+        with self._lock:
+            self._require_open()
+            held = self._shown.held[location]
+        if self._indexes is None or held.shown is None:
+            return None
+        return self._indexes.rows(held, held.shown, name, keys)
 
     def _column(self, location: LiveLocation, name: str) -> tuple[Held, Committed | None, LiveColumn]:
         with self._lock:
@@ -209,6 +228,7 @@ class LiveTable:
                 held.columns.clear()
             self._shown = ShownPlaces(self._place)
             self._streams = {}
+            self._indexes = None
             self._mapped.clear()
 
     def _end(self, error: SparkhavenError) -> None:

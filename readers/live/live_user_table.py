@@ -7,7 +7,7 @@ as it grows.
 
 from __future__ import annotations
 
-from sparkhaven.readers.live.live_locations import AGAIN, Held
+from sparkhaven.readers.live.live_locations import AGAIN, Committed, Held
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.served_columns import served_schema
 from sparkhaven.readers.live.shown_locations import ShownPlaces
@@ -33,7 +33,7 @@ class LiveUserTable(LiveTable):
             if directory is None:
                 raise self._saved_again(self._loaded())
             if held.rows:
-                self._shown.add_whole(key, directory, held.rows, held.files)
+                self._shown.add_whole(key, directory, Committed(held.rows, 0, held.files))
         self._grow(self._user)
         self.publish()
 

@@ -11,7 +11,7 @@ import gc
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_column import Plain
 from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.expressions.predicate.lookups import Key
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.row_ranges import RowRanges
 
 SOURCE = Path(__file__).with_name("Pages.java")
 KINDS = {  # Arrow type -> the engine's kind of chunk and type of column
@@ -78,6 +80,7 @@ PART_ROWS = 1 << 27  # of a buffer of Java: 1 GiB of longs
 MOST_TEXTS = 1 << 16  # of a column in a location; with more, texts lie too far apart to be faster than pages of them
 TEXTS_SHARE = 8  # texts of symbols take at most this part of the heap
 TEXT_BYTES = 56  # of a text of Java beside its characters, with the reference to it
+_ERRORS = (SparkhavenError, OSError, IndexError, KeyError, ValueError, pa.ArrowException)
 _TYPES = tuple(dict.fromkeys(chunk for chunk, _ in KINDS.values()))  # Instants are longs, too
 _EACH = re.compile(r" *// of each type\n(.*?) *// end\n", re.DOTALL)
 _IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
@@ -85,11 +88,11 @@ _IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
 
 def source() -> str:
     """The class with its parts, and what it says of longs said of each type."""
-    files = (HERE.joinpath(f"{name}.java") for name in ("Regions", "TextRegion", "LongRegion"))
-    whole, text, longs = (file.read_text(encoding="utf-8") for file in files)
+    files = (HERE.joinpath(f"{name}.java") for name in ("Regions", "KeyFilter", "TextRegion", "LongRegion"))
+    whole, filters, text, longs = (file.read_text(encoding="utf-8") for file in files)
     whole = whole.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
     whole = _EACH.sub(lambda match: "".join(_of(match[1], name) for name in _TYPES), whole)
-    return "\n".join([whole.rstrip().removesuffix("}"), text, *(_of(longs, name) for name in _TYPES), "}\n"])
+    return "\n".join([whole.rstrip().removesuffix("}"), filters, text, *(_of(longs, name) for name in _TYPES), "}\n"])
 
 
 def _of(text: str, name: str) -> str:
@@ -142,7 +145,17 @@ class Regions:
         """A column as it is mapped; None: it is not, and must be asked for by pages, which also say what is wrong."""
         try:
             return self._backend.plain(key, location, column)
-        except (SparkhavenError, IndexError, KeyError, ValueError, pa.ArrowException):
+        except _ERRORS:
+            return None
+
+    def is_indexed(self, key: TableKey, column: str) -> bool:
+        return self._backend.is_indexed(key, column)
+
+    def indexed_rows(self, key: TableKey, location: LiveLocation, column: str, keys: Sequence[Key]) -> RowRanges | None:
+        """Rows of a place in which a column has one of these values; None: all may have one."""
+        try:
+            return self._backend.indexed_rows(key, location, column, keys)
+        except _ERRORS:
             return None
 
     def take(self, size: int) -> bool:
@@ -177,6 +190,18 @@ class _Asked:
         parts = [jpy.byte_buffer(slice_) for slice_ in slices]
         lengths, octets = (None if buffer is None else jpy.byte_buffer(buffer) for buffer in _flat(texts))
         self._made.put(jpy.array("java.nio.ByteBuffer", parts), lengths, octets, mapped.rows, data)
+
+    def is_indexed(self, column: str) -> bool:
+        return self._regions.is_indexed(self._key, column)
+
+    def rows(self, location: LiveLocation, column: str, keys: Any) -> None:
+        """Gives the class the rows in which a column may have one of these values, if an index tells."""
+        import jpy
+
+        rows = self._regions.indexed_rows(self._key, location, column, list(keys))
+        if rows is not None:
+            bounds = np.stack((rows.starts, rows.stops), axis=1).reshape(-1)
+            self._made.choose(jpy.array("long", np.ascontiguousarray(bounds, np.int64)))
 
     def release(self) -> None:
         self._made.release()

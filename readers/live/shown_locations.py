@@ -17,7 +17,6 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, merged_rows, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
@@ -86,13 +85,12 @@ class ShownPlaces:
         self.pending = {}
         return Update(tuple(fresh), tuple((location, self.held[location].size) for location in grown))
 
-    def add_history(self, key: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
-        directory = self._place.history_location(key)
-        self.add_whole(key, directory, rows, files)
+    def add_history(self, key: LocationKey, committed: Committed) -> None:
+        self.add_whole(key, self._place.history_location(key), committed)
 
-    def add_whole(self, key: LocationKey, directory: Path, rows: int, files: Mapping[str, FileState]) -> None:
+    def add_whole(self, key: LocationKey, directory: Path, committed: Committed) -> None:
         """A location that never changes under its name."""
-        self._add(Held(LiveLocation("history", None, key, 0, 0, 0), directory, Committed(rows, 0, files)))
+        self._add(Held(LiveLocation("history", None, key, 0, 0, 0), directory, committed))
 
     def _add(self, held: Held) -> None:
         self.held[held.place] = held
@@ -185,7 +183,8 @@ class ShownPlaces:
                 raise self.unseen(record.value)
             for output in record.outputs:
                 if output.rows:
-                    self.add_history(LocationKey(output.internal, record.value), output.rows, output.files)
+                    committed = Committed(output.rows, 0, output.files, output.indexes)
+                    self.add_history(LocationKey(output.internal, record.value), committed)
         self.merged.note(record)
 
     def _shows(self, value: str, key: tuple[str, str, int], rows: int) -> bool:

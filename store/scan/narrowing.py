@@ -57,8 +57,8 @@ def _narrowed(files: LocationFiles, schema: TableSchema, whole: Slice, where: Fi
     if whole.tier == "history" and where.lookup is not None:
         if not may_match(schema, whole, where):
             return
-        rows = _Location(files, schema, whole).rows(where.lookup)
-    if rows is None or (rows.rows * worth.scattered > whole.rows and rows.rows < worth.long * len(rows)):
+        rows = indexed_rows(files, schema, whole, where.lookup, worth)
+    if rows is None:
         yield from pruned(schema, whole, where)
         return
     if rows.rows > FEW:
@@ -69,6 +69,16 @@ def _narrowed(files: LocationFiles, schema: TableSchema, whole: Slice, where: Fi
         return
     for start, stop in zip(rows.starts.tolist(), rows.stops.tolist(), strict=True):
         yield replace(whole, start=start, stop=stop)
+
+
+def indexed_rows(
+    files: LocationFiles, schema: TableSchema, whole: Slice, lookup: Lookup, worth: Worth = WORTH
+) -> RowRanges | None:
+    """The rows of a location of history that its indexes give; None: it has none to be used, or they save nothing."""
+    rows = _Location(files, schema, whole).rows(lookup)
+    if rows is None or (rows.rows * worth.scattered > whole.rows and rows.rows < worth.long * len(rows)):
+        return None
+    return rows
 
 
 class _Location:
