@@ -20,8 +20,8 @@ from tests.support.marks import leaves_out
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.contracts.coded_readers import CodedSnapshot
-    from tests.contracts.snapshot_readers import Snapshot
+    from tests.contracts.codings.coded_readers import CodedSnapshot
+    from tests.contracts.readers.snapshot_readers import Snapshot
     from tests.support.tables.user_intraday import UserIntraday
 
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
@@ -85,7 +85,7 @@ def spark() -> SparkSession:
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """The table that all readers are asked for, and its rows."""
-    from tests.contracts.snapshot_readers import make_snapshot
+    from tests.contracts.readers.snapshot_readers import make_snapshot
 
     return make_snapshot(tmp_path_factory.mktemp("snapshot") / "db")
 
@@ -93,7 +93,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 @pytest.fixture(scope="session")
 def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
     """The same with types that have a codec."""
-    from tests.contracts.coded_readers import make_coded_snapshot
+    from tests.contracts.codings.coded_readers import make_coded_snapshot
 
     return make_coded_snapshot(tmp_path_factory.mktemp("coded") / "db")
 
@@ -102,7 +102,7 @@ def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserIntraday:
     """A user table to whose intraday data a program appends; the setting names the directory."""
     from sparkhaven.store.layout import USER_INTRADAY
-    from tests.contracts.user_intraday import append_rows
+    from tests.contracts.readers.user_intraday import append_rows
     from tests.support.tables.user_intraday import NAME
 
     monkeypatch.setenv(USER_INTRADAY, NAME)

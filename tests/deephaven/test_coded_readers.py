@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven import save_table
-from tests.contracts.coded_readers import (
+from tests.contracts.codings.coded_readers import (
     CODED_NAME,
     JAVA,
     MAPS,

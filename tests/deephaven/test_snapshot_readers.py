@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.contracts.snapshot_readers import NAME, Snapshot, SnapshotReaderContract
+from tests.contracts.readers.snapshot_readers import NAME, Snapshot, SnapshotReaderContract
 from tests.support.served import Served, serving
 
 pytestmark = pytest.mark.deephaven

@@ -23,7 +23,7 @@ import pytest
 
 import sparkhaven
 from sparkhaven.store.io.fs import Fs
-from tests.contracts.coded_readers import engines_number
+from tests.contracts.codings.coded_readers import engines_number
 from tests.support.commands import run, run_json
 from tests.support.kafka.topics import make_topic, send
 from tests.support.places import REPOSITORY

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sparkhaven
-from tests.contracts.coded_keys import CodedKeyContract
-from tests.contracts.coded_readers import CODED_NAME, CodedReaderContract
+from tests.contracts.codings.coded_keys import CodedKeyContract
+from tests.contracts.codings.coded_readers import CODED_NAME, CodedReaderContract
 
 pytestmark = pytest.mark.spark
 

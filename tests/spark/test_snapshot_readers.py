@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sparkhaven
-from tests.contracts.snapshot_readers import NAME, SnapshotReaderContract
+from tests.contracts.readers.snapshot_readers import NAME, SnapshotReaderContract
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from sparkhaven import open_table, read_frame, register, save_table
 from sparkhaven.store.layout import USER_INTRADAY
-from tests.contracts.user_intraday import UserIntradayContract
+from tests.contracts.readers.user_intraday import UserIntradayContract
 from tests.support.tables.user_intraday import NAME
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,7 @@ from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
 from sparkhaven.store.types.codings.string_map import CODECS
 from sparkhaven.store.types.datatypes import CODED, data_type
 from sparkhaven.store.types.model import Column, Storage
-from tests.contracts.coded_codecs import ANY_TEXT, TEXTS, ArrayContract, CodedContract, SetContract
+from tests.contracts.codings.coded_codecs import ANY_TEXT, TEXTS, ArrayContract, CodedContract, SetContract
 from tests.support.tables import naive_codecs
 
 EPOCH = date(1970, 1, 1).toordinal()

@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.export import export as export_file
 from sparkhaven.readers.sql.query import sql
-from tests.contracts.coded_readers import (
+from tests.contracts.codings.coded_readers import (
     CODED_NAME,
     CodedReaderContract,
     coded_rows_of,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.coded_readers import CodedSnapshot
+from tests.contracts.codings.coded_readers import CodedSnapshot
 from tests.support.writers.coded_rows import key_text
 
 KEYS = ("Day", "Far", "Clock", "Short", "Px", "Wide", "Whole")

@@ -12,7 +12,7 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.export import export as export_file
 from sparkhaven.readers.sql.query import sql
-from tests.contracts.snapshot_readers import COLUMNS, NAME, RENAMED, TYPES, SnapshotReaderContract, rows_of
+from tests.contracts.readers.snapshot_readers import COLUMNS, NAME, RENAMED, TYPES, SnapshotReaderContract, rows_of
 from tests.support.commands import run
 from tests.support.tables.live_tables import NULLS, Engine
 from tests.support.writers.export_cases import by_duckdb, by_pyarrow

@@ -16,7 +16,7 @@ from sparkhaven.store.errors import CorruptFileError, SettingsError, SnapshotMov
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import USER_INTRADAY, Layout, TableName
 from sparkhaven.store.places import TablePlace
-from tests.contracts.user_intraday import WHOLE, UserIntradayContract
+from tests.contracts.readers.user_intraday import WHOLE, UserIntradayContract
 from tests.support.commands import run, run_json
 from tests.support.tables.live_tables import Engine
 from tests.support.tables.user_intraday import LIVE, NAME, SAVED, UserIntraday, rows

@@ -11,7 +11,7 @@ from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
-from tests.contracts.coded_readers import (
+from tests.contracts.codings.coded_readers import (
     CODED_NAME,
     JAVA,
     MAPS,

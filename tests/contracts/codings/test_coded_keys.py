@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.sql.query import sql
-from tests.contracts.coded_keys import CodedKeyContract
-from tests.contracts.coded_readers import CODED_NAME
+from tests.contracts.codings.coded_keys import CodedKeyContract
+from tests.contracts.codings.coded_readers import CODED_NAME
 from tests.support.commands import run
 
 
