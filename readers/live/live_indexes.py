@@ -11,7 +11,8 @@ from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import indexed_rows
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.model import Kind, TableSchema
+from sparkhaven.store.types.model import Column, Kind, TableSchema
+from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.types.row_ranges import RowRanges
 
 
@@ -24,12 +25,17 @@ class LiveIndexes:
 
     def has(self, name: str) -> bool:
         """Whether merges write an index that begins with a column."""
-        column = self._schema.column(name)
+        column = self._column(name)
         return column is not None and (column.kind is Kind.GROUPING or name in self._leading)
+
+    def _column(self, name: str) -> Column | None:
+        """A column of which indexes know the nulls."""
+        column = self._schema.column(name)
+        return None if column is None or has_other_null(column) else column
 
     def rows(self, held: Held, shown: Committed, name: str, keys: Sequence[Key]) -> RowRanges | None:
         """Rows of a location in which a column has one of these values; None: no index tells, or it saves nothing."""
-        column = self._schema.column(name)
+        column = self._column(name)
         if held.place.tier != "history" or column is None:
             return None
         rows = (0, shown.rows, shown.rows)

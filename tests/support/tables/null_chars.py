@@ -18,6 +18,7 @@ SCHEMA = (
     b'<Partitions keyFormula="${autobalance_single}"/>'
     b'<Column name="Date" dataType="String" columnType="Partitioning"/>'
     b'<Column name="C" dataType="char"/><Column name="Cs" dataType="char[]"/><Column name="N" dataType="long"/>'
+    b'<DataIndex columns="C"/>'
     b'<Validator><assertFracNull column="C" min="0.5" max="0.5"/>'
     b'<assertAllValuesInArrayInDistinctSet column="Cs" expectedValues="A" removeNull="true"/></Validator></Table>'
 )

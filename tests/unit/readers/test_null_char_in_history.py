@@ -143,3 +143,14 @@ def test_an_engine_gets_its_own_null(db: IntradayRows, null: int | None) -> None
     numbers = chars.to_pylist() if chars.null_count else np.frombuffer(chars.buffers()[1], np.uint16, COUNT).tolist()
     assert [None if unit == CHAR_NULL else unit for unit in numbers] == [unit for unit, _ in rows_with(null)]
     assert arrays.to_pylist() == [units for _, units in rows_with(null)]
+
+
+@pytest.mark.parametrize("unit", [65, OLD, CHAR_NULL])
+def test_an_index_hides_no_row_from_an_engine(db: IntradayRows, null: int | None, unit: int) -> None:
+    """An index has the null of today."""
+    table = LiveTable(db.place, null_char=OLD if null is None else CHAR_NULL)
+    (place,) = table.places()
+    rows = table.indexed_rows(place, "C", [unit])
+    wanted = {n for n, (value, _) in enumerate(rows_with(null)) if unit == (CHAR_NULL if value is None else value)}
+    assert rows is None or wanted <= set(rows.positions.tolist())
+    assert table.is_indexed("C") is (null is not None)
