@@ -17,6 +17,7 @@ from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import as_written, has_other_null, other_null
+from sparkhaven.writers.exports.directory_columns import directory_columns
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC
 
@@ -28,6 +29,7 @@ LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)
 class ExportOptions:
     """Which rows and columns (None: all), and in which form; ``codec`` None is that of the schema.
 
+    ``by``: columns that directories give below those of the date.
     A row group of Parquet has at least ``group_rows`` rows, or ``GROUP_BYTES`` bytes, but for the last one.
     """
 
@@ -38,11 +40,15 @@ class ExportOptions:
     dates: tuple[str, ...] | None = None
     tier: str = "all"
     group_rows: int = SIZES.group_rows
+    by: tuple[str, ...] = ()
 
 
 @frozen
 class ExportPlan:
-    """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files."""
+    """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files.
+
+    ``by``: those that directories give.
+    """
 
     options: ExportOptions
     codec: str
@@ -50,6 +56,7 @@ class ExportPlan:
     columns: tuple[Column, ...]
     dates: tuple[tuple[str, tuple[Slice, ...]], ...]
     id: str
+    by: tuple[Column, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -81,6 +88,7 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
             found=f"--layout {options.layout}",
             hint="leave --leaf out, or choose --layout hive",
         )
+    by = tuple(as_written(column) for column in directory_columns(table, options.by, options.layout))
     columns = _columns(table, options, partitioning)
     slices = table.plan(dates=options.dates, tier=options.tier).slices
     if not slices:
@@ -95,7 +103,7 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
     for value, _ in dates:
         check_value(options.layout, value)
     codec = options.codec or table.schema.merge_codec or DEFAULT_CODEC
-    plan = ExportPlan(options, codec, partitioning, columns, dates, "")
+    plan = ExportPlan(options, codec, partitioning, columns, dates, "", by)
     return replace(plan, id=_id(table, plan))
 
 
@@ -107,12 +115,13 @@ def _columns(table: PinnedTable, options: ExportOptions, partitioning: Column) -
     flat = options.layout == "flat"
     if flat and partitioning not in requested:
         requested = (partitioning, *requested)
-    shown = [column for column in requested if flat or column.kind is not Kind.PARTITIONING]
+    inside = [column for column in requested if column.name not in options.by]
+    shown = [column for column in inside if flat or column.kind is not Kind.PARTITIONING]
     if not any(column.kind is not Kind.PARTITIONING for column in shown):
         raise SchemaMismatchError(
             "no column of the files is chosen",
             where=table.name,
-            expected=f"a column other than {partitioning.name}, which is in the path",
+            expected=f"a column other than {', '.join((partitioning.name, *options.by))}, which the path has",
             found=", ".join(options.columns or ()),
             hint="name more columns, or export with --layout flat",
         )
@@ -140,5 +149,6 @@ def _id(table: PinnedTable, plan: ExportPlan) -> str:
     ]
     columns = [[c.name, c.type.name, c.id, c.storage.value] for c in plan.columns]
     form: list[object] = [options.layout, options.leaf, plan.codec, table.name, table.schema.version]
+    form += [["by", *(column.name for column in plan.by)]] if plan.by else []
     form += sorted({str(other_null(c.type)) for c in table.schema.readable.columns if has_other_null(c)})
     return sha256(dump({"form": form, "columns": columns, "rows": rows})).hexdigest()[:12]

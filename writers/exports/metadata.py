@@ -1,9 +1,9 @@
 """``_metadata`` and ``_common_metadata`` of a tree: footers without rows.
 
 ``_metadata`` has the row groups of all files, each with the path of its file. ``_common_metadata`` has none, and its
-schema has the partitioning column before those of the files: by this Deephaven knows it. Both are Parquet files of a
-magic and a footer. The footer entry ``deephaven`` is that of every file; ``_metadata`` has those of the single files
-as ``deephaven_per_file_<path>``, with ``_`` for each ``/``.
+schema has the columns of directories before those of the files: by this Deephaven knows them. Both are Parquet files
+of a magic and a footer. The footer entry ``deephaven`` is that of every file; ``_metadata`` has those of the single
+files as ``deephaven_per_file_<path>``, with ``_`` for each ``/``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ PER_FILE = b"deephaven_per_file_"
 
 
 def write_metadata(
-    fs: Fs, out: Path, root: Path, partitioning: Column, columns: Sequence[Column], paths: Sequence[str], codec: str
+    fs: Fs, out: Path, root: Path, given: Sequence[Column], columns: Sequence[Column], paths: Sequence[str], codec: str
 ) -> list[Path]:
-    """Writes both files of a tree into ``out``; ``paths``: its leaves below ``root``, in order. Returns the files."""
+    """Writes both files of a tree into ``out``; ``paths``: its leaves below ``root``, in order. Returns the files.
+
+    ``given``: the columns that directories give, the partitioning column first.
+    """
     schema = file_schema(columns, Footer())
     common, whole = out / COMMON_METADATA, out / METADATA
-    first = pa.field(partitioning.name, pa.string(), metadata=field_of(partitioning).metadata)
-    _empty(fs, common, pa.schema([first, *schema], schema.metadata), codec)
+    first = [pa.field(column.name, column.type.arrow, metadata=field_of(column).metadata) for column in given]
+    _empty(fs, common, pa.schema([*first, *schema], schema.metadata), codec)
     own = {PER_FILE + path.replace("/", "_").encode(): encode_footer(Footer()) for path in paths}
     _empty(fs, whole, schema.with_metadata({KEY: encode_footer(Footer()), **own}), codec)
     _add_row_groups(fs, root, whole, paths)

@@ -60,6 +60,10 @@ def export(
     dates: DatesOption = None,
     as_of: AsOfOption = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Columns that become directories COLUMN=VALUE below those of the date."),
+    ] = None,
     tier: TierOption = "all",
     codec: Annotated[
         str | None, typer.Option(metavar="CODEC", help="Compression. Default: that of the schema, else SNAPPY.")
@@ -85,6 +89,7 @@ def export(
         _names(columns),
         tuple(dates) if dates else None,
         tier,
+        by=_names(by) or (),
     )
     begun = time.monotonic()
     target = target_of(fs, database, out)
@@ -111,10 +116,11 @@ def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dic
         "out": str(out),
         "outcome": exported.outcome,
         "rows": plan.rows,
-        "files": len(plan.dates),
+        "files": len(manifest.files) if manifest else None if plan.by else len(plan.dates),
         "bytes": manifest.bytes if manifest else None,
         "dates": {date: rows_of(slices) for date, slices in plan.dates},
         "columns": [column.name for column in plan.columns],
+        "by": [column.name for column in plan.by],
         "codec": plan.codec,
         "digests": dict(manifest.digests) if manifest else {},
         "id": plan.id,

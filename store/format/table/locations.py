@@ -19,6 +19,7 @@ the partitioning column  String  value
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -58,16 +59,30 @@ class LocationEntry:
     columns: tuple[tuple[str, pa.Scalar], ...] = ()
 
 
-def locations_schema(partitioning: str, table: TableSchema) -> TableSchema:
-    """The definition of the Locations table of a table."""
+def locations_schema(partitioning: str, table: TableSchema, given: Sequence[Column] = ()) -> TableSchema:
+    """The definition of the Locations table of a table. ``given``: columns that directories give beside the date."""
     types = dict(_FIXED)
-    columns = tuple(
+    columns = [
         Column(name, BY_NAME[types[name]], Kind.NORMAL, Storage.FIXED, number)
         if name in types
         else Column(name, BY_NAME["String"], Kind.NORMAL, Storage.BLOB, number, "UTF_8")
         for number, name in enumerate((partitioning, *_NAMES), 1)
+    ]
+    columns += [_given(column, number) for number, column in enumerate(given, len(columns) + 1)]
+    return TableSchema(table.namespace, table.name, tuple(columns), nested=False)
+
+
+def _given(column: Column, number: int) -> Column:
+    """A column of the table as the Locations table has it: texts without a symbol table."""
+    text = column.storage is not Storage.FIXED
+    return replace(
+        column,
+        kind=Kind.NORMAL,
+        storage=Storage.BLOB if text else Storage.FIXED,
+        id=number,
+        encoding="UTF_8" if text else None,
+        labels=(),
     )
-    return TableSchema(table.namespace, table.name, columns, nested=False)
 
 
 def encode_locations(entries: Sequence[LocationEntry], schema: TableSchema) -> pa.RecordBatch:
@@ -80,6 +95,8 @@ def encode_locations(entries: Sequence[LocationEntry], schema: TableSchema) -> p
         [e.modified for e in entries],
         [e.version for e in entries],
     ]
+    given = [dict(e.columns) for e in entries]
+    values += [[row[column.name].as_py() for row in given] for column in schema.columns[len(values) :]]
     arrays = [pa.array(array, column.type.arrow) for array, column in zip(values, schema.columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in schema.columns])
 
