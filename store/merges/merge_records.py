@@ -155,6 +155,11 @@ class MergeRecord:
         return self.phase.reached(MergePhase.RECORD)
 
     @property
+    def emptied(self) -> bool:
+        """Whether it has dropped all history of the date."""
+        return not self.outputs and self.proof is not None and self.proof.dropped > 0
+
+    @property
     def dropped_columns(self) -> tuple[tuple[str, int], ...]:
         return tuple((drop.name, drop.rows) for drop in self.column_drops)
 

@@ -96,6 +96,8 @@ def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
 
 
 def _validation(place: TablePlace, record: MergeRecord, rules: Sequence[ValidatorRule]) -> DateValidation:
+    if record.emptied:  # there is nothing to validate
+        return DateValidation.PASSED
     try:
         validation = load_validation(place, record)
     except FormatError:

@@ -139,12 +139,12 @@ def validate_date(
     date was never merged.
     """
     record = newest(place, value)
-    if record is None:
+    if record is None or record.emptied:
         raise TableNotFoundError(
             "date has no history to validate",
             where=f"{place.table} {value}",
             expected="a complete merge",
-            found="none",
+            found="none" if record is None else "history that was dropped",
             hint=f"sparkhaven merge {place.table} --dates {value}",
         )
     require_volumes(place, record)

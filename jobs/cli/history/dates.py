@@ -1,0 +1,111 @@
+"""Commands on dates of history: ``dates drop|expire``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from sparkhaven.ingest.settings.units import parse_duration
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.history.extended import follow
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, group, help_end
+from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
+from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.merge_records import all_values, newest
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.merge.write.phases import Failure
+from sparkhaven.writers.removal.history_removal import drop_history
+
+EXIT_CODES = {
+    "done": "done, or nothing to drop",
+    "bad_data": "a date failed: intraday still has it",
+    "usage": "wrong options, no such table or dates",
+    "retry": "a merge runs",
+}
+
+
+def register(app: typer.Typer) -> None:
+    dates = group("Drop dates of history.")
+    dates.command(epilog=help_end("dates drop Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(drop)
+    dates.command(epilog=help_end("dates expire Nyc13.Flight --keep 400d --dry-run", **EXIT_CODES))(expire)
+    app.add_typer(dates, name="dates")
+
+
+def drop(
+    ctx: typer.Context,
+    name: TableArgument,
+    dates: DatesOption = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = "dropped by command",
+    dry_run: DryRun = False,
+) -> None:
+    """Drops dates of history.
+
+    Readers no longer see them. Their files are removed an hour later, by the next merge or `clean`. The merge records
+    stay, with the rows and digests that were dropped. A date that is still in intraday is refused.
+    """
+    cli: CliContext = ctx.obj
+    place = _place(cli, name)
+    values = parse_choice(dates).pick(_with_rows(place), time.time(), lambda: all_values(place), "merged ")
+    _drop(cli, place, values, reason, dry_run=dry_run)
+
+
+def expire(
+    ctx: typer.Context,
+    name: TableArgument,
+    keep: Annotated[str, typer.Option(metavar="DURATION", help="How long a date stays after its day, like 400d.")],
+    zone: Annotated[str, typer.Option("--zone", metavar="Z", help="Time zone of the dates.")] = "UTC",
+    dry_run: DryRun = False,
+) -> None:
+    """Drops the dates of history that are older than a period, as `dates drop` does.
+
+    Partition values that begin with no date are kept.
+    """
+    cli: CliContext = ctx.obj
+    place, now_s = _place(cli, name), time.time()
+    try:
+        period = parse_duration(keep)
+    except ValueError as error:
+        raise SettingsError("--keep is no duration", expected="like 400d or 36h", found=repr(keep)) from error
+    where = zone_named(zone, "--zone is not a time zone")
+    old = [value for value in _with_rows(place) if (end := end_of(value, where)) is not None and end + period <= now_s]
+    _drop(cli, place, old, f"older than {keep}", dry_run=dry_run)
+
+
+def _place(cli: CliContext, name: str) -> TablePlace:
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    load_deployed(place)
+    return place
+
+
+def _with_rows(place: TablePlace) -> list[str]:
+    return [value for value in all_values(place) if (record := newest(place, value)) is not None and record.outputs]
+
+
+def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> None:
+    code, name = EXIT_DONE, str(place.table)
+    dates = rows = size = 0
+    for value, done in zip(values, drop_history(place, values, reason, clock=time.time, dry_run=dry_run), strict=True):
+        if isinstance(done, Failure):
+            failed = report(cli, as_ours(done.error), table=name, date=value)
+            code = code or failed
+            continue
+        dates, rows, size = dates + bool(done.generation), rows + done.rows, size + done.size
+        shown = {"table": name, "date": value, "rows": done.rows, "bytes": done.size, "generation": done.generation}
+        verb = "would drop" if dry_run else "dropped" if done.generation else "dropped before,"
+        cli.result({**shown, "dry_run": dry_run}, f"{value}: {verb} {done.rows:,} rows, {done.size:,} bytes")
+    schema = load_deployed(place)
+    if dates and not dry_run and schema.extended in EXTENDED:
+        follow(cli, place.fs, place.layout, schema)
+    cli.result(
+        {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run},
+        f"{dates:,} dates, {rows:,} rows, {size:,} bytes"
+        + (" (dry run)" if dry_run else ". The files go in an hour, by the next merge or `clean`" if dates else ""),
+    )
+    exit_with(code)

@@ -1,0 +1,136 @@
+"""`sparkhaven dates drop|expire`: what readers, merges and checks make of a date that is gone, and kills between."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.sql.query import sql
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
+from tests.support.commands import run
+from tests.support.schemas.killing import killed_at
+from tests.support.streams.schema_site import STREAM, TABLE, Site
+from tests.support.writers.merge_runs import FS
+
+OLD, NEW = "2020-01-02", "2020-01-03"
+pytestmark = pytest.mark.slow
+
+
+class Dated(Site):
+    """A site with a stream for each of two dates."""
+
+    def stream(self, name: str = "s", file: Path | None = None) -> str:
+        path = self.base / f"{name}.toml"
+        text = STREAM.format(name=name, schema=file or self.file)
+        path.write_text(text.replace("2026-11-22", {"s": OLD, "t": NEW}[name]))
+        (self.base / name).mkdir(exist_ok=True)
+        return str(path)
+
+    def late(self, number: int, value: str) -> None:
+        name = {OLD: "s", NEW: "t"}[value]
+        self.put({"A": number, "B": value, "C": 0.5}, name)
+        self.ingest(name=name)
+
+    def over(self, value: str) -> None:
+        for words in (["merge", "--local"], ["validate"], ["truncate"], ["delete", "--grace", "0"]):
+            self.do(words[0], TABLE, "--dates", value, *words[1:])
+
+    @property
+    def place(self) -> TablePlace:
+        return TablePlace(FS, Layout(self.root), TableName.parse(TABLE))
+
+    def shown(self) -> list[int]:
+        return sorted(open_table(self.root, TABLE).to_arrow(["A"])["A"].to_pylist())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Dated:
+    site = Dated(tmp_path)
+    site.stream("s")
+    site.stream("t")
+    for number, value in enumerate((OLD, OLD, NEW)):
+        site.late(number, value)
+    for value in (OLD, NEW):
+        site.over(value)
+    return site
+
+
+def told(site: Dated, *words: str, code: int = 0) -> list[dict[str, object]]:
+    found = run(site.root, *words, "--json")
+    assert found.exit_code == code, found.stdout + found.stderr
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def test_a_dropped_date_is_gone_and_its_record_stays(site: Dated) -> None:
+    (planned, _) = told(site, "dates", "drop", TABLE, "--dates", OLD, "--dry-run")
+    assert (planned["rows"], site.shown()) == (2, [0, 1, 2])
+    (one, all_) = told(site, "dates", "drop", TABLE, "--dates", OLD, "--reason", "wrong venue")
+    assert (one["rows"], all_["dates"], all_["bytes"]) == (2, 1, planned["bytes"])
+    assert int(str(one["bytes"])) > 0
+    assert site.shown() == [2]
+    assert sql(site.root, f"SELECT count(*) AS n FROM {TABLE}")["n"].to_pylist() == [1]
+    record = newest(site.place, OLD)
+    assert record is not None and record.proof is not None and record.proof.holds and record.emptied
+    assert (record.proof.dropped, record.run.others) == (2, {"dropped": "wrong venue"})
+    (again, none) = told(site, "dates", "drop", TABLE, "--dates", OLD)
+    assert (again["rows"], none["dates"]) == (0, 0)
+    status = told(site, "merge", TABLE, "--status")[0]
+    assert (status["unvalidated"], status["unfinished"], status["replaced"]) == (0, 0, 1)
+    assert site.do("validate", TABLE, "--dates", OLD, code=2)["error"]["found"] == "history that was dropped"
+    assert run(site.root, "verify", "--deep").exit_code == 0
+    assert site.do("metadata", "validate", TABLE)
+
+
+def test_late_rows_of_a_dropped_date_are_its_history(site: Dated) -> None:
+    site.do("merge", TABLE, "--dates", OLD, "--local")
+    told(site, "dates", "drop", TABLE, "--dates", OLD)
+    site.late(7, OLD)
+    assert site.shown() == [2, 7]
+    site.over(OLD)
+    assert site.shown() == [2, 7]
+    told(site, "dates", "drop", TABLE, "--dates", OLD)
+    assert site.shown() == [2]
+    assert run(site.root, "verify", "--deep").exit_code == 0
+
+
+def test_a_date_that_intraday_has_is_refused(site: Dated) -> None:
+    site.late(8, NEW)
+    (failed, _) = told(site, "dates", "drop", TABLE, "--dates", NEW, code=1)
+    error = failed["error"]
+    assert isinstance(error, dict) and error["what"] == "intraday still has rows of the date"
+    assert site.shown() == [0, 1, 2, 8]
+    (failed, _) = told(site, "dates", "drop", TABLE, "--dates", "2031-01-01", code=2)
+    assert isinstance(failed["error"], dict) and failed["error"]["what"] == "date has no history to drop"
+
+
+def test_expire_drops_what_is_older(site: Dated, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = 86_400.0
+    monkeypatch.setattr("time.time", lambda: 1_577_923_200.0 + day + 10 * day)  # ten days after OLD has ended
+    assert told(site, "dates", "expire", TABLE, "--keep", "11d")[0]["dates"] == 0
+    assert site.do("dates", "expire", TABLE, "--keep", "soon", code=2)["error"]["found"] == "'soon'"
+    found = told(site, "dates", "expire", TABLE, "--keep", "10d")
+    assert [one.get("date") for one in found] == [OLD, None]
+    assert site.shown() == [2]
+
+
+def test_a_kill_at_any_step_leaves_the_date_or_drops_it(site: Dated) -> None:
+    words = ["dates", "drop", TABLE, "--dates", OLD]
+    kills = 0
+    while killed_at(1 + kills, partial(_dropped, site, words)):
+        kills += 1
+        assert site.shown() in ([0, 1, 2], [2])
+    assert kills > 3
+    assert site.shown() == [2]
+    site.do("clean", TABLE)
+    assert run(site.root, "verify", "--deep").exit_code == 0
+
+
+def _dropped(site: Dated, words: list[str]) -> None:
+    found = run(site.root, *words)
+    assert found.exit_code == 0, found.stderr

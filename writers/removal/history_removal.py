@@ -1,0 +1,134 @@
+"""Dates of history that are dropped: by a merge record without outputs, which replaces all locations of the date.
+
+From that record on no reader opens the date. Its files go as those of every replaced generation do, an hour later, by
+the next merge or ``clean``. The records stay as evidence: the rows and digests that were dropped, and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from sparkhaven.store.errors import MergeError, TableNotFoundError
+from sparkhaven.store.merges.history import DateHistory, load_history, totals
+from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord, Proof, lock_table, store_record
+from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out
+from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
+from sparkhaven.writers.merge.publish.replaced_files import replaced_by
+from sparkhaven.writers.merge.write.phases import Failure
+
+REASON = "dropped"  # the entry of a run that says why
+
+
+@frozen
+class DroppedDate:
+    """A date that was dropped, or would be: ``rows`` and ``size`` in bytes that readers no longer see.
+
+    ``generation``: that of the record; 0 where there was nothing to drop.
+    """
+
+    value: str
+    rows: int
+    size: int
+    generation: int
+
+
+def drop_history(
+    place: TablePlace,
+    values: Sequence[str],
+    reason: str,
+    *,
+    clock: Callable[[], float],
+    dry_run: bool = False,
+) -> Iterator[DroppedDate | Failure]:
+    """Drops merged dates, one result each; a failed one does not stop the others.
+
+    TableNotFoundError: the date was never merged. MergeError: intraday still has it, or a merge of it is unfinished.
+    LockLostError, before anything else: a merge is running. ``clock``: seconds since the epoch.
+    """
+    if dry_run:
+        yield from (_dropped(place, value, reason, Pins(place), clock, dry_run=True) for value in values)
+        return
+    with lock_table(place):
+        pins = Pins(place)
+        for value in values:
+            yield _dropped(place, value, reason, pins, clock, dry_run=False)
+
+
+def _dropped(
+    place: TablePlace, value: str, reason: str, pins: Pins, clock: Callable[[], float], *, dry_run: bool
+) -> DroppedDate | Failure:
+    try:
+        history = load_history(place, value)
+        base, last = history.current, history.last
+        if base is None or last is None or REASON not in last.run.others or last.complete:
+            base = _droppable(place, history, pins)
+            last = _record(base, history, reason, clock) if base.outputs else None
+        if last is None:
+            return DroppedDate(value, 0, 0, 0)
+        after = history.after(replace(last, phase=MergePhase.RECORD))
+        size = sum(old.size for old in replaced_by(place, after, clock()) if old.internal in last.replaces)
+        if not dry_run:
+            with place.fs.during("drop-history"):
+                if last is not history.last:
+                    store_record(place, last)
+                (closed,) = PublishPhase(place, clock).close([history.after(last)])
+            if isinstance(closed, Failure):
+                return closed
+        return DroppedDate(value, sum(output.rows for output in base.outputs), size, last.generation)
+    except (MergeError, TableNotFoundError) as error:
+        return Failure(error)
+
+
+def _droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecord:
+    base, where = history.current, f"{place.table} {history.value}"
+    if base is None:
+        raise TableNotFoundError(
+            "date has no history to drop",
+            where=where,
+            expected="a complete merge",
+            found="none",
+            hint=f"`sparkhaven merge --status {place.table}` lists the dates",
+        )
+    if history.last is not base:
+        raise MergeError(
+            "a merge of the date is unfinished",
+            where=where,
+            expected=f"merge {base.generation} as the last one",
+            found=f"merge {history.last.generation if history.last else 0}",
+            hint=f"sparkhaven merge {place.table} --dates {history.value}",
+        )
+    locations = pins.locations(history.value)
+    if base.outputs and locations:
+        raise MergeError(
+            "intraday still has rows of the date",
+            where=where,
+            expected="a date that was deleted from intraday",
+            found=f"{sum(location.rows for _, location in locations):,} rows in {len(locations)} locations",
+            hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete`",
+        )
+    return base
+
+
+def _record(base: MergeRecord, history: DateHistory, reason: str, clock: Callable[[], float]) -> MergeRecord:
+    """The record by which the date has no rows, to begin with; with all that its history had as left out."""
+    rows, digests = totals(base)
+    none = dict.fromkeys(digests, "0" * 32)
+    before = base.proof.left_out if base.proof else LeftOut()
+    left_out = add_left_out(before, LeftOut(rows, 0, digests))
+    proof = Proof(left_out.rows, 0, none, none, left_out)
+    run = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, others={REASON: reason})
+    return replace(
+        base,
+        generation=max(record.generation for record in history.records) + 1,
+        phase=MergePhase.CHECK,
+        outputs=(),
+        proof=proof,
+        time_ms=int(clock() * 1000),
+        replaces=tuple(output.internal for output in base.outputs),
+        run=run,
+    )
