@@ -95,3 +95,10 @@ class StreamPlace(TablePlace):
     former_scratch = _StreamPath(Layout.former_scratch)
     spark_checkpoint = _StreamPath(Layout.spark_checkpoint)
     requeues = _StreamPath(Layout.requeues)
+
+
+def followed_root(fs: Fs, root: Path) -> Path:
+    """The root that is read: of a mirror, whose link is switched, the snapshot that it leads to now."""
+    stat = fs.stat(root, follow=False)
+    is_mirror = stat is not None and stat.is_link and fs.stat(Layout(root).snapshot_manifest()) is not None
+    return fs.resolve(root) if is_mirror else root

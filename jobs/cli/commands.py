@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("sparkhaven.jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
     "snapshot": ("sparkhaven.jobs.cli.copies", "Copies tables consistently while streams and merges run."),
     "restore": ("sparkhaven.jobs.cli.copies", "Puts tables of a snapshot into the database, verified."),
+    "mirror": ("sparkhaven.jobs.cli.copies", "Ships what is committed to a mirror of the database."),
     "metadata": (
         "sparkhaven.jobs.cli.history.metadata",
         "List, validate and update location indexes and Locations tables.",

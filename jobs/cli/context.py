@@ -90,6 +90,11 @@ class CliContext:
             raise TableNotFoundError(
                 "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT. Ingest creates it"
             )
+        if layout.root.is_symlink():
+            from sparkhaven.store.io.fs import Fs
+            from sparkhaven.store.places import followed_root
+
+            return Layout(followed_root(Fs(), layout.root))
         return layout
 
     def result(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from sparkhaven.ingest.settings.units import parse_duration
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.writers.copies.manifest import CopiedTable
+from sparkhaven.writers.copies.mirror import Mirror
 from sparkhaven.writers.copies.restore import RestoredTable
 from sparkhaven.writers.copies.restore import restore as restore_tables
-from sparkhaven.writers.copies.snapshot import snapshot_path, take_snapshot
+from sparkhaven.writers.copies.snapshot import TakenSnapshot, snapshot_path, take_snapshot
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")]
 
@@ -35,6 +39,10 @@ def register(app: typer.Typer) -> None:
     usage = "no snapshot, no such table in it, a table is there already"
     retry = "a process writes the table, another restore runs, no space on the disk"
     app.command(epilog=help_end(*lines, done=done, bad_data=bad_data, usage=usage, retry=retry))(restore)
+    lines = "mirror /data/db /standby/db", "mirror /data/db /standby/db --every 10s"
+    done, usage = "shipped, or stopped by SIGTERM or Ctrl-C", "wrong options, the mirror is ahead of the root"
+    retry = "rows were removed again and again, another process writes the mirror, no space on the disk"
+    app.command(epilog=help_end(*lines, done=done, usage=usage, retry=retry))(mirror)
 
 
 def snapshot(
@@ -65,6 +73,10 @@ def snapshot(
             cli.result(record, f"{table}: {rows:,} rows would be copied to {path}")
         return
     taken = take_snapshot(fs, database, tables, out, time_ms=int(time.time() * 1000), since=since, progress=cli.note)
+    _show(cli, taken, out)
+
+
+def _show(cli: CliContext, taken: TakenSnapshot, out: Path) -> None:
     for name, copied in taken.manifest.tables.items():
         sizes = {"bytes_copied": taken.copied[name], "bytes_linked": taken.linked[name]}
         shown = f"{name}: {copied.rows:,} rows, {_size(taken.copied[name])} copied, {_size(taken.linked[name])} linked"
@@ -81,9 +93,10 @@ def restore(
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Puts tables of a snapshot into the database root, which may be a new one.
+    """Puts tables of a snapshot into the database root.
 
-    All bytes are compared with their checksums before a table appears. Each table appears as a whole.
+    The root may be a new one. All bytes are compared with their checksums before a table appears. Each table appears
+    as a whole.
     """
     cli: CliContext = ctx.obj
     tables = [TableName.parse(name) for name in names] if names else None
@@ -98,6 +111,47 @@ def restore(
     )
     for table in restored:
         cli.result({**_json(str(table.name), table.table), "outcome": table.outcome.value}, _line(table))
+
+
+def mirror(
+    ctx: typer.Context,
+    root: Annotated[Path, typer.Argument(metavar="ROOT", parser=local_path, help="The database root.")],
+    other: Annotated[Path, typer.Argument(metavar="MIRROR", parser=local_path, help="The mirror, a link.")],
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Goes on until SIGTERM, one pass each time. Default: one pass.")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Ships what is committed to a mirror of a database.
+
+    The mirror is readable at every moment. MIRROR is a link to the newest of a chain of snapshots beside it. Each pass
+    copies new bytes only, then switches the link. A mirror is not written by streams. `restore` makes a root of it.
+    """
+    cli: CliContext = ctx.obj
+    fs, layout = Fs(), Layout(root.absolute())
+    pause = _seconds(every) if every is not None else None
+    if not layout.root.is_dir():
+        raise TableNotFoundError("no such database root", where=root, hint="check ROOT")
+    shipping = Mirror(fs, other.absolute())
+    if dry_run:
+        for table in _chosen(fs, layout, None):
+            epochs = pinned_of(open_table(layout.root, str(table), fs=fs)).epochs
+            cli.result({"table": str(table), "epochs": epochs, "dry_run": True}, f"{table}: {epochs} would be shipped")
+        return
+    stop = stopped_by_signals() if pause is not None else threading.Event()
+    while not stop.is_set():
+        tables = _chosen(fs, layout, None)
+        _show(cli, shipping.ship(layout, tables, time_ms=int(time.time() * 1000), progress=cli.note), other)
+        if pause is None:
+            return
+        stop.wait(pause)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise SettingsError("--every is not a time", expected='a time like "10s" or "1 minute"', found=text) from None
 
 
 def _chosen(fs: Fs, database: Layout, names: list[str] | None) -> list[TableName]:

@@ -22,7 +22,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.places import StreamPlace, TablePlace, followed_root
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
@@ -59,8 +59,9 @@ def open_table(
 
     Intraday data of user tables is read where SPARKHAVEN_USER_INTRADAY names its directory below the root.
     """
+    fs = fs or Fs()
     return open_place(
-        TablePlace(fs or Fs(), Layout(local_path(root)), TableName.parse(name)),
+        TablePlace(fs, Layout(followed_root(fs, local_path(root))), TableName.parse(name)),
         epoch=epoch,
         as_of=as_of,
         checksum_verify=checksum_verify,

@@ -157,14 +157,14 @@ def cluster_breakages(base: Path, kills: int) -> Iterator[Line]:
 
 
 def copies(base: Path, snapshots: int) -> Iterator[Line]:
-    """Snapshots of a table that is ingested, merged, rolled back and truncated, each restored and compared."""
+    """Snapshots and a mirror of a table that is ingested, merged, rolled back and truncated, compared with the feed."""
 
     def campaign() -> str:
         found = run_copies(base / "copies", snapshots=snapshots)
         assert not found.wrong, found.wrong[0]
         return ", ".join(f"{what} {times}" for what, times in sorted(found.done.items()))
 
-    point = "snapshot and restore beside ingest and merges, random moment"
+    point = "snapshot, restore and mirror beside ingest and merges, random moment"
     yield _campaign(Line(point, "SIGKILL of any of them", "fsync"), snapshots, campaign)
 
 

@@ -75,7 +75,7 @@ PARTS = {
         "A table that is followed into another one", lambda base, full, rounds: chain_kills(base, 40 if full else 4)
     ),
     "copies": Part(
-        "Snapshots of a table that goes on, restored and compared",
+        "Snapshots and a mirror of a table that goes on",
         lambda base, full, rounds: copies(base, 50 if full else 5),
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),

@@ -120,11 +120,15 @@ class FileCopies:
             return False
         earlier = self._earlier(path)
         stat, grown = self.fs.stat(earlier), size > known[0]
-        if stat is None or stat.size != known[0] or not (grown or known[1] == crc):
-            return False  # damaged, or another snapshot continues it, or other bytes
+        if stat is None or stat.size < known[0] or not (grown or known[1] == crc):
+            return False  # damaged, or other bytes
+        if stat.size > known[0] and stat.links > 1:
+            return False  # another snapshot continues it
         if not self.fs.hard_link(earlier, path):
             return False
         self.linked += known[0]
+        if stat.size > size:
+            self.fs.truncate(path, size)  # a snapshot that was killed has continued it
         if not grown:
             return True
         self._written.append(path)

@@ -11,23 +11,19 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
-from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.reading.stream_state import list_streams
-from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError, TableExistsError
+from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.copies.content import same_content
 from sparkhaven.writers.copies.file_copies import FileCopies, other_content
 from sparkhaven.writers.copies.manifest import AGAIN, MANIFEST, CopiedTable, SnapshotManifest, load_manifest
 from sparkhaven.writers.copies.placement import Placement
 from sparkhaven.writers.copies.quarantine_copy import move_ledgers
 from sparkhaven.writers.copies.snapshot import Progress, locked_directory
-from sparkhaven.writers.copies.table_copy import content_digest
-from sparkhaven.writers.copies.user_table_copy import user_digest
 from sparkhaven.writers.partitions import add_partition
 
 
@@ -112,7 +108,7 @@ def _is_there(place: TablePlace, snapshot: Path, table: CopiedTable, *, replacin
     held += [path for path in (place.intraday, place.merges) if fs.names(path)]
     if not held:
         return False
-    if _same(place, table):
+    if same_content(place, table):
         return True
     if replacing:
         return False
@@ -123,16 +119,6 @@ def _is_there(place: TablePlace, snapshot: Path, table: CopiedTable, *, replacin
         found="other rows than those of the snapshot",
         hint=f"`sparkhaven restore {snapshot} {name} --replace {name}` removes it for that of the snapshot",
     )
-
-
-def _same(place: TablePlace, table: CopiedTable) -> bool:
-    try:
-        pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
-        if isinstance(pinned, PinnedUserTable):
-            return user_digest(pinned.user) == table.digest
-        return content_digest(pinned, pinned.plan().records) == table.digest
-    except SparkhavenError:
-        return False  # damaged, or half of a table: a restore with --replace is what helps
 
 
 def _restore(

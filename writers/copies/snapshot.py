@@ -90,17 +90,7 @@ def take_snapshot(
 
 def snapshot_path(fs: Fs, layout: Layout, out: Path) -> Path:
     """Where a snapshot goes. SettingsError: in the database, or above it. TableExistsError: something is there."""
-    path = fs.resolve(out.absolute().parent) / out.name
-    root = fs.resolve(layout.root)
-    if path == root or root in path.parents or path in root.parents:
-        raise SettingsError(
-            "the directory belongs to the database",
-            where=path,
-            expected=f"one outside of {root}",
-            hint="choose another",
-        )
-    if not fs.is_dir(path.parent):
-        raise SettingsError("no such directory", where=path.parent, hint="create it first")
+    path = path_outside(fs, layout, out)
     if fs.stat(path, follow=False) is not None and (not fs.is_dir(path) or fs.names(path)):
         finished = fs.stat(path / MANIFEST) is not None
         raise TableExistsError(
@@ -111,6 +101,17 @@ def snapshot_path(fs: Fs, layout: Layout, out: Path) -> Path:
             if finished
             else "choose another",
         )
+    return path
+
+
+def path_outside(fs: Fs, layout: Layout, out: Path) -> Path:
+    """A path that may be created. SettingsError: it is in the database, or above it, or in no directory."""
+    path, root = fs.resolve(out.absolute().parent) / out.name, fs.resolve(layout.root)
+    if path == root or root in path.parents or path in root.parents:
+        expected = f"one outside of {root}"
+        raise SettingsError("the directory belongs to the database", where=path, expected=expected, hint="name another")
+    if not fs.is_dir(path.parent):
+        raise SettingsError("no such directory", where=path.parent, hint="create it first")
     return path
 
 

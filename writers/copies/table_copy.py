@@ -8,7 +8,6 @@ which is its floor. Where a merge, removal or rollback came between, ``copy_tabl
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
@@ -24,14 +23,13 @@ from sparkhaven.store.epochs.state.log_records import OpenRecord, encode, schema
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
-from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.merges.history import totals
 from sparkhaven.store.merges.merge_records import MergeRecord, encode_record
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.copies.content import content_digest
 from sparkhaven.writers.copies.file_copies import FileCopies, files_below
 from sparkhaven.writers.copies.manifest import CopiedTable
 from sparkhaven.writers.copies.quarantine_copy import copy_quarantine
@@ -59,18 +57,6 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
         _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)
     digest = content_digest(pinned, plan.records)
     return CopiedTable(plan.rows, pinned.epochs, digest, partitions, copies.files)
-
-
-def content_digest(pinned: PinnedTable, records: tuple[MergeRecord, ...]) -> str:
-    """A digest of what is committed: lengths and checksums of intraday, digests of history. Reads no column file."""
-    intraday = {
-        f"{stream}/{key.internal}/{key.value}": {name: [file.size, file.crc] for name, file in location.files.items()}
-        for stream in pinned.epochs
-        for key, location in pinned.pin(stream).state.locations.items()
-        if location.rows and not location.truncated
-    }
-    history = {record.value: list(totals(record)) for record in records}
-    return sha256(dump({"intraday": intraday, "history": history})).hexdigest()[:32]
 
 
 def _definition(place: TablePlace, target: TablePlace, copies: FileCopies, pinned: PinnedTable) -> None:

@@ -6,13 +6,11 @@ To intraday data other programs append: each location is copied up to the length
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.format.table.table_size import decode
-from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
@@ -25,6 +23,7 @@ from sparkhaven.store.users.user_table import (
     published,
     splayed_of,
 )
+from sparkhaven.writers.copies.content import user_digest
 from sparkhaven.writers.copies.file_copies import FileCopies
 from sparkhaven.writers.copies.manifest import CopiedTable
 
@@ -50,16 +49,6 @@ def copy_user_table(place: TablePlace, copies: FileCopies) -> CopiedTable:
     copied = replace(table, intraday=intraday)
     rows = sum(held.rows for held in (*copied.locations.values(), *copied.unsaved.values()))
     return CopiedTable(rows, {}, user_digest(copied), (), copies.files)
-
-
-def user_digest(table: UserTable) -> str:
-    """A digest of the lengths and checksums of all files."""
-    files = [
-        [key.internal, key.value, held.rows, {name: [state.size, state.crc] for name, state in held.files.items()}]
-        for locations in (table.locations, table.intraday)
-        for key, held in sorted(locations.items())
-    ]
-    return sha256(dump({"user": files})).hexdigest()[:32]
 
 
 def _loaded(place: TablePlace) -> UserTable:

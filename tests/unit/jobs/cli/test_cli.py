@@ -57,7 +57,8 @@ def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
     """
     own = {("read", "--source"), ("read", "--epoch"), ("merge", "--grace")}
     own |= {("ingest", "--memory"), ("sql", "--memory"), ("serve", "--memory"), ("doctor", "--all")}
-    own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out"), ("export", "--out")}
+    own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out")}
+    own |= {("export", "--out"), ("snapshot", "--out")}
     own |= {("import", "--dates")} | {
         (words, name) for words in ("export", "import") for name in ("--layout", "--replace")
     }

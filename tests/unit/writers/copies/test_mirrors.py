@@ -1,0 +1,110 @@
+"""Mirrors: what each pass ships, what readers see between, and kills at every step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkhaven import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import SettingsError, TableExistsError
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.copies.mirror import KEPT, Mirror
+from sparkhaven.writers.copies.restore import restore
+from sparkhaven.writers.copies.snapshot import TakenSnapshot
+from tests.support.commands import run, run_json
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE, as_table
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
+
+TIME = 1_700_000_000_000
+
+
+def ship(db: IntradayRows, link: Path, fs: QuickFs = FS) -> TakenSnapshot:
+    return Mirror(fs, link).ship(db.layout, [TABLE], time_ms=TIME)
+
+
+def same_rows(root: Path, other: Path) -> None:
+    code, compared = run_json(root, "compare", str(other))
+    assert (code, compared["equal"]) == (0, True), compared
+    assert [finding.text() for finding in verify(FS, Layout(other.resolve()), None, deep=True).findings] == []
+
+
+def test_each_pass_ships_new_bytes_and_old_readers_go_on(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 60)
+    db.commit({("big", DAY): as_table(rows * 50)})
+    first = ship(db, tmp_path / "mirror")
+    same_rows(tmp_path / "db", tmp_path / "mirror")
+    opened = open_table(tmp_path / "mirror", str(TABLE))
+    assert ship(db, tmp_path / "mirror").copied == {str(TABLE): 0}
+    db.commit({("big", DAY): as_table(rows[:7])})
+    second = ship(db, tmp_path / "mirror")
+    assert second.copied[str(TABLE)] < first.copied[str(TABLE)] / 3
+    same_rows(tmp_path / "db", tmp_path / "mirror")
+    assert (opened.count(), len(opened.to_arrow())) == (60 * 51, 60 * 51)  # pinned, though the link was switched
+    merge(db.layout)
+    ship(db, tmp_path / "mirror")
+    same_rows(tmp_path / "db", tmp_path / "mirror")
+    assert len(Mirror(FS, tmp_path / "mirror").finished()) == KEPT
+
+
+def test_killed_pass_leaves_the_mirror_and_is_repeated(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 40)
+    ship(db, tmp_path / "mirror")
+    for _ in range(3):  # passes make the same calls once a snapshot is removed in each
+        whole = KillingFs()
+        kept = db.commit({("c", DAY): as_table(rows[:3])})
+        ship(db, tmp_path / "mirror", whole)
+    for call in {*range(1, whole.calls, whole.calls // 8), *range(whole.calls - 8, whole.calls)}:
+        epoch = db.commit({("c", DAY): as_table(rows[:3])})
+        with pytest.raises(Killed):
+            ship(db, tmp_path / "mirror", KillingFs(call=call))
+        assert open_table(tmp_path / "mirror", str(TABLE)).epochs["rows"] in (kept, epoch)
+        assert run(tmp_path / "mirror", "verify", "--deep").exit_code == 0
+        ship(db, tmp_path / "mirror")
+        same_rows(tmp_path / "db", tmp_path / "mirror")
+        kept = epoch
+
+
+def test_killed_pass_costs_no_copy_of_whole_files(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 60)
+    db.commit({("big", DAY): as_table(rows * 50)})
+    first = ship(db, tmp_path / "mirror")
+    db.commit({("big", DAY): as_table(rows[:7])})
+    with pytest.raises(Killed):
+        ship(db, tmp_path / "mirror", KillingFs(step="snapshot-manifest:before"))
+    again = ship(db, tmp_path / "mirror")
+    assert again.copied[str(TABLE)] < first.copied[str(TABLE)] / 3
+    same_rows(tmp_path / "db", tmp_path / "mirror")
+
+
+def test_root_that_lost_epochs_is_not_mirrored(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 20)
+    FS.mkdirs(tmp_path / "other")
+    ship(db, tmp_path / "mirror")
+    restore(FS, tmp_path / "mirror", Layout(tmp_path / "older"))
+    db.commit({("a", DAY): as_table(rows)})
+    ship(db, tmp_path / "mirror")
+    mirror = Mirror(FS, tmp_path / "mirror")
+    with pytest.raises(SettingsError, match="ahead of the root"):
+        mirror.ship(Layout(tmp_path / "older"), [TABLE], time_ms=TIME)
+    with pytest.raises(SettingsError, match=f"no table {TABLE}"):
+        mirror.ship(db.layout, [], time_ms=TIME)
+    same_rows(tmp_path / "db", tmp_path / "mirror")
+    with pytest.raises(TableExistsError):
+        ship(db, tmp_path / "other")
+    with pytest.raises(SettingsError):
+        ship(db, tmp_path / "db" / "mirror")
+
+
+def test_mirror_is_written_by_no_stream_and_becomes_a_root(tmp_path: Path) -> None:
+    db, _ = make(tmp_path / "db", 20)
+    db.log.close()
+    code, shipped = run_json(tmp_path, "mirror", tmp_path / "db", tmp_path / "mirror")
+    assert (code, shipped["rows"]) == (0, 20)
+    failed = run(tmp_path / "mirror", "recover")
+    assert failed.exit_code == 2 and "restore" in failed.output
+    assert run(tmp_path / "root", "restore", tmp_path / "mirror").exit_code == 0
+    same_rows(tmp_path / "db", tmp_path / "root")
+    assert run(tmp_path / "root", "recover").exit_code == 0

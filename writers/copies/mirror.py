@@ -1,0 +1,140 @@
+"""A mirror of a database root: a link that leads to the newest of a chain of snapshots.
+
+Each pass takes a snapshot into ``.<DIR>.mirror/<number>``, since the one before, and then lets the link
+``DIR`` lead to it, by one rename. So readers of the mirror find epochs that were committed, all of a table at once, at
+every moment. What a killed mirror has left is removed by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.epochs.files.removal_note import read_removed
+from sparkhaven.store.errors import SettingsError, TableExistsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.copies.content import same_content
+from sparkhaven.writers.copies.manifest import MANIFEST, SnapshotManifest, load_manifest
+from sparkhaven.writers.copies.snapshot import (
+    Progress,
+    TakenSnapshot,
+    locked_directory,
+    path_outside,
+    take_snapshot,
+)
+
+KEPT = 2  # snapshots of a mirror: readers of the last but one may have files to open
+DIGITS = 9
+
+
+@frozen
+class Mirror:
+    """The link that readers follow, and the directory of its snapshots."""
+
+    fs: Fs
+    link: Path
+
+    @property
+    def store(self) -> Path:
+        return self.link.with_name(f".{self.link.name}.mirror")
+
+    def finished(self) -> list[Path]:
+        """The snapshots that are whole, oldest first."""
+        paths = (self.store / name for name in self.fs.names(self.store) if name.isdecimal())
+        return [path for path in paths if self.fs.stat(path / MANIFEST) is not None]
+
+    def ship(
+        self, layout: Layout, tables: Sequence[TableName], *, time_ms: int, progress: Progress = lambda _: None
+    ) -> TakenSnapshot:
+        """One pass: ships what was committed since the last one. Raises what ``take_snapshot`` raises.
+
+        SettingsError: the mirror is ahead of the root, or has a table that the root lacks. TableExistsError: the link
+        is something else. LockLostError: another process writes this mirror.
+        """
+        fs, store = self.fs, self.store
+        path_outside(fs, layout, self.link)
+        if fs.stat(self.link, follow=False) is not None and not self._is_ours():
+            raise TableExistsError(
+                "something else is in the place of the mirror",
+                where=self.link,
+                expected=f"nothing, or a link into {store}",
+                hint="choose another directory",
+            )
+        for directory in fs.mkdirs(store):
+            fs.sync_dirs([directory.parent])
+        with locked_directory(fs, store, "another mirror into this directory"):
+            finished = self.finished()
+            last = finished[-1] if finished else None
+            if last is not None:
+                shipped = load_manifest(fs, last)
+                _require_ahead(fs, layout, tables, shipped, self.link)
+                if _unchanged(fs, layout, tables, last, shipped):
+                    self._switch(last)
+                    return TakenSnapshot(shipped, dict.fromkeys(shipped.tables, 0), dict.fromkeys(shipped.tables, 0))
+            number = int(last.name) + 1 if last is not None else 1
+            taken = take_snapshot(
+                fs, layout, tables, store / f"{number:0{DIGITS}}", time_ms=time_ms, since=last, progress=progress
+            )
+            with fs.during("mirror-switch"):
+                self._switch(store / f"{number:0{DIGITS}}")
+            with fs.during("mirror-clean"):
+                self._clean()
+        return taken
+
+    def _is_ours(self) -> bool:
+        stat = self.fs.stat(self.link, follow=False)
+        return stat is not None and stat.is_link and self.fs.resolve(self.link).parent == self.fs.resolve(self.store)
+
+    def _switch(self, snapshot: Path) -> None:
+        new = self.store / "new"
+        self.fs.unlink(new)
+        self.fs.symlink(f"{self.store.name}/{snapshot.name}", new)
+        self.fs.rename(new, self.link)
+        self.fs.sync_dirs([self.link.parent])
+
+    def _clean(self) -> None:
+        """Removes all but the newest snapshots; first their manifests, so that none is whole that is half removed."""
+        kept = {path.name for path in self.finished()[-KEPT:]}
+        for name in self.fs.names(self.store):
+            if name not in kept:
+                self.fs.unlink(self.store / name / MANIFEST)
+                self.fs.remove_tree(self.store / name)
+
+
+def _require_ahead(fs: Fs, layout: Layout, tables: Sequence[TableName], shipped: SnapshotManifest, link: Path) -> None:
+    """SettingsError: the root lacks tables or epochs that the mirror has, as one that lost its disk."""
+    hint = f"look for what the root has lost. To begin again, move {link} and its snapshots away"
+    for name, table in shipped.tables.items():
+        place = TablePlace(fs, layout, TableName.parse(name))
+        if place.table not in tables:
+            raise SettingsError(f"the root has no table {name}, its mirror has", where=layout.root, hint=hint)
+        epochs = pinned_of(open_table(layout.root, name, fs=fs)).epochs if table.epochs else {}
+        for stream, epoch in table.epochs.items():
+            if epochs.get(stream, -1) < epoch and read_removed(place.of_stream(stream)) is None:
+                raise SettingsError(
+                    f"the mirror of {name} is ahead of the root",
+                    where=layout.root,
+                    expected=f"epoch {epoch} of stream {stream!r}, or a later one",
+                    found=f"epoch {epochs[stream]}" if stream in epochs else "no such stream",
+                    hint=hint,
+                )
+
+
+def _unchanged(fs: Fs, layout: Layout, tables: Sequence[TableName], last: Path, shipped: SnapshotManifest) -> bool:
+    """Whether the root has what was shipped last. A validation alone is shipped with the next rows."""
+    if {str(table) for table in tables} != shipped.tables.keys():
+        return False
+    for table in tables:
+        place, copied = TablePlace(fs, layout, table), TablePlace(fs, Layout(last), table)
+        versions = [fs.read(path) for path in (place.schema, copied.schema) if fs.stat(path) is not None]
+        known = shipped.tables[str(table)]
+        if len(set(versions)) > 1 or not same_content(place, known):
+            return False
+        if pinned_of(open_table(layout.root, str(table), fs=fs)).epochs != known.epochs:
+            return False
+    return True
