@@ -39,7 +39,7 @@ def decoding(arrays: Mapping[Column, pa.Array]) -> Callable[[], object]:
 
 
 def json_texts(array: pa.Array) -> list[str]:
-    """The JSON text of each value; what JSON has no number for is written as 1.5."""
+    """The JSON text of each value; what JSON has no number for is written as 1.5, U+0000 as a letter."""
     kinds, kind = pa.types, array.type
     if kinds.is_date(kind) or kinds.is_time(kind):
         return [_json(None if text is None else str(text)) for text in array.cast(pa.string()).to_pylist()]
@@ -47,7 +47,7 @@ def json_texts(array: pa.Array) -> list[str]:
     if kinds.is_list(kind) and kinds.is_timestamp(kind.value_type):
         return [_json(None if one is None else [_moment(ns) for ns in one]) for one in values]
     if kinds.is_list(kind) and kinds.is_uint16(kind.value_type):
-        return [_json(None if one is None else [None if c is None else chr(c) for c in one]) for one in values]
+        return [_json(None if one is None else [None if c is None else chr(c or 0x41) for c in one]) for one in values]
     if kinds.is_map(kind):
         return [_json(None if one is None else dict(one)) for one in values]
     return [_json(value) for value in values]
