@@ -31,12 +31,14 @@ from sparkhaven.ingest.values.arrow_columns import (
 )
 from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts, unstored_json
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
+from sparkhaven.ingest.values.iso_texts import iso_instants
+from sparkhaven.ingest.values.nested_values import element_target
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.text_forms import clean_texts
 from sparkhaven.ingest.values.typed_rows import typed_array
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
-from sparkhaven.store.types.codings.coding import Coding
+from sparkhaven.store.types.codings.coding import Coding, list_elements, lists_with
 from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 _QUOTE, _OPEN = 0x22, 0x5B
@@ -54,6 +56,8 @@ def coded_tokens(tokens: pa.StringArray, target: Target, coding: Coding) -> Type
         return pa.nulls(len(tokens), coding.arrow), None
     if coding.json in STRUCTURED:
         numbers = coding.json == "array" and coding.elements in (*INTEGER_BITS, *SIGNIFICANT)
+        if coding.json == "array" and coding.elements == "Instant":
+            return _instant_lists(tokens, coding)
         return _number_lists(tokens, coding) if numbers else _parsed(tokens, target, coding)
     texts, doubt = _texts(tokens, target, numbers=coding.json == "number")
     return join(coded_texts(texts, coding), doubt)
@@ -80,7 +84,7 @@ def _texts(tokens: pa.StringArray, target: Target, *, numbers: bool) -> Typed:
 
 def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
     """Each value as the exact pass takes it, of one parse for all, and one look at what can be stored."""
-    given = strict_json(f"[{','.join(pc.fill_null(tokens, 'null').to_pylist())}]")
+    given = _json_values(tokens)
     if target.form is None:
         values, doubt = _taken(given, lambda value: unstored_json(value, coding, False, from_json))
         try:
@@ -92,11 +96,34 @@ def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
     return typed_array(values, target), doubt
 
 
+def _json_values(tokens: pa.StringArray) -> list[Any]:
+    """Each value, of one parse for all."""
+    values: list[Any] = strict_json(f"[{','.join(pc.fill_null(tokens, 'null').to_pylist())}]")
+    return values
+
+
 def _taken(given: Sequence[Any], take: Callable[[Any], Value | Refusal]) -> tuple[list[Value], Mask | None]:
     """Values, null where there is none; and which are refused."""
     taken = [None if value is None else take(value) for value in given]
     doubt = np.array([isinstance(value, Refusal) for value in taken], np.bool_)
     return [None if isinstance(value, Refusal) else value for value in taken], some(doubt)
+
+
+def _instant_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
+    """Texts of all arrays are made instants at once; what is no array of ASCII texts is in doubt."""
+    given = _json_values(tokens)
+    plain = [one is None or (isinstance(one, list) and all(map(_is_text, one))) for one in given]
+    texts = pa.array([one if good else None for one, good in zip(given, plain, strict=True)], pa.list_(pa.string()))
+    starts, elements = list_elements(texts)
+    values, odd = iso_instants(elements, element_target(str(coding.elements)))
+    buffers = texts.buffers()[:2]
+    array = pa.Array.from_buffers(coding.arrow, len(texts), buffers, texts.null_count, children=[values])
+    doubt = either(some(~np.array(plain, np.bool_)), None if odd is None else lists_with(starts, odd))
+    return array, either(doubt, coding.unstorable(array))
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.isascii())
 
 
 def _number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.types.codings.byte_array import ByteArrays
-from sparkhaven.store.types.codings.coding import Ends, Mask, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.coding import Ends, Mask, some
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.frozen import frozen
 
@@ -27,13 +27,6 @@ class RowSets(ByteArrays):
     """The bytes of row sets."""
 
     domain = "the bytes of a row set, which texts write in base64"
-
-    def parse(self, text: str) -> bytes:
-        """Of base64."""
-        value = super().parse(text)
-        if not _is_row_set(value):
-            raise UnfitError(Unfit.NO_VALUE, self.domain)
-        return value
 
     def unstorable(self, array: pa.Array) -> Mask | None:
         """Bytes that are no row set."""

@@ -90,6 +90,29 @@ def test_csv_takes_the_texts_of_json(tmp_path: Path, kind: str) -> None:
     assert repr(csv_files(tmp_path, kind, texts)) == repr(json_files(tmp_path, kind, given))
 
 
+MOMENTS = ["2024-02-29T00:00Z", "2024-02-29 13:30:00.123456789+01:00", "1677-09-21T00:12:43.145224193Z", "1970-01-01"]
+MOMENTS += [
+    "1677-09-21T00:12:43.145224192Z",
+    "2262-04-11T23:47:16.854775807Z",
+    "9999-12-31T00:00Z",
+    "2024-02-30T00:00Z",
+]
+MOMENTS += ["2024-02-29T00:00:00", "", "é", " 2024-02-29T00:00Z", "2024-02-29T24:00Z"]
+
+
+def test_arrays_of_instants(tmp_path: Path) -> None:
+    """``json_files`` compares both ways; each odd text alone, and arrays of any."""
+    rng = random.Random(3)
+    arrays = [[text] for text in MOMENTS] + [[None, MOMENTS[0], None, MOMENTS[1]], []]
+    arrays += [[rng.choice([None, *MOMENTS[:3]]) for _ in range(rng.randrange(5))] for _ in range(100)]
+    arrays += [[rng.choice([None, *MOMENTS]) for _ in range(rng.randrange(5))] for _ in range(100)]
+    texts = [json.dumps(one) for one in arrays] + [json.dumps(MOMENTS[:1], indent=1).replace("\n", " ")]
+    results = json_files(
+        tmp_path, "Instant[]", [*texts, '["\\u0032024-02-29T00:00Z"]', "[1]", "[[]]", "{}", '"x"', "null"]
+    )
+    assert results[0] == [1_709_164_800 * 10**9] and results[-1] is None
+
+
 USUAL = {
     "LocalDate": ['"2024-02-29"', '"0001-01-01"', "null"],
     "LocalTime 6": ['"13:30"', '"13:30:00.000001"', "null"],
