@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.format.parquet.trees import TreeLayout
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.partitions import add_partition
 from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
@@ -42,7 +43,7 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
         export(db.root, tmp_path / layout, layout=layout)
         trees[layout] = [layout, str(tmp_path / layout), TABLE.table, {}]
     history, merged = make(tmp_path / "history", 90)
-    merge(history.layout, format="parquet")
+    merge(history.layout, format="parquet", sizes=BlockSizes(group_rows=4))
     trees["history"] = ["nested", str(history.layout.partitions("Test")), TABLE.table, {"Sym": None}]
     trees["coded"], coded_counts = coded_history(tmp_path / "coded")
     odd = odd_values.make(tmp_path / "odd", odd_values.ODD)
@@ -92,7 +93,7 @@ def coded_history(root: Path) -> tuple[list[object], dict[str, list[int]]]:
     rows = [{"L": number} | {name: chance.choice(keys)[name] for name in names} for number in range(60)]
     db.commit({("a", DAY): coded_table(db.schema, rows)})
     add_partition(FS, db.layout, "Test", "0")
-    merge(db.layout, table=db.table, format="parquet")
+    merge(db.layout, table=db.table, format="parquet", sizes=BlockSizes(group_rows=3))
     asked: dict[str, list[str]] = {}
     counts: dict[str, list[int]] = {}
     for name in names:

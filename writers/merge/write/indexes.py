@@ -3,13 +3,13 @@
 ``Index-<Cols>`` is a table of column files: the keys, ascending, null first. Keys of a grouping column have
 ``dh_begin_pos`` (inclusive) and ``dh_end_pos`` (exclusive), those of any other index ``dh_row_set``. Beside
 ``table.parquet`` each index is written twice: ``.dh_metadata/indexes/<Cols>/index_<Cols>_table.parquet`` is what
-Deephaven's Parquet reader takes, one row group with the keys and the row set of each.
+Deephaven's Parquet reader takes, the keys and the row set of each in row groups of as many as those of the rows.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.column_file import read_column
+from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
@@ -86,19 +86,28 @@ def write_index(fs: Fs, task: IndexTask) -> Index:
     written = [f"{index_of(names)}/{name}" for name in table.close(plan.schema, names, task.now_ms)]
     if plan.format != "deephaven":
         fs.mkdirs((location / sidecar_of(names)).parent)
-        _write_sidecar(fs, location / sidecar_of(names), plan.schema, columns, whole or table.read())
+        most = plan.options.sizes.group_rows
+        pieces = _pieces(whole, most) if whole else table.pieces(most)
+        _write_sidecar(fs, location / sidecar_of(names), plan.schema, columns, pieces)
         written.insert(0, sidecar_of(names))
     return Index(names, table.rows, tuple(written))
 
 
 def _write_sidecar(
-    fs: Fs, path: Path, schema: TableSchema, columns: Sequence[Column], arrays: Sequence[pa.Array]
+    fs: Fs, path: Path, schema: TableSchema, columns: Sequence[Column], pieces: Iterable[Sequence[pa.Array]]
 ) -> None:
+    """Writes the keys and row sets of each piece as a row group."""
     footer = Footer(codecs={ROW_SET: ROW_SET_CODEC}, sorting={column.name: "Ascending" for column in columns})
     file = file_schema(key_columns(columns), footer).append(pa.field(ROW_SET, pa.binary()))
     fs.write_new(path, b"")
     with FileSink(fs, path) as sink, parquet_writer(sink, file, schema.merge_codec or DEFAULT_CODEC) as writer:
-        writer.write_table(pa.table([*arrays], file), row_group_size=max(len(arrays[0]), 1))
+        for arrays in pieces:
+            writer.write_table(pa.table([*arrays], file), row_group_size=max(len(arrays[0]), 1))
+
+
+def _pieces(arrays: Sequence[pa.Array], most: int) -> Iterator[list[pa.Array]]:
+    for first in range(0, max(len(arrays[0]), 1), most):
+        yield [array.slice(first, most) for array in arrays]
 
 
 class _IndexTable:
@@ -135,10 +144,12 @@ class _IndexTable:
         self._fs.write_new(self._directory / table_size.NAME, table_size.encode(size))
         return [*sorted(self._sizes), "table.tbl", table_size.NAME]
 
-    def read(self) -> list[pa.Array]:
-        """Keys and row sets of all rows, mapped from the files where their form allows it."""
-        arrays = [read_column(self._fs, self._directory, c, self._sizes, self.rows) for c in self._columns]
-        return [*arrays[:-1], arrays[-1].cast(pa.binary())]
+    def pieces(self, most: int) -> Iterator[list[pa.Array]]:
+        """Keys and row sets of at most ``most`` keys each, mapped from the files where their form allows it."""
+        opened = [open_column(self._fs, self._directory, c, self._sizes, self.rows) for c in self._columns]
+        for first in range(0, max(self.rows, 1), most):
+            arrays = [column.read(first, min(first + most, self.rows)) for column in opened]
+            yield [*arrays[:-1], arrays[-1].cast(pa.binary())]
 
 
 def directories_of(files: tuple[str, ...]) -> Iterator[str]:

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
@@ -50,6 +52,22 @@ def test_pieces_give_the_same_files_as_one(tmp_path: Path, form: str) -> None:
     for path in files:
         if path.name.endswith((".dat", ".bytes", ".parquet")):
             assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "many" / path).read_bytes(), path
+
+
+def test_a_sidecar_has_row_groups_as_the_rows_have(tmp_path: Path) -> None:
+    db = IntradayRows(tmp_path, INDEXED, fs=FS)
+    db.commit({("a", DAY): as_table([random_row(random.Random(number)) for number in range(90)])})
+    add_partition(FS, db.layout, "Test", "0")
+    merge(db.layout, format="both", sizes=BlockSizes(group_rows=7))
+    sidecars = list(tmp_path.rglob("index_*.parquet"))
+    assert len(sidecars) == 5
+    for path in sidecars:
+        metadata = parquet.read_metadata(path)
+        groups = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        assert max(groups) <= 7
+        keys = path.name.removeprefix("index_").removesuffix("_table.parquet")
+        (size,) = (table_size.load(FS, index) for index in tmp_path.rglob(f"Index-{keys}"))
+        assert size is not None and sum(groups) == size.size
 
 
 @pytest.mark.slow
