@@ -90,12 +90,14 @@ class FileCopies:
         if stat is None:
             raise FileNotFoundError(source)
         self._clear(path)
-        earlier = self._earlier(path) if unchanged and self._known(path) == (stat.size, None) else None
-        if (earlier is not None and self.fs.hard_link(earlier, path)) or self.fs.hard_link(source, path):
+        if unchanged and self._known(path) == (stat.size, None) and self.fs.hard_link(self._earlier(path), path):
             self.linked += stat.size
-            self._note(path, stat.size, None)
+        elif self.fs.hard_link(source, path):
+            self.linked += stat.size
+            self._written.append(path)  # its writer may not have synced it yet
         else:
             self.commit(source, path, stat.size, None)
+        self._note(path, stat.size, None)
 
     def drop(self) -> None:
         """Removes the files of an attempt that failed, with the directories that are empty then.

@@ -18,7 +18,7 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.copies.file_copies import copy_bytes, files_below
+from sparkhaven.writers.copies.file_copies import copy_bytes, files_below, path_in
 from sparkhaven.writers.copies.quarantine_copy import same_quarantine
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.users.table_lock import lock_user_table
@@ -72,7 +72,7 @@ class Placement:
         fs.mkdirs(self.stage)
 
     def ready(self, mark: bytes, *, replacing: bool) -> None:
-        """All is staged, verified and synced. SettingsError, TableExistsError: something is in its way."""
+        """All is staged, verified and synced. TableExistsError: something is in its way."""
         fs = self.place.fs
         self._require_free(replacing=replacing)
         if not replacing:
@@ -153,18 +153,21 @@ class Placement:
         fs.sync_dirs([target.parent, source.parent])
 
     def _move_over(self, source: Path, target: Path) -> None:
-        """Moves a location to another volume: a synced copy beside, then one rename."""
+        """Moves to another volume: a synced copy beside, then one rename."""
         fs, beside = self.place.fs, target.with_name(f".{target.name}.restore")
         fs.remove_tree(beside)
-        files = {file: beside / file.relative_to(source) for file in files_below(fs, source)}
-        fs.mkdirs(beside)
-        for file, copy in files.items():
+        files = list(files_below(fs, source)) if fs.is_dir(source) else [source]
+        copies = {file: beside / file.relative_to(source) for file in files}
+        for file, copy in copies.items():
             fs.mkdirs(copy.parent)
             copy_bytes(fs, file, copy)
-        fs.sync(files.values())
-        fs.sync_dirs({copy.parent for copy in files.values()})
+        fs.sync(copies.values())
+        fs.sync_dirs({path for copy in copies.values() for path in copy.parents if path_in(path, beside)})
         fs.rename(beside, target)
-        fs.remove_tree(source)
+        if fs.is_dir(source):
+            fs.remove_tree(source)
+        else:
+            fs.unlink(source)
 
     def _clear(self) -> None:
         """Removes all of a table, its schema first: from then on readers find none."""

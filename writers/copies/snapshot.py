@@ -97,9 +97,7 @@ def snapshot_path(fs: Fs, layout: Layout, out: Path) -> Path:
             "a snapshot is there already" if finished else "something is there already",
             where=path,
             expected="nothing, or an empty directory",
-            hint=f"choose another --out. With --since {path} it shares files with this one"
-            if finished
-            else "choose another",
+            hint="choose another" + (f". With --since {path} it shares files with this one" if finished else ""),
         )
     return path
 

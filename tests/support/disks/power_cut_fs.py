@@ -128,6 +128,12 @@ class PowerCutFs(CrashingFs):
             self._entry(target, self._node(source))
         return done
 
+    def hard_link(self, source: Path, target: Path) -> bool:
+        done = super().hard_link(source, target)
+        if done:
+            self._entry(target, self._node(source))
+        return done
+
     def symlink(self, target: str, path: Path) -> None:
         super().symlink(target, path)
         self._entry(path, Link(target))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -182,6 +184,31 @@ def test_damaged_snapshot_is_not_restored(tmp_path: Path) -> None:
             restore(FS, tmp_path / "snap", layout)
         assert not layout.schema(TABLE).exists(), path
         path.write_bytes(data)
+
+
+class TwoVolumes(QuickFs):
+    """No hard links, and no renames out of a stage of restore: each directory is on a file system of its own."""
+
+    def hard_link(self, source: Path, target: Path) -> bool:
+        return False
+
+    def rename(self, source: Path, target: Path) -> None:
+        if ".restore" in source.parts and ".restore" not in target.parts:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(source))
+        super().rename(source, target)
+
+
+def test_other_file_systems_get_copies(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 40)
+    merge(db.layout)
+    db.commit({("c", DAY): as_table(rows)})
+    fs = TwoVolumes()
+    taken = take_snapshot(fs, db.layout, [TABLE], tmp_path / "first", time_ms=TIME)
+    taken = take_snapshot(fs, db.layout, [TABLE], tmp_path / "second", time_ms=TIME, since=tmp_path / "first")
+    assert taken.linked == {str(TABLE): 0}
+    restore(fs, tmp_path / "second", Layout(tmp_path / "back"))
+    same_rows(tmp_path / "db", tmp_path / "back")
+    assert hidden(tmp_path / "back") == []
 
 
 def test_directory_of_a_snapshot(tmp_path: Path) -> None:
