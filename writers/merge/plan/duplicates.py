@@ -23,6 +23,7 @@ from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
+from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 
@@ -122,7 +123,7 @@ def _superseded(
     arrays = [pa.chunked_array(part) for part in parts]
     groups = _groups(arrays[: len(rule.keys)])
     ranks = [_ranks(array) for array in arrays[len(rule.keys) :]]
-    order = np.lexsort((number_of, *ranks, groups))
+    order = argsort([groups.view(np.uint64), *ranks])  # which keeps the order of the rows where all else is equal
     groups, number_of = groups[order], number_of[order]
     starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(groups[1:] != groups[:-1]) + 1))
     lengths = np.diff(np.append(starts, len(groups)))
@@ -134,11 +135,14 @@ def _superseded(
 
 def _groups(keys: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.int64]:
     """A number for each row that equal keys have in common."""
-    groups = np.zeros(len(keys[0]), np.int64)
+    groups: npt.NDArray[np.int64] | None = None
     for values in keys:
         coded = values.combine_chunks().dictionary_encode()
         codes = pc.fill_null(coded.indices.cast(pa.int64()), len(coded.dictionary)).to_numpy(zero_copy_only=False)
-        _, groups = np.unique(groups * (len(coded.dictionary) + 1) + codes, return_inverse=True)
+        if groups is not None:
+            _, codes = np.unique(groups * (len(coded.dictionary) + 1) + codes, return_inverse=True)
+        groups = codes
+    assert groups is not None  # noqa: S101  a rule has keys
     return groups
 
 
