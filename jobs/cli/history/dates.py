@@ -63,9 +63,9 @@ def expire(
     zone: Annotated[str, typer.Option("--zone", metavar="Z", help="Time zone of the dates.")] = "UTC",
     dry_run: DryRun = False,
 ) -> None:
-    """Drops the dates of history that are older than a period, as `dates drop` does.
+    """Drops dates of history that are older than a period.
 
-    Partition values that begin with no date are kept.
+    As `dates drop` does. Partition values that begin with no date are kept.
     """
     cli: CliContext = ctx.obj
     place, now_s = _place(cli, name), time.time()
