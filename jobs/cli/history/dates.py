@@ -60,7 +60,9 @@ def expire(
     ctx: typer.Context,
     name: TableArgument,
     keep: Annotated[str, typer.Option(metavar="DURATION", help="How long a date stays after its day, like 400d.")],
-    zone: Annotated[str, typer.Option("--zone", metavar="Z", help="Time zone of the dates.")] = "UTC",
+    zone: Annotated[
+        str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
+    ] = "UTC",
     dry_run: DryRun = False,
 ) -> None:
     """Drops dates of history that are older than a period.
