@@ -19,6 +19,7 @@ import pytest
 from sparkhaven.store.format.parquet.trees import TreeLayout
 from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.partitions import add_partition
+from tests.support.commands import run
 from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
 from tests.support.tables.intraday_rows import IntradayRows
@@ -46,6 +47,8 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
     merge(history.layout, format="parquet", sizes=BlockSizes(group_rows=4))
     trees["history"] = ["nested", str(history.layout.partitions("Test")), TABLE.table, {"Sym": None}]
     trees["coded"], coded_counts = coded_history(tmp_path / "coded")
+    levels = level_trees(tmp_path)
+    trees |= levels
     odd = odd_values.make(tmp_path / "odd", odd_values.ODD)
     for layout in ODD_LAYOUTS:
         tree = odd_values.export(odd, tmp_path / f"odd-{layout}", layout)
@@ -66,6 +69,12 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
     coded = report.pop("coded")
     assert coded["index"] is True
     assert {column: counts[::2] for column, counts in coded["same"].items()} == coded_counts
+    for name in levels:
+        with pa.ipc.open_file(out / f"{name}.arrow") as file:
+            table = file.read_all()
+        rows_of = zip(*(table[column].to_pylist() for column in ("Date", "Venue", "Level", "L")), strict=True)
+        assert sorted((str(day), *others) for day, *others in rows_of) == LEVEL_ROWS, name
+        assert report.pop(name)["rows"] == len(LEVEL_ROWS)
     counts = dict.fromkeys(LAYOUTS, len(rows)) | {f"odd-{name}": len(odd_values.ODD) for name in ODD_LAYOUTS}
     assert {name: each["rows"] for name, each in report.items()} == counts | {"history": 90}
     assert report["history"]["index"] is True
@@ -102,3 +111,27 @@ def coded_history(root: Path) -> tuple[list[object], dict[str, list[int]]]:
         asked[name] = [f"{name} = {quote}{key_text(name, value)}{quote}" for value in values]
         counts[name] = [*values.values()]
     return ["nested", str(db.layout.partitions("Test")), "Coded", asked], counts
+
+
+VENUES = ("XA", "XB", "XC")  # an engine takes one letter for a char
+LEVEL_ROWS = [(DAY, venue, level, 3 * level + number) for level in (1, 2) for number, venue in enumerate(VENUES)]
+LEVEL_ROWS.sort()
+
+
+def level_trees(root: Path) -> dict[str, list[object]]:
+    """Trees with three levels of directories, by layout."""
+    start = '<Table namespace="Test" name="Levels" storageType="NestedPartitionedOnDisk">'
+    date = '<Column name="Date" dataType="String" columnType="Partitioning"/><Column name="L" dataType="long"/>'
+    others = '<Column name="Venue" dataType="String"/><Column name="Level" dataType="int"/></Table>'
+    db = IntradayRows(root / "levels", f"{start}{date}{others}".encode(), fs=FS)
+    kinds = (pa.string(), pa.int32(), pa.int64())
+    values = list(zip(*LEVEL_ROWS, strict=True))[1:]
+    arrays = [pa.array(part, kind) for part, kind in zip(values, kinds, strict=True)]
+    db.commit({("a", DAY): pa.table(dict(zip(("Venue", "Level", "L"), arrays, strict=True)))})
+    trees: dict[str, list[object]] = {}
+    for layout in ("kv", "metadata", "hive"):
+        out = root / f"levels-{layout}"
+        words = ("--layout", layout, "--by", "Venue,Level", "--out", str(out))
+        assert run(db.root, "export", "Test.Levels", *words).exit_code == 0
+        trees[f"levels-{layout}"] = [layout, str(out), "Levels", {}]
+    return trees
