@@ -33,7 +33,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 

@@ -13,7 +13,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.contracts.executors import ExecutorContract

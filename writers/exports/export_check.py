@@ -15,7 +15,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
 

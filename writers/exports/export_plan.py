@@ -18,7 +18,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import as_written, has_other_null, other_null
 from sparkhaven.writers.exports.directory_columns import directory_columns
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC
 
 LeafFormat = Literal["parquet", "deephaven"]

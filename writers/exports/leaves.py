@@ -23,7 +23,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
 from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES
 

@@ -23,7 +23,7 @@ from sparkhaven.writers.imports.directory_values import directory_values
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, storable
 from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
-from sparkhaven.writers.merge.plan.merge_source import check_crc
+from sparkhaven.writers.merge.sources.merge_source import check_crc
 
 
 class ColumnLeafReader:

@@ -46,10 +46,10 @@ from sparkhaven.writers.merge.plan.date_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.merge.plan.parquet_source import text_bytes
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.staged_locations import sweep
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.parquet_source import text_bytes
 from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import writable_names
 

@@ -29,7 +29,7 @@ from sparkhaven.store.types.null_char import chosen_null_char, with_null_char
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.merge_inputs import history_sources
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
 from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
 from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes, RowSet

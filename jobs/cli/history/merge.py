@@ -46,7 +46,7 @@ from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_wor
 from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
-from sparkhaven.writers.merge.plan.sort_keys import parse_sort
+from sparkhaven.writers.merge.sources.sort_keys import parse_sort
 
 DEFAULT_FORMAT = "default"
 

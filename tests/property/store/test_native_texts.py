@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
-from sparkhaven.writers.merge.plan.sort_keys import plain_is_sorted, plain_sorted_symbols, rank_lut, ranked_symbols
+from sparkhaven.writers.merge.sources.sort_keys import plain_is_sorted, plain_sorted_symbols, rank_lut, ranked_symbols
 from tests.support.guard_pages import guarded
 
 ODD = ["", "\0", "\0\0", "\x7f", "\x80", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "a\0", "a"]

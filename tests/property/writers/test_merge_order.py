@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.writers.merge.plan import argsort as argsort_module
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.plan.sort_keys import (
+from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
     from_ordinals,
     look_up,

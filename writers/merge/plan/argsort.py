@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.writers.merge.plan.sort_keys import Words
+from sparkhaven.writers.merge.sources.sort_keys import Words
 
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 Order = npt.NDArray[np.uint32]

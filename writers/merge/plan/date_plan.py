@@ -46,8 +46,8 @@ from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, hist
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import (
     DEFAULT_PARTITION,
     Volume,

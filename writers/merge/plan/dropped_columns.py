@@ -11,8 +11,8 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_run import ColumnDrop
 from sparkhaven.store.scan.column_file import open_column, open_parquet
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
 
 
 def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[MergeSource]) -> tuple[ColumnDrop, ...]:

@@ -24,8 +24,8 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
 
 ROW_BYTES = 96  # of a row in a pass: codes, order and numbers, with copies while they are sorted
 

@@ -17,8 +17,8 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.merge.plan.parquet_source import text_bytes
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.parquet_source import text_bytes
 
 
 def unmerged(

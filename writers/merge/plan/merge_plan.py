@@ -15,9 +15,9 @@ from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.merge.plan.block_sizes import SIZES, BlockSizes
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.block_sizes import SIZES, BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 
 Format = Literal["deephaven", "parquet", "both"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -26,8 +26,8 @@ from sparkhaven.store.merges.merge_records import LeftOut, Proof
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.merge.plan.merge_source import decode_texts
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
+from sparkhaven.writers.merge.sources.merge_source import decode_texts
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL
 
 
 class Digests:

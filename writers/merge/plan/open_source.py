@@ -22,8 +22,8 @@ from sparkhaven.store.native.checked_columns import crc32_each
 from sparkhaven.store.native.small_files import Octets, read_files
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource
-from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.sources.parquet_source import open_source
 
 TOGETHER = 4 << 20  # bytes of symbol tables that are read together
 _Key = tuple[int, str]  # source, and name of a file or column

@@ -13,7 +13,7 @@ from sparkhaven.store.expressions.formula.evaluation import Formula, parse_formu
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.sort_keys import ranked_symbols
+from sparkhaven.writers.merge.sources.sort_keys import ranked_symbols
 
 DEFAULT_FORMULA = "${autobalance_single}"
 Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of the whole date

@@ -25,8 +25,8 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, picked
 from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, picked
 from sparkhaven.writers.merge.write.row_order import Keys
 from sparkhaven.writers.merge.write.set_tables import moved_words, set_table
 

@@ -14,10 +14,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource, check_crc
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, sorted_symbols
 from sparkhaven.writers.merge.plan.unions import RankedUnions, union_columns
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, check_crc
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, sorted_symbols
 from sparkhaven.writers.merge.write.dictionaries import load_unions
 from sparkhaven.writers.merge.write.row_order import Bound, Keys, at_or_after
 

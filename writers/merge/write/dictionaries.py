@@ -27,13 +27,13 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.parquet_source import open_source
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ranked_symbols
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, ranks_file, union_columns
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.sources.parquet_source import open_source
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, ranked_symbols
 
 MIN_SLICE = 4 << 20
 WHOLE = 2  # slices of symbols that are sorted at once, in memory

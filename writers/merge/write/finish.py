@@ -22,8 +22,8 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.sort_keys import distinct, from_ordinals, picked
 from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.sources.sort_keys import distinct, from_ordinals, picked
 from sparkhaven.writers.merge.write.column_writes import write_symbols
 from sparkhaven.writers.merge.write.set_tables import set_table
 from sparkhaven.writers.merge.write.staging import Runs

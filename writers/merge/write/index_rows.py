@@ -20,7 +20,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.plan.sort_keys import Words, ordinals, rank_ordinals, ranked_symbols, word_count
+from sparkhaven.writers.merge.sources.sort_keys import Words, ordinals, rank_ordinals, ranked_symbols, word_count
 from sparkhaven.writers.merge.write.row_order import Bound, at_or_after
 
 BLOCK = 1 << 20

@@ -23,8 +23,8 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.append.column_values import range_stats
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource, MergeSource
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of
 from sparkhaven.writers.merge.write.staging import Runs
 

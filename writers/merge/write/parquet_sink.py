@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter

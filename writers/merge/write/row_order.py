@@ -23,10 +23,18 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
-from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick, entry_dtype
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, SortKey, Words, look_up, ordinals, rank_lut, rank_ordinals
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
+from sparkhaven.writers.merge.sources.merge_source import ALL, ColumnSource, Pick, entry_dtype
+from sparkhaven.writers.merge.sources.sort_keys import (
+    INT_NULL,
+    SortKey,
+    Words,
+    look_up,
+    ordinals,
+    rank_lut,
+    rank_ordinals,
+)
 
 SAMPLE_ROWS = 1 << 16
 Bound = tuple[int, ...]

@@ -7,8 +7,8 @@ import numpy as np
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS, Words, bits_in_use, moved_bits, sorted_texts
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource
 from sparkhaven.writers.merge.plan.open_source import Columns
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 
 
 def set_table(columns: Columns, column: Column) -> list[str]:

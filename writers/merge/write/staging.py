@@ -15,8 +15,8 @@ from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows
-from sparkhaven.writers.merge.plan.sort_keys import Words, distinct
 from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.sources.sort_keys import Words, distinct
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets
 from sparkhaven.writers.merge.write.date_survey import load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.merge.plan.sort_keys import rank_lut, sorted_symbols
+from sparkhaven.writers.merge.sources.sort_keys import rank_lut, sorted_symbols
 from sparkhaven.writers.merge.write.row_order import to_arrow
 
 Mask = npt.NDArray[np.bool_]

@@ -13,7 +13,7 @@ from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import entry_values
 from sparkhaven.store.types.codings.string_set import decode_sets
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource, repair_hint
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, repair_hint
 from sparkhaven.writers.validation.rows.cells import Cells, Dictionary
 
 

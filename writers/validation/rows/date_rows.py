@@ -16,10 +16,10 @@ from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.store.types.null_char import as_written
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.merge.plan.parquet_source import open_source
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.parquet_source import open_source
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL
 from sparkhaven.writers.validation.rows.cells import Cells, Dictionary, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.rows.coded_cells import coded_cells
 

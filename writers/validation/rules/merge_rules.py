@@ -17,7 +17,7 @@ from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.sources.parquet_source import open_source
 from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import counted, feed, row_keys
 from sparkhaven.writers.validation.rules.rule_scope import SHOWN, some

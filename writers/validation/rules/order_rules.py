@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ordinals, rank_ordinals
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, ordinals, rank_ordinals
 from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError, utf16_key
 from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import Words, plain, row_keys

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.merge.plan.sort_keys import from_ordinals, ordinals
+from sparkhaven.writers.merge.sources.sort_keys import from_ordinals, ordinals
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
 from sparkhaven.writers.validation.rows.key_hashes import distinct, feed
 from sparkhaven.writers.validation.rules.bounds import Extremes

@@ -17,9 +17,9 @@ from sparkhaven.store.merges.merge_records import lock_table, newest, store_reco
 from sparkhaven.store.scan.column_file import read_grouping
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (

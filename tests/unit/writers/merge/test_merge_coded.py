@@ -15,8 +15,8 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import MergeError, SettingsError
 from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.coded_rows import DAY, SCHEMA, TABLE, coded_row, coded_table, plain_rows

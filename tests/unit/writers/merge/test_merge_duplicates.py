@@ -19,11 +19,11 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import duplicates
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, parse_dedupe
 from sparkhaven.writers.merge.plan.merge_inputs import unmerged
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.tables.intraday_rows import IntradayRows

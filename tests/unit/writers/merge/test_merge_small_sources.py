@@ -17,8 +17,8 @@ from sparkhaven.store.native.small_files import read_files
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan import open_source
-from sparkhaven.writers.merge.plan.block_sizes import SIZES, BlockSizes
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.block_sizes import SIZES, BlockSizes
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows

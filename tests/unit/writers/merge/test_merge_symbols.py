@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import load_history
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.plan.sort_keys import (
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
     is_sorted,
     plain_is_sorted,

@@ -19,8 +19,8 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import merge_plan
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from tests.support.disks.contents import flip, hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location

@@ -9,9 +9,9 @@ import pytest
 
 from sparkhaven.store.native import library
 from sparkhaven.store.native.library import core
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from tests.support.writers.merge_runs import history_bytes, make, merge
 
 SORT = (SortKey("Venue"), SortKey("D", True), SortKey("Note"))

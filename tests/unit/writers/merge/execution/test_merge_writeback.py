@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from tests.support.writers.merge_runs import QuickFs, make, merge
 
 

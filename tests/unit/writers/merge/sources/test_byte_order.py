@@ -19,7 +19,7 @@ from sparkhaven.store.native import library
 from sparkhaven.store.native.small_files import read_files
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.writers.merge.plan import open_source
-from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.big_endian import big_endian
 from tests.support.tables.intraday_rows import IntradayRows

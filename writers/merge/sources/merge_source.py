@@ -30,7 +30,7 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
 
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)

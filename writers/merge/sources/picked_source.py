@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, MergeSource, Pick
-from sparkhaven.writers.merge.plan.sort_keys import picked
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import ALL, ColumnSource, MergeSource, Pick
+from sparkhaven.writers.merge.sources.sort_keys import picked
 
 
 class PickedSource(ColumnSource):

@@ -20,11 +20,11 @@ from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.codings.string_set import assign_bits, sorted_texts
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.plan.decoded_source import DecodedSource, widened_source
-from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, MergeSource, Pick
-from sparkhaven.writers.merge.plan.picked_source import PickedSource
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, look_up, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.decoded_source import DecodedSource, widened_source
+from sparkhaven.writers.merge.sources.merge_source import ALL, ColumnSource, MergeSource, Pick
+from sparkhaven.writers.merge.sources.picked_source import PickedSource
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, look_up, rank_lut, sorted_symbols
 
 
 def open_source(fs: Fs, source: MergeSource, column: Column) -> ColumnSource:

@@ -17,7 +17,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import ColumnFile, open_column
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.widening import same_form
-from sparkhaven.writers.merge.plan.merge_source import ColumnSource, MergeSource
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
 
 
 class DecodedSource(ColumnSource):
