@@ -116,7 +116,7 @@ def _refuse_snapshot(place: StreamPlace) -> None:
             where=manifest,
             expected="a database root",
             found="a snapshot, or a mirror",
-            hint="`sparkhaven restore` puts its tables into a root",
+            hint=f"put its tables into a root: `sparkhaven --root ROOT restore {manifest.parent}`",
         )
 
 

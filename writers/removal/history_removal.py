@@ -109,7 +109,8 @@ def _droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeReco
             where=where,
             expected="a date that was deleted from intraday",
             found=f"{sum(location.rows for _, location in locations):,} rows in {len(locations)} locations",
-            hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete`",
+            hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete"
+            f" {place.table} --dates {history.value}`",
         )
     return base
 

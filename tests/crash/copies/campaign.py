@@ -71,8 +71,9 @@ class Campaign:
     def started(self) -> subprocess.Popen[bytes]:
         self.life += 1
         words = ["work", str(self.root), str(self.stream), str(self.life)]
-        log = (self.base / "worker.log").open("ab")
-        return subprocess.Popen([sys.executable, "-m", "tests.crash.copies.campaign", *words], stdout=log, stderr=log)
+        with (self.base / "worker.log").open("ab") as log:
+            command = [sys.executable, "-m", "tests.crash.copies.campaign", *words]
+            return subprocess.Popen(command, stdout=log, stderr=log)
 
     def disturb(self) -> None:
         """Lets the process work for a while; in one of three rounds it is killed, and another one begins."""

@@ -92,7 +92,8 @@ def test_replaced_table_has_the_rejected_rows_of_its_epochs(tmp_path: Path, root
 def test_another_quarantine_is_not_replaced(tmp_path: Path, root: Path) -> None:
     assert run(root, "snapshot", "--out", tmp_path / "snap").exit_code == 0
     shutil.copytree(root / ".quarantine", tmp_path / "back" / ".quarantine")
-    version = next((tmp_path / "back").rglob("0*.json"))
+    version = min((tmp_path / "back").rglob("0*.json"))  # the first, which has the id
+    assert b'"id":"' in version.read_bytes()
     version.write_bytes(version.read_bytes().replace(b'"id":"', b'"id":"0'))
     code, failed = run_json(tmp_path / "back", "restore", str(tmp_path / "snap"))
     assert (code, failed["error"]["type"]) == (2, "TableExistsError")
