@@ -45,9 +45,9 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.store.types.widening import fitting, narrowed, same_form
+from sparkhaven.store.types.widening import fitting, narrowed
 from sparkhaven.writers.append.column_values import column_values, nulls_like, range_stats
-from sparkhaven.writers.append.location_room import LocationRoom, committed_form
+from sparkhaven.writers.append.location_room import LocationRoom, committed_form, earlier_forms
 from sparkhaven.writers.append.worker_cache import Ids, SymbolKey, WorkerCache, location_columns
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -146,8 +146,7 @@ class LocationAppender:
             for column, current in location_columns(self._target.schema, known).values()
         }
         own = {current: column for column, current in self._columns.values()}
-        widened = [column for column in self._target.schema.stored if column.forms]
-        self._forms = {c.name: own[c.name] for c in widened if not same_form(c, own[c.name])}
+        self._forms = earlier_forms(self._target.schema, own)
         self._cut()
         changed = committed is None or committed.schema_version != self._target.schema.version
         if changed and not self.closed:

@@ -13,14 +13,14 @@ from sparkhaven.store.scan.column_file import committed_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.store.types.widening import fitting
+from sparkhaven.store.types.widening import fitting, same_form
 from sparkhaven.writers.append.set_room import Left, committed_texts, rows_without_room
 
 
 @frozen
 class LocationRoom:
-    """What a location can take: ``texts`` that it has, by column of sets, and ``forms`` of its widened columns, both by
-    the name in the schema."""
+    """What a location can take: ``texts`` that it has, by column of sets, and the earlier ``forms`` that it has of
+    widened columns, both by the name in the schema."""
 
     texts: Mapping[str, Collection[str]]
     forms: Mapping[str, Column]
@@ -59,6 +59,11 @@ def committed_form(fs: Fs, directory: Path, column: Column, files: Collection[st
 
 def committed_room(fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState]) -> LocationRoom:
     """The room in a location with these committed files."""
+    own = {column.name: committed_form(fs, directory, column, files) for column in schema.stored if column.forms}
+    return LocationRoom(committed_texts(fs, schema, directory, files), earlier_forms(schema, own))
+
+
+def earlier_forms(schema: TableSchema, own: Mapping[str, Column]) -> dict[str, Column]:
+    """Those of the columns of a location, by their name in the schema, that are in a form from before a widening."""
     widened = [column for column in schema.stored if column.forms]
-    forms = {column.name: committed_form(fs, directory, column, files) for column in widened}
-    return LocationRoom(committed_texts(fs, schema, directory, files), forms)
+    return {column.name: own[column.name] for column in widened if not same_form(column, own[column.name])}

@@ -13,7 +13,6 @@ from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, group, help_end
 from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
-from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
@@ -102,9 +101,8 @@ def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *,
         shown = {"table": name, "date": value, "rows": done.rows, "bytes": done.size, "generation": done.generation}
         verb = "would drop" if dry_run else "dropped" if done.generation else "dropped before,"
         cli.result({**shown, "dry_run": dry_run}, f"{value}: {verb} {done.rows:,} rows, {done.size:,} bytes")
-    schema = load_deployed(place)
-    if dates and not dry_run and schema.extended in EXTENDED:
-        follow(cli, place.fs, place.layout, schema)
+    if dates and not dry_run:
+        follow(cli, place.fs, place.layout, load_deployed(place))
     cli.result(
         {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run},
         f"{dates:,} dates, {rows:,} rows, {size:,} bytes"

@@ -131,7 +131,7 @@ def log_schema(root: Path) -> TableSchema:
 @pytest.mark.slow
 def test_a_requeue_says_of_each_row_whether_its_location_can_have_it(tmp_path: Path) -> None:
     quarantine = quarantine_at(FS, tmp_path)
-    bad = [{**r, "N": f"x{r['N']}"} for r in (*FITTING[:1], *TOO_WIDE[:1])]
+    bad = [{**r, "N": f"x{r['N']}"} for r in (*FITTING[:1], FITTING[-1], *TOO_WIDE[:1])]  # one goes to a new location
     with open_log(FS, tmp_path, schema=deployed(tmp_path, NARROW)) as log:
         take(tmp_path, log, log_schema(tmp_path), [[*BEGUN, *bad]], quarantine.add)
         schema = deployed(tmp_path, WIDE)
@@ -140,8 +140,8 @@ def test_a_requeue_says_of_each_row_whether_its_location_can_have_it(tmp_path: P
         target = StreamTarget(Layout(tmp_path), TABLE, STREAM, schema, log.state.generation)
         done, given = Requeued(), pa.Table.from_pylist(mended, REJECTED)
         requeue_rows(FS, log, target, SPEC, quarantine, given, done, clock=lambda: 0.0)
-        assert (done.sent, [str(r.refusal.reason) for r in done.refused]) == (1, [REASON])
-    assert set(stored(tmp_path)) == {1, 2, 3}
+        assert (done.sent, [str(r.refusal.reason) for r in done.refused]) == (2, [REASON])
+    assert set(stored(tmp_path)) == {1, 2, 3, 7}
 
 
 @pytest.mark.slow
