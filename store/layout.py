@@ -17,7 +17,7 @@ USER_INTRADAY = "SPARKHAVEN_USER_INTRADAY"  # the setting that names the directo
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
-_GENERATION = re.compile(r"\.[gs][0-9]+\Z")
+_GENERATION = re.compile(r"(\.[gs][0-9]+)+\Z")
 _OTHERS = ("Intraday", "Schemas", "Systems", "Users")  # directories below the root with other content
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
@@ -95,7 +95,10 @@ def saves_beside(location: Path, names: Iterable[str], kind: str) -> list[int]:
 
 
 def without_generation(internal: str) -> str:
-    """The storage partition that a merge has made a later generation (``0.g2``) or a supplement (``0.s3``) of."""
+    """The storage partition that a merge has made a later generation (``0.g2``) or a supplement (``0.s3``) of.
+
+    Also of one of several locations that were moved together (``0.g4.s1``).
+    """
     return _GENERATION.sub("", internal)
 
 

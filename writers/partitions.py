@@ -118,11 +118,30 @@ class Volume:
 
 def volumes(fs: Fs, layout: Layout, namespace: str, order: Sequence[str]) -> list[Volume]:
     """The writable partitions in the given order, each checked: reachable by readers, staging on its file system."""
-    return [_volume(fs, layout, namespace, name) for name in order]
+    writable = layout.writable_partitions(namespace)
+    return [_volume(fs, layout, namespace, writable / check_partition("writable partition", name)) for name in order]
 
 
-def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
-    entry = layout.writable_partitions(namespace) / check_partition("writable partition", name)
+def chosen_volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
+    """A storage partition that a command names, whether merges write to it or not; checked in the same way.
+
+    TableNotFoundError: the namespace has no partition of that name.
+    """
+    entry = layout.partitions(namespace) / check_partition("storage partition", name)
+    if without_generation(name) != name or fs.stat(entry, follow=False) is None:
+        names = [other for other in fs.names(entry.parent) if without_generation(other) == other]
+        raise TableNotFoundError(
+            f"namespace {namespace} has no storage partition {name}",
+            where=entry,
+            expected=", ".join(sort_partitions(names)) or "a storage partition",
+            found=name,
+            hint=f"`sparkhaven partitions add {namespace} {name} --volume DIR` makes one on another volume",
+        )
+    return _volume(fs, layout, namespace, entry)
+
+
+def _volume(fs: Fs, layout: Layout, namespace: str, entry: Path) -> Volume:
+    name = entry.name
     target, seen = fs.resolve(entry), fs.resolve(layout.partitions(namespace) / name)
     stat = fs.stat(target)
     if stat is None and (error := absent_volume(fs, layout.partitions(namespace) / name)) is not None:

@@ -115,6 +115,11 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
         outputs=[{"internal": o.internal, "rows": o.rows, "files": len(o.files)} for o in record.outputs],
         replaces=list(record.replaces),
     )
+    run = record.run
+    where = {"staysIn": run.stays_in, "relocated": run.relocated and asdict(run.relocated)}
+    facts.update({name: value for name, value in where.items() if value is not None})
+    if run.detached:
+        facts["detached"] = [asdict(part) for part in run.detached]
     yield from _misplaced(path, "merge record", record.table, record.value, f"{record.generation}.json")
     if record.complete and (record.proof is None or not record.proof.holds):
         yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")

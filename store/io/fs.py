@@ -173,6 +173,10 @@ class Fs(Durability):
         """Id of the running kernel; it changes when the machine restarts."""
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
+    def user(self) -> int:
+        """Number of the user that the process writes as."""
+        return os.geteuid()
+
     # --- writing ---------------------------------------------------------------------------------------
 
     def mkdirs(self, path: Path) -> list[Path]:

@@ -21,7 +21,7 @@ class Stat:
     """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
 
     A time beyond the years 1677 and 2262 saturates, since logs and sources have 64 bits for it.
-    ``links``: number of hard links; with more than one, a backup may share the file.
+    ``links``: number of hard links; with more than one, a backup may share the file. ``owner``: number of the user.
     """
 
     size: int
@@ -33,13 +33,15 @@ class Stat:
     is_link: bool
     links: int = 1
     is_file: bool = True  # else a directory, pipe, socket or device
+    owner: int = -1
 
     @staticmethod
     def of(status: os.stat_result) -> Stat:
         mode = status.st_mode
         kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
         times = _saturated(status.st_mtime_ns), _saturated(status.st_ctime_ns)
-        return Stat(status.st_size, *times, status.st_ino, status.st_dev, *kinds[:2], status.st_nlink, kinds[2])
+        identity = status.st_ino, status.st_dev
+        return Stat(status.st_size, *times, *identity, *kinds[:2], status.st_nlink, kinds[2], status.st_uid)
 
 
 def _saturated(time_ns: int) -> int:

@@ -79,13 +79,36 @@ class ImportedTree:
 
 
 @frozen
+class Relocated:
+    """How the outputs of a record came to be without a merge: ``by`` ``move`` or ``attach``.
+
+    ``origin``: the storage partition that they were moved from, or the id of the manifest that was attached.
+    """
+
+    by: str
+    origin: str
+
+
+@frozen
+class Detached:
+    """Rows of a date that were taken out of the tree: the ``id`` of their manifest, its directory, rows and bytes."""
+
+    id: str
+    path: str
+    rows: int
+    size: int
+
+
+@frozen
 class MergeRun:
     """The run of one merge.
 
     ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
     ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
-    ``dedupe``: the rule by which rows were left out.
+    ``dedupe``: the rule by which rows were left out. ``stays_in``: the storage partition that a command has moved the
+    date to, where later merges of it write. ``relocated``: the outputs are copies. ``detached``: of the rows that the
+    proof has as left out, those that were detached and have not come back.
     """
 
     sort: tuple[str, ...] = ()
@@ -98,6 +121,9 @@ class MergeRun:
     switched_ms: int | None = None
     imported: ImportedTree | None = None
     dedupe: DedupeRule | None = None
+    stays_in: str | None = None
+    relocated: Relocated | None = None
+    detached: tuple[Detached, ...] = ()
     others: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -128,6 +154,12 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         given["dedupe"] = run.dedupe.to_json()
     if run.switched_ms is not None:
         given["switched_ms"] = run.switched_ms
+    if run.stays_in is not None:
+        given["staysIn"] = run.stays_in
+    if run.relocated is not None:
+        given["relocated"] = [run.relocated.by, run.relocated.origin]
+    if run.detached:
+        given["detached"] = [[part.id, part.path, part.rows, part.size] for part in run.detached]
     return given | dict(run.others)
 
 
@@ -148,6 +180,9 @@ def decode_run(details: Mapping[str, Any]) -> MergeRun:
         switched_ms=int(details["switched_ms"]) if "switched_ms" in details else None,
         imported=ImportedTree(tree["id"], tree["from"], tree["layout"], tree["rows"]) if tree is not None else None,
         dedupe=DedupeRule.from_json(details["dedupe"]) if "dedupe" in details else None,
+        stays_in=details.get("staysIn"),
+        relocated=Relocated(*details["relocated"]) if "relocated" in details else None,
+        detached=tuple(Detached(*part) for part in details.get("detached", ())),
         others={name: value for name, value in details.items() if name not in _NAMES},
     )
 
@@ -165,6 +200,9 @@ _NAMES = frozenset(
         "switched_ms",
         "import",
         "dedupe",
+        "staysIn",
+        "relocated",
+        "detached",
     ]
 )
 

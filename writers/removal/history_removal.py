@@ -19,6 +19,7 @@ from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import replaced_by
+from sparkhaven.writers.merge.publish.unfinished_copies import without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
 
 REASON = "dropped"  # the entry of a run that says why
@@ -64,6 +65,8 @@ def _dropped(
 ) -> DroppedDate | Failure:
     try:
         history = load_history(place, value)
+        if not dry_run:
+            history = without_unfinished_copy(place, history)
         base, last = history.current, history.last
         if base is None or last is None or REASON not in last.run.others or last.complete:
             base = _droppable(place, history, pins)
@@ -122,7 +125,8 @@ def _record(base: MergeRecord, history: DateHistory, reason: str, clock: Callabl
     before = base.proof.left_out if base.proof else LeftOut()
     left_out = add_left_out(before, LeftOut(rows, 0, digests))
     proof = Proof(left_out.rows, 0, none, none, left_out)
-    run = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, others={REASON: reason})
+    kept = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, detached=base.run.detached)
+    run = replace(kept, others={REASON: reason})
     return replace(
         base,
         generation=max(record.generation for record in history.records) + 1,

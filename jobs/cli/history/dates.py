@@ -1,4 +1,4 @@
-"""Commands on dates of history: ``dates drop|expire``."""
+"""Commands on dates of history: ``dates drop|expire``, and the group that has those of ``relocation``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import typer
 
 from sparkhaven.ingest.settings.units import parse_duration
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.history import relocation
 from sparkhaven.jobs.cli.history.extended import follow
+from sparkhaven.jobs.cli.history.relocation import place_of, with_rows
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, group, help_end
 from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import all_values, newest
+from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.write.phases import Failure
@@ -31,7 +31,8 @@ EXIT_CODES = {
 
 
 def register(app: typer.Typer) -> None:
-    dates = group("Drop dates of history.")
+    dates = group("Move, detach, attach and drop dates of history.")
+    relocation.register(dates)
     dates.command(epilog=help_end("dates drop Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(drop)
     dates.command(epilog=help_end("dates expire Nyc13.Flight --keep 400d --dry-run", **EXIT_CODES))(expire)
     app.add_typer(dates, name="dates")
@@ -50,8 +51,8 @@ def drop(
     stay, with the rows and digests that were dropped. A date that is still in intraday is refused.
     """
     cli: CliContext = ctx.obj
-    place = _place(cli, name)
-    values = parse_choice(dates).pick(_with_rows(place), time.time(), lambda: all_values(place), "merged ")
+    place = place_of(cli, name)
+    values = parse_choice(dates).pick(with_rows(place), time.time(), lambda: all_values(place), "merged ")
     _drop(cli, place, values, reason, dry_run=dry_run)
 
 
@@ -69,24 +70,14 @@ def expire(
     As `dates drop` does. Partition values that begin with no date are kept.
     """
     cli: CliContext = ctx.obj
-    place, now_s = _place(cli, name), time.time()
+    place, now_s = place_of(cli, name), time.time()
     try:
         period = parse_duration(keep)
     except ValueError as error:
         raise SettingsError("--keep is no duration", expected="like 400d or 36h", found=repr(keep)) from error
     where = zone_named(zone, "--zone is not a time zone")
-    old = [value for value in _with_rows(place) if (end := end_of(value, where)) is not None and end + period <= now_s]
+    old = [value for value in with_rows(place) if (end := end_of(value, where)) is not None and end + period <= now_s]
     _drop(cli, place, old, f"older than {keep}", dry_run=dry_run)
-
-
-def _place(cli: CliContext, name: str) -> TablePlace:
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    load_deployed(place)
-    return place
-
-
-def _with_rows(place: TablePlace) -> list[str]:
-    return [value for value in all_values(place) if (record := newest(place, value)) is not None and record.outputs]
 
 
 def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> None:

@@ -51,6 +51,7 @@ from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import (
     DEFAULT_PARTITION,
     Volume,
+    chosen_volume,
     destination,
     ensure_writable,
     stage_root,
@@ -205,8 +206,12 @@ def plan_output(
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
-    names = (writable_names if dry_run else ensure_writable)(place.fs, place.layout, table.namespace)
-    staging = volumes(place.fs, place.layout, table.namespace, names)
+    stays_in = base.run.stays_in if base is not None and base.outputs else None
+    if stays_in is not None:
+        staging = [chosen_volume(place.fs, place.layout, table.namespace, stays_in)]
+    else:
+        names = (writable_names if dry_run else ensure_writable)(place.fs, place.layout, table.namespace)
+        staging = volumes(place.fs, place.layout, table.namespace, names)
     _require_space(place.fs, staging, taken.sources, copies=1 if options.format == "deephaven" else 2)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)
     work = stage_root(staging[0], table, value, generation) / ".work" if staging else Path()
@@ -230,6 +235,8 @@ def plan_output(
             work=plan.work,
             sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
             dedupe=options.dedupe if options.dedupe is not None and options.dedupe.keys else None,
+            stays_in=stays_in,
+            detached=base.run.detached if base is not None and (taken.supplement or taken.origin == "history") else (),
         ),
         column_drops=taken.drops,
     )

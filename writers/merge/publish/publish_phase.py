@@ -21,6 +21,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index
+from sparkhaven.writers.merge.publish.unfinished_copies import is_unfinished_copy, undo_copy
 from sparkhaven.writers.merge.write.phases import Failure
 
 GRACE_S = 3600.0
@@ -87,6 +88,9 @@ class PublishPhase:
         The staging of one whose sources have changed since is removed.
         """
         record = history.last
+        if record is not None and is_unfinished_copy(record):
+            undo_copy(self._place, record)
+            return None
         if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
             return None
         if record.complete:

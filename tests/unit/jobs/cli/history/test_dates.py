@@ -2,69 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.sql.query import sql
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import newest
-from sparkhaven.store.places import TablePlace
 from tests.support.commands import run
 from tests.support.schemas.killing import killed_at
-from tests.support.streams.schema_site import STREAM, TABLE, Site
-from tests.support.writers.merge_runs import FS
+from tests.support.streams.dated_site import NEW, OLD, Dated, told
+from tests.support.streams.schema_site import TABLE
 
-OLD, NEW = "2020-01-02", "2020-01-03"
 pytestmark = pytest.mark.slow
-
-
-class Dated(Site):
-    """A site with a stream for each of two dates."""
-
-    def stream(self, name: str = "s", file: Path | None = None) -> str:
-        path = self.base / f"{name}.toml"
-        text = STREAM.format(name=name, schema=file or self.file)
-        path.write_text(text.replace("2026-11-22", {"s": OLD, "t": NEW}[name]))
-        (self.base / name).mkdir(exist_ok=True)
-        return str(path)
-
-    def late(self, number: int, value: str) -> None:
-        name = {OLD: "s", NEW: "t"}[value]
-        self.put({"A": number, "B": value, "C": 0.5}, name)
-        self.ingest(name=name)
-
-    def over(self, value: str) -> None:
-        for words in (["merge", "--local"], ["validate"], ["truncate"], ["delete", "--grace", "0"]):
-            self.do(words[0], TABLE, "--dates", value, *words[1:])
-
-    @property
-    def place(self) -> TablePlace:
-        return TablePlace(FS, Layout(self.root), TableName.parse(TABLE))
-
-    def shown(self) -> list[int]:
-        return sorted(open_table(self.root, TABLE).to_arrow(["A"])["A"].to_pylist())
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Dated:
-    site = Dated(tmp_path)
-    site.stream("s")
-    site.stream("t")
-    for number, value in enumerate((OLD, OLD, NEW)):
-        site.late(number, value)
-    for value in (OLD, NEW):
-        site.over(value)
-    return site
-
-
-def told(site: Dated, *words: str, code: int = 0) -> list[dict[str, object]]:
-    found = run(site.root, *words, "--json")
-    assert found.exit_code == code, found.stdout + found.stderr
-    return [json.loads(line) for line in found.stdout.splitlines()]
+    return Dated.of(tmp_path)
 
 
 def test_a_dropped_date_is_gone_and_its_record_stays(site: Dated) -> None:

@@ -1,0 +1,68 @@
+"""A merged date and a second storage partition on another volume, for tests of moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.merge_records import MergeRecord, newest
+from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.merge.write.phases import Failure
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.relocation.date_moves import MovedDate, move_dates
+from tests.support.disks.contents import contents, hidden
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, make, merge
+
+NOW = 1_700_000_100.0
+ARCHIVE = "archive"
+
+
+def merged(base: Path, number: int = 60, **options: Any) -> IntradayRows:
+    """A date in two storage partitions, and a volume with one more that merges do not write to."""
+    db, _ = make(base / "db", number)
+    merge(db.layout, **options)
+    (base / "volume").mkdir()
+    add_partition(FS, db.layout, "Test", ARCHIVE, volume=base / "volume")
+    (db.layout.writable_partitions("Test") / ARCHIVE).unlink()
+    return db
+
+
+def move(layout: Layout, *values: str, to: str = ARCHIVE, fs: Fs = FS, **options: Any) -> list[MovedDate]:
+    """Moves dates; raises the error of the first that fails."""
+    results = []
+    for result in move_dates(TablePlace(fs, layout, TABLE), values or (DAY,), to, clock=lambda: NOW, **options):
+        if isinstance(result, Failure):
+            raise result.error
+        results.append(result)
+    return results
+
+
+def record_of(layout: Layout, value: str = DAY) -> MergeRecord:
+    record = newest(TablePlace(FS, layout, TABLE), value)
+    assert record is not None
+    return record
+
+
+def files_of(layout: Layout, names: Sequence[str]) -> list[dict[str, bytes]]:
+    """Files of locations of the date, by their path below the location."""
+    below = [layout.history_location(TABLE, LocationKey(name, DAY)) for name in names]
+    return [{str(path.relative_to(top)): data for path, data in contents(top).items()} for top in below]
+
+
+def rows_of(layout: Layout) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = open_table(layout.root, str(TABLE)).to_arrow().to_pylist()
+    return rows
+
+
+def require_sound(db: IntradayRows, base: Path) -> None:
+    """A deep verification finds nothing but replaced locations; no staging is left on either volume."""
+    found = [one for one in verify(FS, db.layout, deep=True).findings if "replaced by a newer merge" not in one.what]
+    assert found == []
+    assert hidden(db.layout.system("Test")) == hidden(base / "volume" / "Test") == []

@@ -1,0 +1,114 @@
+"""Copies of locations of history, byte by byte, and the proof that a copy is what the merge record says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from sparkhaven.store.errors import CorruptFileError, NotPermittedError, ValidationFailedError
+from sparkhaven.store.io.fs import COPY_CHUNK, Fs
+from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.merges.history import renamed
+from sparkhaven.store.merges.merge_records import MergeOutput
+from sparkhaven.store.scan.checksums import checksum, crc32, file_state
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.sources.merge_source import MergeSource, check_crc
+from sparkhaven.writers.validation.rows.date_rows import RowSet
+from sparkhaven.writers.validation.rules.merge_rules import digest
+
+Sums = Mapping[str, FileState]
+"""Size and CRC-32 of whole files, by their path below a directory."""
+
+
+def size_of(fs: Fs, directory: Path) -> int:
+    """Bytes of all files below a directory."""
+    return sum(stat.size for _, stat in stats_below(fs, directory))
+
+
+def copy_location(
+    fs: Fs, source: Path, target: Path, on_copied: Callable[[int], object], *, link: bool = False
+) -> dict[str, FileState]:
+    """Copies all files of a location, not synced; the sums of what was read. ``on_copied`` receives bytes.
+
+    ``link``: second names where the file system has them. FileNotFoundError: there is no such location.
+    """
+    names = [name for name, _ in stats_below(fs, source)]
+    if not names:
+        raise FileNotFoundError(2, "No such location", str(source))
+    sums: dict[str, FileState] = {}
+    for name in names:
+        path = target / name
+        fs.mkdirs(path.parent)
+        if link and fs.hard_link(source / name, path):
+            sums[name] = file_state(fs, source / name)
+            on_copied(sums[name].size)
+            continue
+        stat = fs.stat(source / name)
+        size, crc = stat.size if stat else 0, 0
+        fs.write_new(path, b"")
+        for offset in range(0, size, COPY_CHUNK):
+            data = fs.read_range(source / name, offset, min(COPY_CHUNK, size - offset))
+            fs.write_at(path, offset, data)
+            crc = crc32(data, crc)
+            on_copied(len(data))
+        sums[name] = FileState(size, crc)
+    return sums
+
+
+def directories_of(target: Path, sums: Iterable[str]) -> set[Path]:
+    """The directories of copied files, ``target`` among them."""
+    return {parent for name in sums for parent in (target / name).parents if target in (parent, *parent.parents)}
+
+
+def require_sums(fs: Fs, directory: Path, sums: Sums) -> None:
+    """Reads files from the disk. CorruptFileError: one is missing, or has another size or checksum."""
+    fs.drop_cached(directory / name for name in sums if fs.stat(directory / name) is not None)
+    for name, state in sums.items():
+        stat = fs.stat(directory / name)
+        read = None if stat is None else FileState(stat.size, checksum(fs, directory / name, 0, stat.size))
+        if read != state:
+            raise CorruptFileError(
+                "file has other content than was written",
+                where=directory / name,
+                expected=f"{state.size} bytes, CRC-32 {state.crc:08x}",
+                found="nothing" if read is None else f"{read.size} bytes, CRC-32 {read.crc:08x}",
+                hint="nothing was changed. Look at the disk of this path, then run it again",
+            )
+
+
+def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, output: MergeOutput) -> None:
+    """Reads a location. CorruptFileError: a file is not that of the merge record. ValidationFailedError: other rows."""
+    for name, state in output.files.items():
+        check_crc(fs, directory / name, state, stream="")
+    require_sums(fs, directory, output.indexes)
+    source = MergeSource(directory, "", output.internal, 0, 0, 0, output.rows, output.rows, output.files)
+    rows = RowSet(fs, schema, value, (source,))
+    recorded = renamed(output.digests, schema.labels)
+    for column in schema.stored:
+        if column.name in recorded and (computed := digest(rows, column)) != recorded[column.name]:
+            raise ValidationFailedError(
+                f"values of column {column.name} are not those of the merge",
+                where=directory,
+                expected=f"digest {recorded[column.name]} over {output.rows:,} rows",
+                found=computed,
+                hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
+            )
+
+
+def require_owner(fs: Fs, source: Path, target: Path) -> None:
+    """NotPermittedError: files of ``source`` and directories of ``target`` are not of the user of this process.
+
+    What another user writes, the nightly merges could not remove later.
+    """
+    user = fs.user()
+    for path in (source, target):
+        stat = fs.stat(path)
+        if stat is not None and stat.owner != user:
+            raise NotPermittedError(
+                "directory of history belongs to another user",
+                where=path,
+                expected=f"user {user}, which runs this",
+                found=f"user {stat.owner}",
+                hint="run it as the user that merges, or change the owner",
+            )
