@@ -6,6 +6,7 @@
 ``write_frame``       a batch DataFrame, as one epoch
 ``read_frame``        a table as a batch DataFrame
 ``save_table``        rows as a user table, replaced or extended as a whole
+``validator``         declares a function that `validate --validator` runs over the rows of a date
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
 ``errors``            the errors that they raise
 ``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds. Import it by name
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sparkhaven.readers import Table, open_table
     from sparkhaven.readers.sql.query import sql
     from sparkhaven.writers.users.save import save_table
+    from sparkhaven.writers.validation.validators.declared import validator
 
     __version__: str
 
@@ -40,6 +42,7 @@ __all__ = [
     "register",
     "save_table",
     "sql",
+    "validator",
     "write_frame",
 ]
 _ON_USE = {
@@ -51,6 +54,7 @@ _ON_USE = {
     "register": "jobs.dataframes.frames",
     "save_table": "writers.users.save",
     "sql": "readers.sql.query",
+    "validator": "writers.validation.validators.declared",
     "write_frame": "jobs.dataframes.frame_writer",
 }
 

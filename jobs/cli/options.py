@@ -168,6 +168,9 @@ SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, also f
 StopOnErrorOption = Annotated[
     bool, typer.Option("--stop-on-error", help="End with the first failure. Default: go on with the others.")
 ]
+GraceOption = Annotated[
+    float, typer.Option("--grace", min=0, metavar="SECONDS", help="Grace period after the truncate.")
+]
 UnevaluatedOption = Annotated[
     bool, typer.Option("--allow-unevaluated", help="Rules that cannot be evaluated do not fail the date.")
 ]

@@ -130,7 +130,7 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     validated = decode_validation(fs.read(path), path)
     names = ("table", "value", "generation", "rows", "passed", "epochs", "binding", "tolerant")
-    facts.update({name: getattr(validated, name) for name in names})
+    facts.update({name: getattr(validated, name) for name in (*names, *(["modes"] if validated.modes else []))})
     facts.update(timeMs=validated.time_ms, results=[asdict(rule_result) for rule_result in validated.results])
     name = f"{validated.generation}.validation"
     yield from _misplaced(path, "validation result", validated.table, validated.value, name)

@@ -6,10 +6,12 @@ The file has the frames of ``store.framing.log_frames``: magic ``SHVVAL1``, as n
 the file name), and one frame, to the end of the file. Its payload has the keys ``table``, ``value``, ``generation``,
 ``rows``, ``epochs`` (stream -> epoch at which its rows were pinned), ``binding``, ``tolerant``, ``timeMs`` (since the
 epoch) and ``results``, lists [rule, column, mode, measured, lower, upper, passed, message]; ``passed`` is null for a
-rule that was not evaluated, numbers that JSON has no form for are texts.
+rule that was not evaluated, numbers that JSON has no form for are texts. The rule of a validator of users is its
+``module:function``. ``modes``, only if rules of the schema were not evaluated in other modes, has those that were.
 
 ``binding`` is the SHA-256, in hex, of what was validated: the inputs, outputs and digests of the merge, and the rules
-of the schema. A result whose binding is another one is stale: the date was merged again, or the rules have changed.
+of the schema, and ``modes`` where they are stored. A result whose binding is another one is stale: the date was merged
+again, or the rules have changed. One with ``modes`` never stands for all rules, and earlier releases take it for stale.
 
 *Writer.* The file is replaced as a whole (temporary file, sync, rename, sync of the directory). *Reader.* A missing
 file is no validation; a damaged one is an error, never taken for a missing or a passed one.
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, field
 from hashlib import sha256
 from pathlib import Path
@@ -59,7 +61,8 @@ class RuleResult:
 class Validation:
     """All results of one date. ``generation`` is the merge that they are about, ``epochs`` those of its rows by stream.
 
-    With ``tolerant`` rules that were not evaluated do not keep the validation from passing.
+    With ``tolerant`` rules that were not evaluated do not keep the validation from passing. ``modes``, if not empty:
+    it is about these only, and rules of the schema state others.
     """
 
     table: str
@@ -71,6 +74,7 @@ class Validation:
     binding: str = ""
     tolerant: bool = False
     time_ms: int = 0
+    modes: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[RuleResult, ...]:
@@ -104,14 +108,15 @@ class Validation:
         )
 
 
-def binding(record: MergeRecord, rules: Iterable[ValidatorRule]) -> str:
-    """A digest that identifies a merge and the rules of its validation."""
+def binding(record: MergeRecord, rules: Iterable[ValidatorRule], modes: Sequence[str] = ()) -> str:
+    """A digest that identifies a merge and the rules of its validation; ``modes`` as a ``Validation`` has them."""
     identity = {
         "generation": record.generation,
         "inputs": [asdict(taken) for taken in record.inputs],
         "outputs": [[output.internal, output.rows] for output in record.outputs],
         "digests": record.proof.digests_out if record.proof else None,
         "rules": [[rule.name, rule.attributes] for rule in rules],
+        **({"modes": list(modes)} if modes else {}),
     }
     return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
@@ -136,6 +141,7 @@ def encode_validation(validation: Validation) -> bytes:
         "tolerant": validation.tolerant,
         "timeMs": validation.time_ms,
         "results": results,
+        **({"modes": list(validation.modes)} if validation.modes else {}),
     }
     return header(MAGIC, validation.generation) + frame(dump(payload))
 
@@ -164,6 +170,7 @@ def decode_validation(data: bytes, where: object) -> Validation:
             payload["binding"],
             payload["tolerant"],
             payload["timeMs"],
+            tuple(payload.get("modes", ())),
         )
     except BROKEN as error:
         raise _corrupt("has other content", where, "its fields", repr(error)) from error

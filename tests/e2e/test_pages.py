@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.support.docs.console import Block, Session, blocks, matches, rewrite, steps
-from tests.support.docs.pages import PAGES, RUN_IN_ORDER
+from tests.support.docs.pages import PAGES, RUN_ALONE, RUN_IN_ORDER
 from tests.support.places import REPOSITORY
 
 ALL = "SPARKHAVEN_ALL_PAGES"  # `make pages` sets it; README alone takes a third of the time
@@ -20,7 +21,15 @@ def test_every_page_with_a_session_is_run() -> None:
         for page in PAGES
         if any(True for block in blocks(page.read_text(encoding="utf-8")) for _ in steps(block))
     }
-    assert with_session == set(RUN_IN_ORDER)
+    assert with_session == {*RUN_IN_ORDER, *RUN_ALONE}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUN_ALONE)
+def test_a_page_about_a_night_shows_what_happens(name: str, tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "examples/trades", tmp_path / "trades")
+    differs = Session(tmp_path / "trades").follow(REPOSITORY / name)
+    assert not differs, "\n".join(differs)
 
 
 @pytest.mark.spark

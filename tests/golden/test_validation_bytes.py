@@ -39,6 +39,12 @@ def test_a_file_of_version_1_opens_and_is_written_the_same() -> None:
     assert encode_validation(FOUND) == data
 
 
+def test_modes_stand_in_the_file_only_where_rules_of_others_are_missing() -> None:
+    limited = replace(FOUND, modes=("FULL_DATABASE", "SIMPLE_TABLE"))
+    assert decode_validation(encode_validation(limited), "x") == limited
+    assert b'"modes"' in encode_validation(limited) and b'"modes"' not in encode_validation(FOUND)
+
+
 def test_numbers_that_json_has_no_form_for_are_texts() -> None:
     odd = replace(FOUND, results=(replace(RESULTS[1], measured=math.nan), replace(RESULTS[1], measured=-math.inf)))
     found = decode_validation(encode_validation(odd), "x")

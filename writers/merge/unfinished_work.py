@@ -104,6 +104,7 @@ def _validation(place: TablePlace, record: MergeRecord, rules: Sequence[Validato
         return DateValidation.DAMAGED
     if validation is None:
         return DateValidation.MISSING
-    if validation.binding != binding(record, rules):
+    same = validation.binding == binding(record, rules, validation.modes)
+    if not same or (validation.modes and not validation.failed):  # of some modes only: truncate validates again
         return DateValidation.STALE
     return DateValidation.PASSED if validation.passed else DateValidation.FAILED

@@ -6,6 +6,7 @@ stored validation       what a removal does
 passed                  proceeds
 missing                 validates the date itself and stores the result
 stale                   the same: the date was merged again since, or the rules of the schema have changed
+of some modes only      the same, unless a rule has failed: then it is refused
 failed, not evaluated   is refused; ``validate`` shows why, ``--allow-unevaluated`` accepts the latter
 damaged                 is refused; ``validate`` replaces it
 ======================  ======================================================================================
@@ -88,12 +89,15 @@ def prove(
     time_ms: int = 0,
     pins: Pins | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
+    validation: Validation | None = None,
 ) -> RemovalProof:
     """Checks that history holds what the date's newest merge read: record, index, files, checksums, validation.
 
     A missing or stale validation is run and, without ``dry_run``, stored with ``time_ms``. ``tolerant`` accepts rules
-    that cannot be evaluated. TableNotFoundError: no complete merge. ValidationFailedError: record, index and files
-    disagree, or the validation has not passed. CorruptFileError: a file differs from what was merged.
+    that cannot be evaluated. ``validation`` was just made, and stands for the stored one.
+
+    TableNotFoundError: no complete merge. ValidationFailedError: record, index and files disagree, or the validation
+    has not passed. CorruptFileError: a file differs from what was merged.
     """
     record = newest(place, value)
     if record is None:
@@ -116,9 +120,12 @@ def prove(
     pins = pins or Pins(place)
     standing = [location for _, location in pins.locations(value) if not location.truncated]
     require_columns(uncovered_columns(place, schema, record, standing), schema, value)
-    validation = load_validation(place, record)
-    if validation is None or validation.binding != binding(record, schema.rules):
-        why = "was never validated" if validation is None else "was validated with other rules"
+    validation = validation or load_validation(place, record)
+    if validation is not None and validation.failed and _same(validation, record, schema):
+        validation.require()
+    if validation is None or validation.modes or not _same(validation, record, schema):
+        modes = f" in {', '.join(validation.modes)} only" if validation and validation.modes else " with other rules"
+        why = "was never validated" if validation is None else f"was validated{modes}"
         on_progress(f"{value}: merge {record.generation} {why}. Validating it")
         validation = validate_date(place, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
         if not dry_run:
@@ -126,6 +133,11 @@ def prove(
     if tolerant:
         validation = replace(validation, tolerant=True)
     return RemovalProof(place.table, record, validation.require(), seal=_SEAL)
+
+
+def _same(validation: Validation, record: MergeRecord, schema: TableSchema) -> bool:
+    """Whether it is of this merge, by these rules."""
+    return validation.binding == binding(record, schema.rules, validation.modes)
 
 
 def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, UnevaluatedOption, help_end
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
@@ -65,7 +65,7 @@ def delete(
     name: TableArgument,
     dates: DatesOption = None,
     source: SourceOption = None,
-    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Grace period after the truncate.")] = GRACE_S,
+    grace: GraceOption = GRACE_S,
     allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
 ) -> None:

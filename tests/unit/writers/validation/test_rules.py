@@ -12,9 +12,9 @@ from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
-from sparkhaven.writers.validation import date_validation
-from sparkhaven.writers.validation.date_validation import DateRows, evaluate, validate_date
+from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
+from sparkhaven.writers.validation.rule_runs import RULES, DateRows, RuleRuns
 from sparkhaven.writers.validation.rules.rule_scope import Surroundings
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
@@ -169,7 +169,7 @@ def test_a_rule(many: dict[int, RuleResult], place: int) -> None:
 
 
 def test_every_rule_that_a_schema_may_have_is_evaluated_or_says_why_not() -> None:
-    assert set(date_validation.RULES) == set(RULE_SPECS)
+    assert set(RULES) == set(RULE_SPECS)
     tried = {name for name in RULE_SPECS if any(f"<{name} " in rule or f"<{name}/" in rule for rule, *_ in CASES)}
     elsewhere = {"assertSize", "assertFracNull", "assertAllValuesBetween", "assertAllValuesInDistinctSet"}
     of_elements = {name for name in RULE_SPECS if "InArray" in name or "InStringSet" in name}  # in test_coded_rules
@@ -273,7 +273,7 @@ def test_rows_without_any() -> None:
     rows = RowSet(FS, schema, DAY, ())
     around = Surroundings(lambda before, after: [5], lambda: 0, lambda: True)
     for rule in schema.rules:
-        (found,) = evaluate(DateRows(rows, rows, around), rule)
+        (found,), _ = RuleRuns(DateRows(rows, rows, around)).results([rule])
         statistic = ("assertAvg", "assertMin", "assertMax", "assertInRange", "assertPercentile")
         if rule.name in statistic:
             assert not found.passed
