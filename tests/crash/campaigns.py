@@ -16,6 +16,8 @@ from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, WRITES, faults_of
 from tests.crash.disk.images import KINDS
 from tests.crash.disk.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
+from tests.crash.histories.campaign import LENGTH
+from tests.crash.histories.campaign import campaign as run_histories
 from tests.crash.kills import kill_steps, zombies
 from tests.crash.results_page import Line
 from tests.crash.spark import zombies as spark_zombies
@@ -166,6 +168,16 @@ def copies(base: Path, snapshots: int) -> Iterator[Line]:
 
     point = "snapshot, restore and mirror beside ingest and merges, random moment"
     yield _campaign(Line(point, "SIGKILL of any of them", "fsync"), snapshots, campaign)
+
+
+def histories(base: Path, count: int) -> Iterator[Line]:
+    """Ingest, merges, corrections, removals and copies in any order, each compared with a model at every epoch."""
+
+    def campaign() -> str:
+        done = run_histories(base / "histories", first=1, count=count, length=LENGTH).done
+        return ", ".join(f"{what} {times}" for what, times in sorted(done.items()))
+
+    yield _campaign(Line("any command of a history, any change of the disk", "SIGKILL", "fsync"), count, campaign)
 
 
 def chain_kills(base: Path, kills: int) -> Iterator[Line]:

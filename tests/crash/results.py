@@ -25,6 +25,7 @@ from tests.crash.campaigns import (
     copies,
     failed_calls,
     frame_attempts,
+    histories,
     image_cuts,
     job_kills,
     kills,
@@ -77,6 +78,10 @@ PARTS = {
     "copies": Part(
         "Snapshots and a mirror of a table that goes on",
         lambda base, full, rounds: copies(base, 50 if full else 5),
+    ),
+    "histories": Part(
+        "Random histories of a night's commands, compared with a model in plain Python",
+        lambda base, full, rounds: histories(base, 2000 if full else 20),
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),

@@ -17,11 +17,13 @@ from sparkhaven.store.epochs.files.published_size import (
     physical_size,
     record_bytes,
 )
+from sparkhaven.store.epochs.files.removals import new_file, read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
 from sparkhaven.store.layout import Layout, LocationKey
@@ -100,8 +102,18 @@ def _stream(place: StreamPlace, target: StreamPlace, copies: FileCopies, pinned:
         durability="fsync",
     )
     opened = _opened(saved, pinned, place.fs.boot_id(), time_ms)
-    copies.write(target.stream_checkpoint, encode_checkpoint(Checkpoint(saved, 0)))
+    removals = new_file(_truncated(place, state))
+    if removals:
+        copies.write(target.stream_removals, removals)
+    copies.write(target.stream_checkpoint, encode_checkpoint(Checkpoint(saved, len(removals))))
     copies.write(target.stream_log, header(LOG_MAGIC, saved.epoch) + frame(encode(opened)))
+
+
+def _truncated(place: StreamPlace, state: StreamState) -> list[Removal]:
+    """The truncates of its locations that are not deleted yet: a delete asks for them."""
+    entries = [removal for _, removal in read_removals(place).entries if removal.phase == RemovalPhase.TRUNCATE]
+    truncated = [location for location in state.locations.values() if location.truncated]
+    return [removal for location in truncated for removal in entries if removal.means(location)]
 
 
 def _opened(state: StreamState, pinned: PinnedTable, boot_id: str, time_ms: int) -> OpenRecord:

@@ -213,6 +213,11 @@ def _header(base: int) -> bytes:
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
+def new_file(removals: Sequence[Removal]) -> bytes:
+    """A whole file of these removals, for a copy of their stream; empty without one."""
+    return header(REMOVALS_MAGIC_1, 0) + frame(encode_removals(removals)) if removals else b""
+
+
 def write_removals(place: StreamPlace, removals: Sequence[Removal], *, commit_lock: Lock | None = None) -> None:
     """Appends and syncs, all or none. ``commit_lock``: held by a caller who checked the state; None takes it here.
 

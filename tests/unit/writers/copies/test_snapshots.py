@@ -49,6 +49,18 @@ def test_restored_table_has_the_rows_and_goes_on(tmp_path: Path, merged: bool) -
     assert hidden(tmp_path / "back") == []
 
 
+def test_truncated_date_of_a_restored_table_is_deleted(tmp_path: Path) -> None:
+    db, _ = make(tmp_path / "db", 60)
+    merge(db.layout)
+    assert run(tmp_path / "db", "truncate", str(TABLE), "--date", DAY).exit_code == 0
+    snapshot(db, tmp_path / "snap")
+    restore(FS, tmp_path / "snap", Layout(tmp_path / "back"))
+    deleted = run(tmp_path / "back", "delete", str(TABLE), "--date", DAY, "--grace", "0")
+    assert deleted.exit_code == 0, deleted.output
+    assert not [*(tmp_path / "back" / "Intraday").glob(f"*/*/*/{DAY}")]
+    same_rows(tmp_path / "db", tmp_path / "back")
+
+
 def test_history_is_linked_and_intraday_copied(tmp_path: Path) -> None:
     db, _ = make(tmp_path / "db", 60)
     merge(db.layout)

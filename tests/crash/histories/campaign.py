@@ -1,0 +1,53 @@
+"""Random histories of a night's commands, killed at random: ``python -m tests.crash.histories.campaign``.
+
+A history is a dozen commands of ingest, merge, correction, removal and copy. Whatever of them is killed, every reader
+shows the rows of a model in plain Python, at every epoch that is kept. Histories are numbered: ``--first N --count 1``
+runs one again. Prints what was done; a history that went wrong is told with all its commands, and ends it with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.crash.histories.history import History, Tally, Wrong
+
+LENGTH = 14  # commands of a history
+
+
+def campaign(base: Path, *, first: int, count: int, length: int, progress: bool = False) -> Tally:
+    """Runs histories in directories below ``base``. Wrong: the first that differs from its model."""
+    tally, begun = Tally(), time.monotonic()
+    for number in range(first, first + count):
+        try:
+            History(base / f"{number}", number, tally).run(length)
+        except Wrong as wrong:
+            raise Wrong(f"history {number}:\n{wrong}") from None
+        shutil.rmtree(base / f"{number}")
+        if progress and (number - first + 1) % 50 == 0:
+            print(f"{number - first + 1} of {count} histories, {time.monotonic() - begun:.0f} s", file=sys.stderr)
+    return tally
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=1, help="number of the first history")
+    parser.add_argument("--length", type=int, default=LENGTH, help="commands of a history")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as base:
+        try:
+            tally = campaign(Path(base), first=chosen.first, count=chosen.count, length=chosen.length, progress=True)
+        except Wrong as wrong:
+            print(f"wrong: {wrong}")
+            return 1
+    print(f"{chosen.count} histories: " + ", ".join(f"{name} {times}" for name, times in sorted(tally.done.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""A table in plain Python: what each epoch, each merge record and each reader has to show.
+
+Rows are tuples. A location of intraday is a source, a date and the epoch that made it, with its rows in their order. A
+merge record is what history shows of a date from then on, and how many rows of each location it has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+MAX_SUPPLEMENTS = 4
+
+
+class Row(NamedTuple):
+    """A row of the feed: ``sym`` is a function of ``key``, so that rows of one key are of one group."""
+
+    sym: str
+    key: int
+    price: int | None
+    source: str
+    date: str
+
+
+class Rule(NamedTuple):
+    """Which rows a merge keeps: one for each key."""
+
+    keep: str
+    order_by_price: bool = False
+    upsert: bool = False
+
+    def kept(self, rows: Iterable[Row]) -> list[Row]:
+        """The first or last row of each key, in the order of the rows."""
+        ordered = list(enumerate(rows))
+        if self.order_by_price:
+            ordered.sort(key=lambda pair: (pair[1].price is not None, pair[1].price or 0))
+        chosen: dict[int, tuple[int, Row]] = {}
+        for number, row in ordered:
+            if self.keep == "last" or row.key not in chosen:
+                chosen[row.key] = number, row
+        return [row for _, row in sorted(chosen.values())]
+
+
+class Location(NamedTuple):
+    """Which location: one that was deleted and made again is another."""
+
+    source: str
+    date: str
+    since: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch has: rows by location, rows in quarantine, and how many files of the feed were taken."""
+
+    rows: dict[Location, tuple[Row, ...]]
+    rejected: tuple[Row, ...] = ()
+    files: int = 0
+
+
+@dataclass(frozen=True)
+class Record:
+    """What history shows of a date: its rows, and how many rows of each location they stand for."""
+
+    rows: tuple[Row, ...]
+    taken: dict[Location, int]
+    rule: Rule | None = None
+    supplements: int = 0
+
+
+class Refused(Exception):
+    """The command has to refuse this, and to change nothing."""
+
+
+class NotKept(Exception):
+    """The rows of this epoch have left intraday."""
+
+
+@dataclass
+class Model:
+    """``feed``: the rows of each file; ``removed``: locations that are truncated, and whether they are deleted too."""
+
+    feed: list[list[Row]] = field(default_factory=list)
+    epochs: dict[int, Epoch] = field(default_factory=lambda: {0: Epoch({})})
+    newest: int = 0
+    removed: dict[Location, bool] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+    def copy(self) -> Model:
+        return deepcopy(self)
+
+    @property
+    def now(self) -> Epoch:
+        return self.epochs[self.newest]
+
+    def dates(self, epoch: int | None = None) -> list[str]:
+        """All dates that the table has, or had at an epoch."""
+        rows = self.epochs[self.newest if epoch is None else epoch].rows
+        return sorted({location.date for location in rows} | set(self.records))
+
+    def record(self, date: str) -> Record | None:
+        """The newest merge record of a date."""
+        return self.records[date][-1] if self.records.get(date) else None
+
+    def commit(self, epoch: Epoch) -> None:
+        self.newest += 1
+        self.epochs[self.newest] = epoch
+
+    def live(self, date: str, epoch: int | None = None) -> Iterator[tuple[Location, tuple[Row, ...]]]:
+        """The locations of a date that intraday has, by source."""
+        rows = self.epochs[self.newest if epoch is None else epoch].rows
+        for location in sorted(rows):
+            if location.date == date and location not in self.removed:
+                yield location, rows[location]
+
+    # --- what readers see ------------------------------------------------------------------------------
+
+    def visible(self, epoch: int | None = None) -> Counter[Row]:
+        """The rows of an epoch, each as often as it is there; NotKept: they have left intraday."""
+        shown: Counter[Row] = Counter()
+        for date in self.dates(epoch):
+            shown.update(self._shown(date, self.newest if epoch is None else epoch))
+        return shown
+
+    def _shown(self, date: str, epoch: int) -> Iterator[Row]:
+        records, gone = self.records.get(date, []), False
+        record = next((each for each in reversed(records) if self._holds(each, epoch)), None)
+        if record is None or record is not records[-1]:
+            gone = any(loc in self.removed for loc in self.epochs[epoch].rows if loc.date == date)
+        if record is None and gone:
+            raise NotKept(date)
+        yield from record.rows if record else ()
+        for location, rows in self.live(date, epoch):
+            yield from rows[record.taken.get(location, 0) if record else 0 :]
+
+    def _holds(self, record: Record, epoch: int) -> bool:
+        """Whether an epoch has every row of a record."""
+        rows = self.epochs[epoch].rows
+        return all(len(rows.get(location, ())) >= count for location, count in record.taken.items())
+
+    # --- what commands do ------------------------------------------------------------------------------
+
+    def ingest_file(self) -> None:
+        """One epoch of one file: rows of truncated locations are rejected, those of deleted ones make new locations."""
+        now = self.now
+        rows, rejected = dict(now.rows), list(now.rejected)
+        for row in self.feed[now.files]:
+            mine = [loc for loc in rows if loc[:2] == (row.source, row.date) and not self.removed.get(loc)]
+            location = mine[0] if mine else Location(row.source, row.date, self.newest + 1)
+            if location in self.removed:
+                rejected.append(row)
+            else:
+                rows[location] = (*rows.get(location, ()), row)
+        self.commit(Epoch(rows, tuple(rejected), now.files + 1))
+
+    def rollback(self, epoch: int) -> None:
+        """Refused: rows that go are merged or removed."""
+        if epoch == self.newest:
+            return
+        rows = self.epochs[epoch].rows
+        for location, count in self.now.rows.items():
+            record = self.record(location.date)
+            left = len(rows.get(location, ()))
+            merged = record.taken.get(location, 0) if record else 0
+            if merged > left or (location in self.removed and len(count) > left):
+                raise Refused("rows are merged")
+        for later in [number for number in self.epochs if number > epoch]:
+            del self.epochs[later]
+        self.commit(self.epochs[epoch])
+
+    def merge(self, date: str, *, rewrite: bool, rule: Rule | None, ends_rule: bool) -> None:
+        """Refused: the date has no rows."""
+        base, locations = self.record(date), list(self.live(date))
+        asked = rule is not None or ends_rule
+        taken = dict(base.taken) if base else {}
+        tails = [row for location, rows in locations for row in rows[taken.get(location, 0) :]]
+        if base is None and not locations:
+            raise Refused("no rows to merge")
+        chosen = rule if asked else base.rule if base else None
+        rewrite |= asked and base is not None and chosen != base.rule
+        if base is not None and not rewrite and not tails:
+            return
+        supplement = base is not None and not rewrite and not chosen and base.supplements < MAX_SUPPLEMENTS
+        has_all = base is None or all(not count or loc in dict(locations) for loc, count in taken.items())
+        if base is not None and (supplement or not has_all or (chosen and chosen.upsert)):
+            rows = [*base.rows, *tails]
+        else:
+            rows = [row for _, each in locations for row in each]
+        if chosen:
+            rows = chosen.kept(rows)
+        taken |= {location: len(rows) for location, rows in locations}
+        supplements = base.supplements + 1 if base and supplement else 0
+        record = Record(tuple(rows), taken, chosen, supplements)
+        self.records.setdefault(date, []).append(record)
+
+    def truncate(self, date: str) -> None:
+        """Refused: no history, or rows that it does not have, or nothing in intraday."""
+        record, locations = self.record(date), list(self.live(date))
+        if (
+            not self._standing(date)
+            or record is None
+            or any(len(rows) > record.taken.get(loc, 0) for loc, rows in locations)
+        ):
+            raise Refused("rows are not merged")
+        self.removed |= {location: False for location, _ in locations}
+
+    def delete(self, date: str) -> None:
+        """Refused: rows that are not truncated, or nothing in intraday."""
+        if not self._standing(date) or any(True for _ in self.live(date)):
+            raise Refused("not truncated")
+        self.removed |= {location: True for location in self.removed if location.date == date}
+
+    def _standing(self, date: str) -> list[Location]:
+        """The locations of a date that are not deleted."""
+        return [location for location in self.now.rows if location.date == date and not self.removed.get(location)]
+
+    def drop(self, date: str) -> None:
+        """Refused: no history, or intraday has the date."""
+        record = self.record(date)
+        if record is None or (record.rows and any(True for _ in self.live(date))):
+            raise Refused("not removed from intraday")
+        if record.rows:
+            self.records[date].append(replace(record, rows=(), supplements=0))
+
+    def restored(self) -> Model:
+        """The table as a snapshot of now has it: without older epochs."""
+        newest = {date: records[-1:] for date, records in self.records.items()}
+        return replace(self.copy(), epochs={self.newest: self.now}, records=newest)
