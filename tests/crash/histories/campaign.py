@@ -15,16 +15,22 @@ import time
 from pathlib import Path
 
 from tests.crash.histories.history import History, Tally, Wrong
+from tests.crash.histories.spark_reader import SparkReader
 
 LENGTH = 14  # commands of a history
 
 
-def campaign(base: Path, *, first: int, count: int, length: int, progress: bool = False) -> Tally:
-    """Runs histories in directories below ``base``. Wrong: the first that differs from its model."""
+def campaign(
+    base: Path, *, first: int, count: int, length: int, spark: SparkReader | None = None, progress: bool = False
+) -> Tally:
+    """Runs histories in directories below ``base``. Wrong: the first that differs from its model.
+
+    ``spark`` reads the end of every tenth.
+    """
     tally, begun = Tally(), time.monotonic()
     for number in range(first, first + count):
         try:
-            History(base / f"{number}", number, tally).run(length)
+            History(base / f"{number}", number, tally, spark if number % 10 == 0 else None).run(length)
         except Wrong as wrong:
             raise Wrong(f"history {number}:\n{wrong}") from None
         shutil.rmtree(base / f"{number}")
@@ -38,13 +44,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--first", type=int, default=1, help="number of the first history")
     parser.add_argument("--length", type=int, default=LENGTH, help="commands of a history")
+    parser.add_argument("--spark", action="store_true", help="read every tenth history with Spark too")
     chosen = parser.parse_args()
+    spark = SparkReader() if chosen.spark else None
     with tempfile.TemporaryDirectory() as base:
         try:
-            tally = campaign(Path(base), first=chosen.first, count=chosen.count, length=chosen.length, progress=True)
+            tally = campaign(
+                Path(base), first=chosen.first, count=chosen.count, length=chosen.length, spark=spark, progress=True
+            )
         except Wrong as wrong:
             print(f"wrong: {wrong}")
             return 1
+        finally:
+            if spark is not None:
+                spark.close()
     print(f"{chosen.count} histories: " + ", ".join(f"{name} {times}" for name, times in sorted(tally.done.items())))
     return 0
 

@@ -23,6 +23,7 @@ from sparkhaven.store.layout import Layout
 from tests.crash.histories.killing import Killer
 from tests.crash.histories.model import Model, NotKept, Row
 from tests.crash.histories.operations import COLUMNS, DRAWS, STREAM, TABLE, Operation, lay_out
+from tests.crash.histories.spark_reader import SparkReader
 from tests.crash.kills.kill_steps import in_child
 from tests.support.commands import run
 
@@ -46,7 +47,8 @@ class Tally:
 class History:
     """Runs one history below ``base``. All work is done in forked children, so this process never has a thread."""
 
-    def __init__(self, base: Path, seed: int, tally: Tally) -> None:
+    def __init__(self, base: Path, seed: int, tally: Tally, spark: SparkReader | None = None) -> None:
+        self.spark = spark
         self.rng, self.tally, self.model = random.Random(seed), tally, Model()
         self.changes = dict[str, int]()  # the most that a command has made of the disk
         self.site = lay_out(base)
@@ -63,6 +65,8 @@ class History:
             if self.site.snapshots and self.rng.random() < 1 / 8:
                 self._restore()
         self._check(self.model, deep=True)
+        if self.spark is not None:
+            self._check_by(self.spark)
 
     # --- one command -----------------------------------------------------------------------------------
 
@@ -141,6 +145,17 @@ class History:
 
         self._in_child(work, "shows other rows than the model, or damage")
         self.tally.done["epochs compared"] += len(model.epochs)
+
+    def _check_by(self, spark: SparkReader) -> None:
+        """Spark too, at the end of a history."""
+        for epoch in filter(None, self.model.epochs):
+            try:
+                expected = self.model.visible(epoch)
+            except NotKept:
+                continue
+            rows = spark.rows(self.site.root, epoch)
+            self._require(rows == expected, f"Spark at epoch {epoch}: {difference(rows, expected)}")
+            self.tally.done["epochs read by Spark"] += 1
 
     def _one_of(self, models: list[Model]) -> None:
         """After a kill a reader shows one of these states, as a whole."""
