@@ -39,6 +39,12 @@ def writable_names(fs: Fs, layout: Layout, namespace: str) -> list[str]:
     return sort_partitions(fs.names(layout.writable_partitions(check_identifier("namespace", namespace))))
 
 
+def partition_names(fs: Fs, layout: Layout, namespace: str) -> list[str]:
+    """Names of the storage partitions that readers see, without the later generations that merges made."""
+    names = fs.names(layout.partitions(check_identifier("namespace", namespace)))
+    return [name for name in names if without_generation(name) == name]
+
+
 def list_partitions(fs: Fs, layout: Layout, namespace: str) -> list[Partition]:
     """Every storage partition of a namespace, in formula order."""
     base, writable = layout.partitions(namespace), set(writable_names(fs, layout, namespace))

@@ -16,6 +16,7 @@ from typing import Any
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import DISTRIBUTIONS, Distribution
 
 
 class MergePhase(StrEnum):
@@ -106,9 +107,10 @@ class MergeRun:
     ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
     ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
-    ``dedupe``: the rule by which rows were left out. ``stays_in``: the storage partition that a command has moved the
-    date to, where later merges of it write. ``relocated``: the outputs are copies. ``detached``: of the rows that the
-    proof has as left out, those that were detached and have not come back.
+    ``dedupe``: the rule by which rows were left out. ``distribution``: how the destinations were chosen, ``formula`` in
+    records without it. ``stays_in``: the storage partition that a command has moved the date to, where later merges of
+    it write. ``relocated``: the outputs are copies. ``detached``: of the rows that the proof has as left out, those that
+    were detached and have not come back.
     """
 
     sort: tuple[str, ...] = ()
@@ -124,7 +126,13 @@ class MergeRun:
     stays_in: str | None = None
     relocated: Relocated | None = None
     detached: tuple[Detached, ...] = ()
+    distribution: Distribution = "formula"
     others: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The writable partitions that rows of the date could go to, in formula order."""
+        return tuple(destination.writable for destination in self.destinations)
 
     @property
     def staging(self) -> list[Path]:
@@ -152,6 +160,8 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         given["import"] = {"id": tree.id, "from": tree.root, "layout": tree.layout, "rows": tree.rows}
     if run.dedupe is not None:
         given["dedupe"] = run.dedupe.to_json()
+    if run.distribution != "formula":
+        given["distribution"] = run.distribution
     if run.switched_ms is not None:
         given["switched_ms"] = run.switched_ms
     if run.stays_in is not None:
@@ -183,6 +193,7 @@ def decode_run(details: Mapping[str, Any]) -> MergeRun:
         stays_in=details.get("staysIn"),
         relocated=Relocated(*details["relocated"]) if "relocated" in details else None,
         detached=tuple(Detached(*part) for part in details.get("detached", ())),
+        distribution=_distribution(details.get("distribution", "formula")),
         others={name: value for name, value in details.items() if name not in _NAMES},
     )
 
@@ -203,8 +214,16 @@ _NAMES = frozenset(
         "staysIn",
         "relocated",
         "detached",
+        "distribution",
     ]
 )
+
+
+def _distribution(word: object) -> Distribution:
+    for known in DISTRIBUTIONS:
+        if known == word:
+            return known
+    raise ValueError(f"no distribution: {word}")
 
 
 @frozen

@@ -86,6 +86,7 @@ def _of_table(schema: TableSchema) -> tuple[tuple[str, str | None], ...]:
     return (
         ("storage type", "nested partitioned" if schema.nested else "splayed"),
         ("key formula", schema.key_formula),
+        ("distribution", schema.distribution),
         ("merge format", schema.merge_format),
         ("merge codec", schema.merge_codec),
         ("duplicates", None if schema.dedupe is None else schema.dedupe.words()),

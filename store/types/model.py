@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
+from typing import Literal, get_args
 
 import pyarrow as pa
 
@@ -14,6 +15,8 @@ from sparkhaven.store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")
+Distribution = Literal["formula", "round-robin", "free-space"]
+DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 KEYS = "numbers, texts, Booleans, Instants, dates, times of the day, and decimals with a precision"  # in order
 MOST_NAMES = 200  # bytes of the names of the columns of an index, which its directory has
 
@@ -148,6 +151,7 @@ class ValidatorRule:
 class TableSchema:
     """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout.
 
+    ``distribution``: how a merge chooses storage partitions; None: by the key formula.
     ``extended_format``: that of the leaves of a ``coreplus:hive`` tree. ``retired``: columns of earlier versions, whose
     files may still be there; ``dropped``: ids of those among them that a command dropped.
     """
@@ -160,6 +164,7 @@ class TableSchema:
     merge_codec: str | None = None
     dedupe: DedupeRule | None = None
     key_formula: str | None = None
+    distribution: Distribution | None = None
     data_indexes: tuple[tuple[str, ...], ...] = ()
     rules: tuple[ValidatorRule, ...] = ()
     version: int = 1

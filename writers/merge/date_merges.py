@@ -26,6 +26,7 @@ from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
 from sparkhaven.writers.merge.plan.merge_inputs import still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.partition_choice import Turns
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
 from sparkhaven.writers.merge.publish.staged_locations import sweep
@@ -77,12 +78,12 @@ def merge_dates(
         place.fs, place.layout, place.table.namespace, writable_names(place.fs, place.layout, place.table.namespace)
     )
     if dry_run:
-        pins = Pins(place)
+        pins, turns = Pins(place), Turns(place, values)
         for value in values:
-            yield replace(_dry(place, value, options, clock, pins), waiting=pins.waiting(value))
+            yield replace(_dry(place, value, options, clock, pins, turns), waiting=pins.waiting(value))
         return
     with lock_table(place):
-        merge = _Merge(place, options, executor, clock, on_progress)
+        merge = _Merge(place, options, executor, clock, on_progress, Turns(place, values))
         for result in merge.run(values):
             clean_error = result.clean_error or merge.clean_errors.get(result.value)
             yield replace(result, waiting=merge.pins.waiting(result.value), clean_error=clean_error)
@@ -91,10 +92,12 @@ def merge_dates(
         clean_after(place, clock, on_progress)
 
 
-def _dry(place: TablePlace, value: str, options: MergeOptions, clock: Callable[[], float], pins: Pins) -> DateResult:
+def _dry(
+    place: TablePlace, value: str, options: MergeOptions, clock: Callable[[], float], pins: Pins, turns: Turns
+) -> DateResult:
     begun = clock()
     try:
-        planned = plan_merge(place, load_history(place, value), options, pins, dry_run=True)
+        planned = plan_merge(place, load_history(place, value), options, pins, turns, dry_run=True)
     except (SparkhavenError, OSError) as error:
         return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, clock() - begun, error=error)
     plan, record = planned.plan, planned.record
@@ -111,7 +114,9 @@ def _dry(place: TablePlace, value: str, options: MergeOptions, clock: Callable[[
         return result
     names = tuple((destination.internal, 0) for destination in plan.destinations)
     names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
-    result = replace(result, left_out=plan.left_out.rows, identical=plan.left_out.identical)
+    result = replace(
+        result, distribution=record.run.distribution, left_out=plan.left_out.rows, identical=plan.left_out.identical
+    )
     rows = plan.rows + plan.left_out.rows
     return replace(result, rows_in=rows, destinations=names, pieces=plan.ranges(), format=plan.format)
 
@@ -124,12 +129,13 @@ class _Merge:
         executor: Executor,
         clock: Callable[[], float],
         on_progress: Callable[[str], None],
+        turns: Turns,
     ) -> None:
         self.on_progress = on_progress
         self._place = place
         self.given, self.options = options, options
         self.executor, self.clock = executor, clock
-        self.pins = Pins(place)
+        self.pins, self.turns = Pins(place), turns
         self.closing = PublishPhase(place, clock)
         self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
 
@@ -157,7 +163,7 @@ class _Merge:
                 if isinstance(history, DateResult):
                     yield history
                     continue
-                planned = plan_merge(self._place, history, self.options, self.pins)
+                planned = plan_merge(self._place, history, self.options, self.pins, self.turns)
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, MergePhase.PLAN, begun, error)
                 continue
@@ -169,7 +175,7 @@ class _Merge:
         if not taken:
             return
         try:
-            self._begin([date.planned.record for date in taken])
+            self._begin([date.planned for date in taken])
         except (SparkhavenError, OSError) as error:
             yield from (self._failed(date.value, MergePhase.PLAN, date.begun, error) for date in taken)
             return
@@ -180,11 +186,13 @@ class _Merge:
             if date.plan.large:
                 yield from self._large(date)
 
-    def _begin(self, records: Sequence[MergeRecord]) -> None:
+    def _begin(self, dates: Sequence[PlannedMerge]) -> None:
         with self._place.fs.during("merge-plan"):
-            for record in records:
-                sweep(self._place.fs, record.run.staging)
-            store_records(self._place, records)
+            for date in dates:
+                last = date.history.last  # of a merge that was killed, which may have chosen other partitions
+                killed = last.run.staging if last is not None and not last.phase.reached(MergePhase.CHECK) else []
+                sweep(self._place.fs, {*date.record.run.staging, *killed})
+            store_records(self._place, [date.record for date in dates])
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
         groups = [[date] for date in sorted(taken, key=lambda date: -date.plan.rows) if date.plan.long]
@@ -252,6 +260,7 @@ class _Merge:
             sort=record.run.sort,
             format=date.plan.format,
             drops=record.dropped_columns,
+            distribution=record.run.distribution,
             left_out=date.plan.left_out.rows,
             identical=date.plan.left_out.identical,
         )

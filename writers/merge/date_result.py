@@ -27,6 +27,7 @@ class DateResult:
     ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
     files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
     ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept.
+    ``distribution``: how the partitions of a planned or done merge were chosen.
     """
 
     value: str
@@ -46,3 +47,4 @@ class DateResult:
     drops: tuple[tuple[str, int], ...] = ()
     left_out: int = 0
     identical: int = 0
+    distribution: str | None = None

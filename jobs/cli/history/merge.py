@@ -32,6 +32,7 @@ from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, TableName
@@ -39,13 +40,14 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
+from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
 
 DEFAULT_FORMAT = "default"
@@ -111,6 +113,24 @@ def merge(
         str | None,
         typer.Option(metavar="COL,...", help="New rows replace those with equal keys that history has of the date."),
     ] = None,
+    distribution: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(DISTRIBUTIONS),
+            help="How storage partitions are chosen. Default: as last, or the schema's.",
+        ),
+    ] = None,
+    only_partitions: Annotated[
+        str | None,
+        typer.Option("--only-partitions", metavar="NAME,...", help="Write only to these. Default: all writable ones."),
+    ] = None,
+    sync_mode: Annotated[
+        str, typer.Option("--sync-mode", metavar="|".join(SYNC_MODES), help="When column files are synced.")
+    ] = SYNC_MODES[0],
+    max_columns: Annotated[
+        int | None,
+        typer.Option("--max-columns", min=1, metavar="N", help="Columns of a date at once. Default: one a worker."),
+    ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
@@ -150,6 +170,10 @@ def merge(
         memory=memory_bytes(memory),
         workers=workers or 1,
         format=_format(format_, schema),
+        distribution=parse_distribution(distribution),
+        only=parse_names(only_partitions),
+        sync_mode=_sync_mode(sync_mode),
+        max_columns=max_columns,
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
     )
     where = chosen_runner(local, spark)
@@ -238,6 +262,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "generation": merged.generation,
             "sort": list(merged.sort),
             "format": merged.format,
+            "distribution": merged.distribution,
             "columns_dropped": dict(merged.drops),
             "rows_dropped": merged.left_out,
             "rows_identical": merged.identical,
@@ -297,3 +322,10 @@ def _format(word: str | None, schema: TableSchema) -> Format | None:
     if word.lower() == DEFAULT_FORMAT:
         return schema_format(schema)
     raise SettingsError("unknown --format", expected=", ".join((DEFAULT_FORMAT, *FORMATS)), found=repr(word))
+
+
+def _sync_mode(word: str) -> SyncMode:
+    for mode in SYNC_MODES:
+        if word == mode:
+            return mode
+    raise SettingsError("unknown --sync-mode", expected=", ".join(SYNC_MODES), found=repr(word))

@@ -140,7 +140,7 @@ def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, s
     for setting, new, former in (
         ("keyFormula", schema.key_formula, deployed.key_formula),
         ("defaultMergeFormat", schema.merge_format, deployed.merge_format),
-        ("MergeAttributes", (schema.merge_codec, schema.dedupe), (deployed.merge_codec, deployed.dedupe)),
+        ("MergeAttributes", _of_merges(schema), _of_merges(deployed)),
         ("ExtendedStorage", (schema.extended, schema.extended_format), (deployed.extended, deployed.extended_format)),
     ):
         if new != former:
@@ -152,6 +152,10 @@ def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, s
     if set(deployed.data_indexes) - indexes:
         changes.append("DataIndex, which lacks indexes of the deployed ones")
     return changes
+
+
+def _of_merges(schema: TableSchema) -> tuple[object, ...]:
+    return schema.merge_codec, schema.dedupe, schema.distribution
 
 
 def same_meaning(schema: TableSchema, deployed: TableSchema, change: SchemaChange) -> bool:

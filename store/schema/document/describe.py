@@ -27,6 +27,7 @@ def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, A
         "merge_codec": schema.merge_codec,
         "duplicates": None if schema.dedupe is None else schema.dedupe.words(),
         "key_formula": schema.key_formula,
+        "distribution": schema.distribution,
         "copy_of": None if origin is None else origin.schema.full_name,
         "columns": [_column(column) for column in schema.columns],
         "data_indexes": [list(keys) for keys in schema.data_indexes],
@@ -79,6 +80,8 @@ def schema_text(schema: TableSchema) -> str:
     lines = [f"{schema.full_name}, {kind} on disk, version {schema.version}"]
     codec = f" ({schema.merge_codec})" if schema.merge_codec else ""
     lines.append(f"merge to {schema.merge_format}{codec}, key formula {schema.key_formula or '(none)'}")
+    if schema.distribution is not None:
+        lines.append(f"a date's storage partitions are chosen by {schema.distribution}")
     if schema.dedupe is not None:
         lines.append(f"merges leave rows out: {schema.dedupe.words()}")
     lines.append("")

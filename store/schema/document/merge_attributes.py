@@ -1,8 +1,8 @@
-"""``MergeAttributes``: the compression of a merge's files, and which rows it leaves out.
+"""``MergeAttributes``: the compression of a merge's files, which rows it leaves out, and where the others go.
 
 ``dedupeKeys``, ``lastBy`` and ``upsertInto`` have names of columns between commas, and a schema states one of them.
-Beside ``dedupeKeys`` may stand ``keep``, ``first`` or ``last``; beside it and ``lastBy`` a column ``orderBy``. They are
-this project's own.
+Beside ``dedupeKeys`` may stand ``keep``, ``first`` or ``last``; beside it and ``lastBy`` a column ``orderBy``.
+``distribution`` is one of ``DISTRIBUTIONS``. All of these are this project's own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS, one_of
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.model import MERGE_FORMATS, Column, dedupe_fault
+from sparkhaven.store.types.model import DISTRIBUTIONS, MERGE_FORMATS, Column, Distribution, dedupe_fault
 
 _KEYS = ("dedupeKeys", "lastBy", "upsertInto")
 
@@ -50,7 +50,9 @@ def merge_dedupe(root: Element, columns: tuple[Column, ...], findings: FindingCo
             "E156",
             stated[-1],
             expected="one of dedupeKeys (with keep, orderBy), lastBy (with orderBy), upsertInto",
-            found=", ".join(name for e in stated for name in e.attributes if name not in ("format", "codec")),
+            found=", ".join(
+                name for e in stated for name in e.attributes if name not in ("format", "codec", "distribution")
+            ),
             hint="state one rule for the table",
         )
         return None
@@ -62,3 +64,10 @@ def merge_dedupe(root: Element, columns: tuple[Column, ...], findings: FindingCo
         findings.add("E156", element, expected=fault[0], found=fault[1], hint="name columns that can be compared")
         return None
     return rule
+
+
+def merge_distribution(root: Element, findings: FindingCollector) -> Distribution | None:
+    """How merges choose storage partitions: as the first element with the attribute says; None without one."""
+    stated = [one_of(element, "distribution", DISTRIBUTIONS, findings) for element in root.all("MergeAttributes")]
+    first = next((word for word in stated if word is not None), None)
+    return next((known for known in DISTRIBUTIONS if known == first), None)

@@ -15,7 +15,7 @@ from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.column_elements import is_identifier, read_columns
 from sparkhaven.store.schema.document.import_sources import ImportSource, read_imports
-from sparkhaven.store.schema.document.merge_attributes import merge_codec, merge_dedupe
+from sparkhaven.store.schema.document.merge_attributes import merge_codec, merge_dedupe, merge_distribution
 from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules
 from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, STORAGE_TYPES, check_words, one_of
 from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
@@ -201,6 +201,7 @@ def _table(
         merge_codec=merge_codec(root, merge_format, findings),
         dedupe=merge_dedupe(root, columns, findings),
         key_formula=None if partitions is None else partitions.attributes.get("keyFormula"),
+        distribution=merge_distribution(root, findings),
         data_indexes=check_indexes(root, columns, findings),
         rules=check_rules(root, columns, findings),
         extended=extended,

@@ -37,7 +37,7 @@ WORDS: dict[str, Word] = {
     ),
     "CopyTable": _word("namespace name sourceNamespace sourceName description namespaceSet"),
     "Partitions": _word("keyFormula"),
-    "MergeAttributes": _word("format codec dedupeKeys keep lastBy upsertInto orderBy"),
+    "MergeAttributes": _word("format codec dedupeKeys keep lastBy upsertInto orderBy distribution"),
     "Column": _word(
         "name dataType columnType symbolTable encoding objectCodec objectCodecArguments objectWidth componentType "
         "description intradayType intradaySetter timePrecision",

@@ -13,13 +13,11 @@ merged, ``rewrite``, or many supplements  intraday if it still has all merged ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.store.errors import (
     MergeError,
-    RetryableStorageError,
     SchemaMismatchError,
     SettingsError,
     TableNotFoundError,
@@ -46,17 +44,14 @@ from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, hist
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs
+from sparkhaven.writers.merge.plan.partition_choice import Turns, choose_partitions, require_space, space_for
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import (
-    DEFAULT_PARTITION,
-    Volume,
-    chosen_volume,
     destination,
     ensure_writable,
+    partition_names,
     stage_root,
-    volumes,
-    writable_names,
 )
 
 _EMPTY = "`sparkhaven stats` lists the dates. --allow-empty skips an empty one"
@@ -83,7 +78,13 @@ class PlannedMerge:
 
 
 def plan_merge(
-    place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, *, dry_run: bool = False
+    place: TablePlace,
+    history: DateHistory,
+    options: MergeOptions,
+    pins: Pins,
+    turns: Turns | None = None,
+    *,
+    dry_run: bool = False,
 ) -> PlannedMerge:
     """Plans the merge of a date after its ``history``. TableNotFoundError: the date has no rows (unless allowed).
 
@@ -139,7 +140,7 @@ def plan_merge(
         taken = _deduped(place.fs, schema, taken, options)
     if base is not None and base.proof is not None and origin == "history":
         taken = replace(taken, left_out=add_left_out(base.proof.left_out, taken.left_out))
-    plan, record = plan_output(place, schema, history, options, taken, dry_run=dry_run)
+    plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
     return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
 
@@ -183,10 +184,11 @@ def plan_output(
     history: DateHistory,
     options: MergeOptions,
     taken: Taken,
+    turns: Turns | None = None,
     *,
     dry_run: bool = False,
 ) -> tuple[MergePlan, MergeRecord]:
-    """Where the rows of a date go, and the record to begin with.
+    """Where the rows of a date go, and the record to begin with. ``turns``: those of several dates of one run.
 
     MergeError: history has the date without a record. RetryableStorageError: there is not enough space.
     """
@@ -206,13 +208,12 @@ def plan_output(
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
-    stays_in = base.run.stays_in if base is not None and base.outputs else None
-    if stays_in is not None:
-        staging = [chosen_volume(place.fs, place.layout, table.namespace, stays_in)]
-    else:
-        names = (writable_names if dry_run else ensure_writable)(place.fs, place.layout, table.namespace)
-        staging = volumes(place.fs, place.layout, table.namespace, names)
-    _require_space(place.fs, staging, taken.sources, copies=1 if options.format == "deephaven" else 2)
+    needed = space_for(taken.sources, copies=1 if options.format == "deephaven" else 2)
+    if not dry_run and (base is None or base.run.stays_in is None):
+        ensure_writable(place.fs, place.layout, table.namespace)
+    choice = choose_partitions(place, base, schema, options, turns or Turns(place, (value,)), value, needed)
+    staging = choice.volumes
+    require_space(place.fs, table.namespace, staging, needed)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)
     work = stage_root(staging[0], table, value, generation) / ".work" if staging else Path()
     plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work, taken.left_out)
@@ -235,8 +236,9 @@ def plan_output(
             work=plan.work,
             sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
             dedupe=options.dedupe if options.dedupe is not None and options.dedupe.keys else None,
-            stays_in=stays_in,
+            stays_in=choice.stays_in,
             detached=base.run.detached if base is not None and (taken.supplement or taken.origin == "history") else (),
+            distribution=choice.distribution,
         ),
         column_drops=taken.drops,
     )
@@ -298,30 +300,16 @@ def _generation(history: DateHistory) -> int:
 
 
 def _occupied(place: TablePlace, value: str) -> bool:
-    names = writable_names(place.fs, place.layout, place.table.namespace) or [DEFAULT_PARTITION]
-    return any(place.fs.stat(place.history_location(LocationKey(name, value))) for name in names)
+    return bool(_without_record(place, value))
+
+
+def _without_record(place: TablePlace, value: str) -> tuple[str, ...]:
+    """The storage partitions, writable or not, that have the date under their own name."""
+    names = partition_names(place.fs, place.layout, place.table.namespace)
+    return tuple(name for name in names if place.fs.stat(place.history_location(LocationKey(name, value))))
 
 
 def _replaced(place: TablePlace, value: str, base: MergeRecord | None, mark: str) -> tuple[str, ...]:
     if base is not None:
         return tuple(output.internal for output in base.outputs)
-    if not mark:
-        return ()
-    names = writable_names(place.fs, place.layout, place.table.namespace)
-    return tuple(n for n in names if place.fs.stat(place.history_location(LocationKey(n, value))))
-
-
-def _require_space(fs: Fs, volumes: Sequence[Volume], sources: Sequence[MergeSource], copies: int) -> None:
-    needed = copies * sum(state.size for source in sources for state in source.files.values())
-    for volume in {volume.staging: volume for volume in volumes}.values():
-        free = fs.free_bytes(volume.staging)
-        if free * len(volumes) < needed:
-            raise RetryableStorageError(
-                "not enough space for the merged date",
-                where=volume.staging,
-                expected=f"{needed} bytes over {len(volumes)} partitions",
-                found=f"{free} bytes free",
-                hint="free space, or add a storage partition on another volume and take this one out of "
-                "WritablePartitions",
-                phase="plan",
-            )
+    return _without_record(place, value) if mark else ()

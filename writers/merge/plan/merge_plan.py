@@ -9,12 +9,13 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.io.early_sync import SyncMode
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.model import Column, Distribution, Storage, TableSchema
 from sparkhaven.writers.merge.sources.block_sizes import SIZES, BlockSizes
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
@@ -35,6 +36,10 @@ class MergeOptions:
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``dedupe`` None keeps its
     rule, or that of the schema, and one without keys means none; ``rewrite`` merges a merged
     date again, as a new generation. ``format`` None is that of the date's last merge, of a first one the schema's.
+
+    ``distribution`` None is that of the date's last merge, of a first one the schema's; ``only``: names of the writable
+    partitions that may be chosen, empty for all of them. ``sync_mode``: when column files are synced beside the sync of
+    all. ``max_columns``: columns of a date that are read and written at once; None: as many as there are workers.
     """
 
     sort: tuple[SortKey, ...] | None = None
@@ -46,6 +51,10 @@ class MergeOptions:
     max_supplements: int = 4
     verify_sources: bool = True
     format: Format | None = None
+    distribution: Distribution | None = None
+    only: tuple[str, ...] = ()
+    sync_mode: SyncMode = "final"
+    max_columns: int | None = None
     parallel_rows: int = PARALLEL_ROWS
     sizes: BlockSizes = SIZES
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols
+from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gather, gather_ids
 from sparkhaven.store.native.texts import TextRows
@@ -46,7 +47,10 @@ class WriteOffsets:
 
 
 class ColumnWriter:
-    """Writes columns of the selected ``rows`` of each source, in ``order``, to the segments' destinations."""
+    """Writes columns of the selected ``rows`` of each source, in ``order``, to the segments' destinations.
+
+    ``syncs`` hears of each file once the rows are written.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,9 @@ class ColumnWriter:
         rows: Rows,
         order: npt.NDArray[np.uint32],
         segments: list[Segment],
+        syncs: EarlySync,
     ) -> None:
+        self.syncs = syncs
         self.fs, self.offsets, self.plan, self.keys, self.unions = fs, offsets, keys.plan, keys, unions
         self.rows, self.order, self.segments = rows, order, segments
         self.firsts, self.sizes = offsets.first_rows, keys.plan.options.sizes
@@ -103,12 +109,7 @@ class ColumnWriter:
             else:
                 gather_ids(entries, self.order[low:high], lut, picked)
             self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, picked.view(np.uint8).data)
-        self._written(path, (stop - start) * column.width)
-
-    def _written(self, path: Path, size: int) -> None:
-        """So many bytes of a file are written: the disk works while the next column is put in order."""
-        if size >= self.sizes.writeback_bytes:
-            self.fs.start_writeback(path)
+        self.syncs.written(path, (stop - start) * column.width)
 
     def _set(self, column: Column) -> None:
         table = set_table(self.keys.columns, column)
@@ -185,8 +186,8 @@ class ColumnWriter:
             row = self.firsts[destination] + low - start
             self.fs.write_at(dat, DATA_OFFSET + row * column.width, ends[:written].data.cast("B"))
             end, low = end + size, low + written
-        self._written(text, end - first)
-        self._written(dat, (stop - start) * column.width)
+        self.syncs.written(text, end - first)
+        self.syncs.written(dat, (stop - start) * column.width)
 
 
 def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:

@@ -26,6 +26,7 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write.finish import Finished, sort_directions
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
+from sparkhaven.writers.merge.write.staging import early_sync
 
 GROUP_BYTES = 64 << 20  # bytes of a row group's columns at most, about
 LEAST = 8  # a row group ends at the border of a group from an eighth of its length on
@@ -60,6 +61,8 @@ def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
         for first, stop in row_groups(finished.rows, starts, most):
             arrays = [_values(column, opened, first, stop) for column, opened in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=stop - first)
+    with early_sync(fs, plan) as syncs:
+        syncs.written(location / NAME, sink.size)
     sizes = dict(finished.sizes)
     if plan.format == "parquet":
         del columns

@@ -38,7 +38,7 @@ from sparkhaven.writers.merge.write.finish import Finished, size_record
 from sparkhaven.writers.merge.write.index_check import IndexCheck, check_index
 from sparkhaven.writers.merge.write.indexes import directories_of
 from sparkhaven.writers.merge.write.location_check import ColumnFound, ColumnTask, check_column
-from sparkhaven.writers.merge.write.staging import Run, StagedPiece, here
+from sparkhaven.writers.merge.write.staging import Run, StagedPiece, at_once, here
 from sparkhaven.writers.merge.write.work_shares import stage_date
 
 T = TypeVar("T")
@@ -175,7 +175,7 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     read_back: list[ColumnFound] = []
     if plan.format != "parquet":
         tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]
-        read_back += run(partial(check_column, fs), tasks)
+        read_back += at_once(run, plan)(partial(check_column, fs), tasks)
     if plan.format != "deephaven":
         parquet = _read_parquet(fs, plan, run, staged)
         read_back = _agreed(plan, read_back, parquet) if read_back else parquet

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.types.frozen import frozen
@@ -30,6 +31,23 @@ Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
 def here(fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
     """Runs tasks one after the other in this thread."""
     return map(fn, tasks)
+
+
+def at_once(run: Run[T, R], plan: MergePlan) -> Run[T, R]:
+    """``run`` for tasks of one column each: no more of them at once than the options of the merge say."""
+    most = plan.options.max_columns
+    if most is None:
+        return run
+
+    def in_turn(fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        for first in range(0, len(tasks), most):
+            yield from run(fn, tasks[first : first + most])
+
+    return in_turn
+
+
+def early_sync(fs: Fs, plan: MergePlan) -> EarlySync:
+    return EarlySync(fs, plan.options.sync_mode, writeback_bytes=plan.options.sizes.writeback_bytes)
 
 
 @frozen
@@ -109,9 +127,12 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     wide = (0,) * len(segments)
     used = load_used(fs, plan) if piece.counted else None
     offsets = WriteOffsets(piece.first_rows or wide, piece.first_bytes or {}, used)
-    writer = ColumnWriter(fs, offsets, keys, unions, rows, order, segments)
-    for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
-        pass
+    with early_sync(fs, plan) as syncs:
+        writer = ColumnWriter(fs, offsets, keys, unions, rows, order, segments, syncs)
+        for _ in at_once(run, plan)(
+            writer.column, plan.columns
+        ):  # columns have nothing in common but what they only read
+            pass
     return StagedPiece(counts, writer.digests.totals, runs, keys.columns.verified)
 
 
@@ -133,7 +154,7 @@ def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[RowSelectio
 def _columns_ahead(piece: Piece) -> list[Column]:
     """The columns that can be read while the rows are put in order: if all of them fit into memory beside that."""
     plan = piece.plan
-    if piece.lower is not None or piece.upper is not None or plan.options.workers == 1:
+    if piece.lower is not None or piece.upper is not None or plan.options.workers == 1 or plan.options.max_columns:
         return []
     ordering = {key.column for key in plan.ordering}
     fixed = [column for column in plan.columns if column.storage is not Storage.BLOB]
@@ -173,8 +194,9 @@ def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     everything: Rows = (None,) * len(plan.sources)
     offsets = WriteOffsets((0,) * len(task.rows), {})
     keys = Keys(fs, plan, unions)
-    writer = ColumnWriter(fs, offsets, keys, unions, everything, order, segments)
-    writer.column(task.column)
+    with early_sync(fs, plan) as syncs:
+        writer = ColumnWriter(fs, offsets, keys, unions, everything, order, segments, syncs)
+        writer.column(task.column)
     return StagedPiece((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
 
 

@@ -31,6 +31,7 @@ from sparkhaven.writers.merge.write.staging import (
     Run,
     Runs,
     StagedPiece,
+    at_once,
     order_piece,
     source_changed,
     write_column,
@@ -111,7 +112,7 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions) -
         raise source_changed(plan, plan.rows, sum(before))
     paths, late = tuple(task.target for task in orders), late_columns(plan)
     tasks = [ColumnWrite(plan, column, tuple(before), paths, column in late) for column in plan.columns]
-    written += run(partial(write_column, fs), sorted(tasks, key=_cost, reverse=True))
+    written += at_once(run, plan)(partial(write_column, fs), sorted(tasks, key=_cost, reverse=True))
     return written
 
 
