@@ -109,8 +109,8 @@ class MergeRun:
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
     ``dedupe``: the rule by which rows were left out. ``distribution``: how the destinations were chosen, ``formula`` in
     records without it. ``stays_in``: the storage partition that a command has moved the date to, where later merges of
-    it write. ``relocated``: the outputs are copies. ``detached``: of the rows that the proof has as left out, those that
-    were detached and have not come back.
+    it write. ``relocated``: the outputs are copies. ``detached``: of the rows that the proof has as left out, those
+    that were detached and have not come back.
     """
 
     sort: tuple[str, ...] = ()
