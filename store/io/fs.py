@@ -169,6 +169,12 @@ class Fs(Durability):
         usage = os.statvfs(path)
         return usage.f_bavail * usage.f_frsize
 
+    def used_share(self, path: Path) -> float:
+        """The share of the file system of ``path`` that is in use, from 0 to 1, as ``df`` shows it."""
+        usage = os.statvfs(path)
+        used = usage.f_blocks - usage.f_bfree
+        return used / max(used + usage.f_bavail, 1)
+
     def boot_id(self) -> str:
         """Id of the running kernel; it changes when the machine restarts."""
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

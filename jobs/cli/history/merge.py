@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.history.partitions import roll_line
 from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
@@ -30,10 +32,11 @@ from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dat
 from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted, rows_of
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import EXIT_DONE, RetryableStorageError, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
@@ -49,6 +52,8 @@ from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
 from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
+from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
+from sparkhaven.writers.partitions import ensure_writable, writable_names
 
 DEFAULT_FORMAT = "default"
 
@@ -124,6 +129,16 @@ def merge(
         str | None,
         typer.Option("--only-partitions", metavar="NAME,...", help="Write only to these. Default: all writable ones."),
     ] = None,
+    roll_above: Annotated[
+        str | None,
+        typer.Option("--roll-above", metavar="PERCENT", help="First roll partitions on a fuller volume, like 90%."),
+    ] = None,
+    roll_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--roll-to", metavar="DIR", parser=local_path, help="Volume for --roll-above, as partitions roll."
+        ),
+    ] = None,
     sync_mode: Annotated[
         str, typer.Option("--sync-mode", metavar="|".join(SYNC_MODES), help="When column files are synced.")
     ] = SYNC_MODES[0],
@@ -176,6 +191,7 @@ def merge(
         max_columns=max_columns,
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
     )
+    rolling = _roll_limit(roll_above, roll_to)
     where = chosen_runner(local, spark)
     merged, states = all_values(place), newest_states(place)
     try:
@@ -187,6 +203,8 @@ def merge(
         if not dry_run:
             _follow(cli, place.fs, place.layout, schema)
         return
+    if rolling is not None:
+        _roll(cli, place, rolling, roll_to, dry_run=dry_run)
     run = partial(merge_dates, place, options=options, clock=time.time)
     with ExitStack() as opened:
         count = workers or local_workers()
@@ -207,6 +225,30 @@ def merge(
         if not dry_run:
             _follow(cli, place.fs, place.layout, schema)
     exit_with(code)
+
+
+def _roll_limit(roll_above: str | None, roll_to: Path | None) -> float | None:
+    if roll_above is None and roll_to is not None:
+        raise SettingsError(
+            "--roll-to has no effect without --roll-above", expected="--roll-above 90% beside it", found="none"
+        )
+    return None if roll_above is None else parse_share(roll_above, "--roll-above")
+
+
+def _roll(cli: CliContext, place: TablePlace, limit: float, volume: Path | None, *, dry_run: bool) -> None:
+    """Rolls full partitions. The merge goes on where no volume is emptier: the date may fit yet."""
+    namespace = place.table.namespace
+    if not dry_run:
+        ensure_writable(place.fs, place.layout, namespace)
+    elif not writable_names(place.fs, place.layout, namespace):
+        return
+    try:
+        for rolled in roll_partitions(
+            place.fs, place.layout, namespace, fuller_than=limit, volume=volume and volume.absolute(), dry_run=dry_run
+        ):
+            cli.note(roll_line(rolled, dry_run=dry_run))
+    except RetryableStorageError as error:
+        cli.note(f"storage partitions of {namespace} are full and were not rolled: {error}")
 
 
 def _spark_executor(

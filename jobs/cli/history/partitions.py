@@ -1,4 +1,4 @@
-"""Commands on storage partitions: ``partitions list|add``."""
+"""Commands on storage partitions: ``partitions list|add|roll``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,29 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.writers.partition_rolls import RolledPartition, parse_share, roll_partitions
 from sparkhaven.writers.partitions import add_partition, list_partitions
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
 
+VolumeOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", parser=local_path, help="Directory on its volume. Default: below the root."),
+]
+
 
 def register(app: typer.Typer) -> None:
-    partitions = group("List and add storage partitions of history.")
+    partitions = group("List, add and roll storage partitions of history.")
     partitions.command("list", epilog=help_end("partitions list Nyc13", usage="no such namespace"))(list_)
     line = "partitions add Nyc13 1 --volume /mnt/second"
     partitions.command(epilog=help_end(line, done="done, or it exists", usage="wrong options or names"))(add)
+    lines = (
+        "partitions roll Nyc13 --volume /mnt/third",
+        "partitions roll Nyc13 --if-fuller-than 90% --volume /mnt/third --dry-run",
+    )
+    usage = "wrong options, no such namespace or volume, files of another user"
+    retry = "no volume is empty enough, or one is not mounted"
+    partitions.command(epilog=help_end(*lines, done="done, or nothing to roll", usage=usage, retry=retry))(roll)
     app.add_typer(partitions, name="partitions")
 
 
@@ -51,10 +64,7 @@ def add(
     ctx: typer.Context,
     namespace: NamespaceArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage partition, like 0.")],
-    volume: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", parser=local_path, help="Directory on its volume. Default: below the root."),
-    ] = None,
+    volume: VolumeOption = None,
     dry_run: DryRun = False,
 ) -> None:
     """Creates a storage partition, which merges write to."""
@@ -72,4 +82,49 @@ def add(
     result = {"namespace": namespace, "name": name, "directory": partition.directory, "new": new, "dry_run": False}
     cli.result(
         result, f"storage partition {name} of {namespace}: {partition.directory}, {partition.free_bytes:,} bytes free"
+    )
+
+
+def roll(
+    ctx: typer.Context,
+    namespace: NamespaceArgument,
+    if_fuller_than: Annotated[
+        str | None,
+        typer.Option("--if-fuller-than", metavar="PERCENT", help="Only those on a volume fuller than this, like 90%."),
+    ] = None,
+    volume: VolumeOption = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Has merges write to new storage partitions instead of these.
+
+    Readers see old and new ones. No file is moved or removed, and dates that are merged stay where they are. Without
+    --volume the new partitions go to the volume with most free space, of those that stay writable and that of the
+    root.
+    """
+    cli: CliContext = ctx.obj
+    limit = None if if_fuller_than is None else parse_share(if_fuller_than, "--if-fuller-than")
+    rolled = roll_partitions(
+        Fs(), cli.database(), namespace, fuller_than=limit, volume=volume and volume.absolute(), dry_run=dry_run
+    )
+    result = {"namespace": namespace, "partitions": [_as_json(one) for one in rolled], "dry_run": dry_run}
+    lines = [roll_line(one, dry_run=dry_run) for one in rolled]
+    cli.result(result, "\n".join(lines) or f"nothing to roll in {namespace}")
+
+
+def _as_json(rolled: RolledPartition) -> dict[str, str | int | float]:
+    return {
+        "name": rolled.name,
+        "used": round(rolled.used, 4),
+        "new": rolled.new,
+        "directory": rolled.directory,
+        "free_bytes": rolled.free_bytes,
+    }
+
+
+def roll_line(rolled: RolledPartition, *, dry_run: bool) -> str:
+    """What was done with a storage partition, in a line."""
+    verb = "would write" if dry_run else "write"
+    where = f"{rolled.directory}, {rolled.free_bytes:,} bytes free"
+    return (
+        f"merges {verb} to storage partition {rolled.new} ({where}) instead of {rolled.name} ({rolled.used:.1%} in use)"
     )
