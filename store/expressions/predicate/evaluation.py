@@ -218,11 +218,11 @@ def _value(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     if node.op == "neg":
         return pc.negate(parts[0])
     if node.op == "%":
-        return _modulo(*parts)
+        return modulo(*parts)
     return {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}[node.op](*parts)
 
 
-def _modulo(left: pa.Array, right: pa.Array) -> pa.Array:
+def modulo(left: pa.Array, right: pa.Array) -> pa.Array:
     whole = pa.types.is_integer(left.type)
     valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
     top = left.fill_null(0).to_numpy(zero_copy_only=False)

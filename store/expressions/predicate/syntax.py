@@ -69,7 +69,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 def parse(text: str, columns: Iterable[Column]) -> PredicateNode:
     """The typed tree of an expression over these columns. Raises PredicateError."""
-    parser = _Parser([_worded(token) for token in tokens(text, _LEXER, _refused)], {c.name: c for c in columns})
+    parser = PredicateParser([worded(token) for token in tokens(text, _LEXER, _refused)], {c.name: c for c in columns})
     node = parser.expression(0)
     if parser.here.kind != "end":
         unexpected = parser.here.text
@@ -86,12 +86,12 @@ def _refused(character: int, sign: str) -> PredicateError:
     return PredicateError(SYNTAX, character, expected, repr(sign), hint)
 
 
-def _worded(token: Token) -> Token:
+def worded(token: Token) -> Token:
     sign = _WORDS.get(token.text)
     return token if sign is None else Token("sign", sign, token.character)
 
 
-class _Parser(Cursor):
+class PredicateParser(Cursor):
     """Recursive descent with limited depth."""
 
     def __init__(self, parsed: list[Token], columns: dict[str, Column]) -> None:
