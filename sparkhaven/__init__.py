@@ -7,6 +7,7 @@
 ``read_frame``        a table as a batch DataFrame
 ``save_table``        rows as a user table, replaced or extended as a whole
 ``validator``         declares a function that `validate --validator` runs over the rows of a date
+``rewrite_columns``   columns of history, computed anew by expressions or functions
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
 ``errors``            the errors that they raise
 ``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds. Import it by name
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.dataframes.frames import read_frame, register
     from sparkhaven.readers import Table, open_table
     from sparkhaven.readers.sql.query import sql
+    from sparkhaven.writers.rewrites.rewrite_columns import rewrite_columns
     from sparkhaven.writers.users.save import save_table
     from sparkhaven.writers.validation.validators.declared import validator
 
@@ -40,6 +42,7 @@ __all__ = [
     "open_table",
     "read_frame",
     "register",
+    "rewrite_columns",
     "save_table",
     "sql",
     "validator",
@@ -52,6 +55,7 @@ _ON_USE = {
     "open_table": "readers",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",
+    "rewrite_columns": "writers.rewrites.rewrite_columns",
     "save_table": "writers.users.save",
     "sql": "readers.sql.query",
     "validator": "writers.validation.validators.declared",

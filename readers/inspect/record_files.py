@@ -120,6 +120,8 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
     facts.update({name: value for name, value in where.items() if value is not None})
     if run.detached:
         facts["detached"] = [asdict(part) for part in run.detached]
+    if record.corrections:
+        facts["corrections"] = [asdict(correction) for correction in record.corrections]
     yield from _misplaced(path, "merge record", record.table, record.value, f"{record.generation}.json")
     if record.complete and (record.proof is None or not record.proof.holds):
         yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")

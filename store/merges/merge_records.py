@@ -3,12 +3,13 @@
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
 
-The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, as number the generation (equal to that in
-the file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
-[stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
-``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
-left out where no column was dropped. A proof has ``identical`` and ``digestsDropped`` where ``dropped`` rows were left
-out by a rule.
+The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, with ``corrections`` ``SHVMRG2``, as number
+the generation (equal to that in the file name), and one frame, to the end of the file. Its payload has the fields of
+``MergeRecord``; inputs are lists [stream, internal, since, epoch, rows], files [bytes, crc], ranges as
+``store.epochs.state.log_records`` spells them; ``indexes``, files likewise, is left out of an output that has none.
+``columnDrops``, lists [id, name, rows, digest], is left out where no column was dropped; ``corrections`` are as
+``column_corrections`` has them. A proof has ``identical`` and ``digestsDropped`` where ``dropped`` rows were left out
+by a rule.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -30,6 +31,8 @@ from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
+from sparkhaven.store.merges.column_corrections import ColumnCorrection, decode_corrections, encode_corrections
+from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_run import (
     ColumnDrop,
     MergePhase,
@@ -43,7 +46,8 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.frozen import frozen
 
-MAGIC = b"SHVMRG1\n"
+MAGIC = b"SHVMRG2\n"
+MAGIC_1 = b"SHVMRG1\n"  # of a record without corrections
 REMEMBERED_BYTES = 1 << 18  # of a record
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
@@ -92,47 +96,13 @@ class MergeOutput:
 
 
 @frozen
-class LeftOut:
-    """Rows of the sources that the outputs lack by a rule: how many, and how many of them were equal to a kept row.
-
-    ``digests`` are those of the rows by column, as 32 hex digits.
-    """
-
-    rows: int = 0
-    identical: int = 0
-    digests: dict[str, str] = field(default_factory=dict)
-
-
-@frozen
-class Proof:
-    """Row counts and digests of every column on both sides; digests as 32 hex digits.
-
-    ``digests_in`` are those of the rows that are not left out.
-    """
-
-    rows_in: int
-    rows_out: int
-    digests_in: dict[str, str]
-    digests_out: dict[str, str]
-    left_out: LeftOut = LeftOut()
-
-    @property
-    def dropped(self) -> int:
-        return self.left_out.rows
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing was lost, doubled or changed."""
-        return self.rows_in == self.rows_out + self.dropped and self.digests_in == self.digests_out
-
-
-@frozen
 class MergeRecord:
     """The state of one merge of one date: ``phase`` is the last finished one.
 
     ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
     ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``run``: sort columns, formula, plan
-    and times of the merge; readers ignore it. ``column_drops``: what the outputs lack by command.
+    and times of the merge; readers ignore it. ``column_drops``: what the outputs lack by command; ``corrections``: what
+    they have otherwise than the sources, by command.
     """
 
     table: str
@@ -148,6 +118,7 @@ class MergeRecord:
     replaces: tuple[str, ...] = ()
     run: MergeRun = MergeRun()
     column_drops: tuple[ColumnDrop, ...] = ()
+    corrections: tuple[ColumnCorrection, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -176,7 +147,7 @@ def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
 
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
-    return header(MAGIC, record.generation) + frame(dump(_to_json(record)))
+    return header(MAGIC if record.corrections else MAGIC_1, record.generation) + frame(dump(_to_json(record)))
 
 
 def decode_record(data: bytes, where: object) -> MergeRecord:
@@ -347,6 +318,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
             **_left_out(proof.left_out),
         },
         **encode_drops(record.column_drops),
+        **encode_corrections(record.corrections),
     }
 
 
@@ -383,4 +355,5 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
         replaces=tuple(data["replaces"]),
         run=decode_run(data["details"]),
         column_drops=decode_drops(data),
+        corrections=decode_corrections(data),
     )

@@ -42,10 +42,10 @@ from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.parquet_leaf import ExportedDigests
 from sparkhaven.writers.imports.tree_leaves import FoundTree, Part, survey
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
-from sparkhaven.writers.merge.plan.date_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex
+from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 from sparkhaven.writers.merge.sources.merge_source import MergeSource

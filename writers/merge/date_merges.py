@@ -22,11 +22,12 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
-from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
+from sparkhaven.writers.merge.plan.date_plan import PlannedMerge
 from sparkhaven.writers.merge.plan.merge_inputs import still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.partition_choice import Turns
+from sparkhaven.writers.merge.plan.planner import MergePlanner, Planner
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
 from sparkhaven.writers.merge.publish.staged_locations import sweep
@@ -74,70 +75,80 @@ def merge_dates(
     locations of all dates are removed whose grace period is over. ``dry_run`` writes nothing; results say what would
     be done. RetryableStorageError, before anything else: a volume to write to is not mounted.
     """
-    require_filled(
-        place.fs, place.layout, place.table.namespace, writable_names(place.fs, place.layout, place.table.namespace)
-    )
-    if dry_run:
-        pins, turns = Pins(place), Turns(place, values)
-        for value in values:
-            yield replace(_dry(place, value, options, clock, pins, turns), waiting=pins.waiting(value))
-        return
-    with lock_table(place):
-        merge = _Merge(place, options, executor, clock, on_progress, Turns(place, values))
-        for result in merge.run(values):
-            clean_error = result.clean_error or merge.clean_errors.get(result.value)
-            yield replace(result, waiting=merge.pins.waiting(result.value), clean_error=clean_error)
-            if stop_on_error and result.error is not None:
-                return
-        clean_after(place, clock, on_progress)
+    merges = DateMerges(place, options, executor, clock, on_progress)
+    yield from merges.planned(values) if dry_run else merges.locked(values, stop_on_error=stop_on_error)
 
 
-def _dry(
-    place: TablePlace, value: str, options: MergeOptions, clock: Callable[[], float], pins: Pins, turns: Turns
-) -> DateResult:
-    begun = clock()
-    try:
-        planned = plan_merge(place, load_history(place, value), options, pins, turns, dry_run=True)
-    except (SparkhavenError, OSError) as error:
-        return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, clock() - begun, error=error)
-    plan, record = planned.plan, planned.record
-    result = DateResult(
-        value,
-        planned.outcome if plan is None else MergeOutcome.PLANNED,
-        MergePhase.PLAN,
-        clock() - begun,
-        generation=record.generation,
-        sort=record.run.sort,
-        drops=record.dropped_columns,
-    )
-    if plan is None:
-        return result
-    names = tuple((destination.internal, 0) for destination in plan.destinations)
-    names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
-    result = replace(
-        result, distribution=record.run.distribution, left_out=plan.left_out.rows, identical=plan.left_out.identical
-    )
-    rows = plan.rows + plan.left_out.rows
-    return replace(result, rows_in=rows, destinations=names, pieces=plan.ranges(), format=plan.format)
+class DateMerges:
+    """The same for any ``planner``."""
 
-
-class _Merge:
     def __init__(
         self,
         place: TablePlace,
         options: MergeOptions,
         executor: Executor,
         clock: Callable[[], float],
-        on_progress: Callable[[str], None],
-        turns: Turns,
+        on_progress: Callable[[str], None] = lambda _: None,
+        planner: Planner | None = None,
     ) -> None:
-        self.on_progress = on_progress
+        self.on_progress, self._planner = on_progress, planner or MergePlanner()
         self._place = place
         self.given, self.options = options, options
         self.executor, self.clock = executor, clock
-        self.pins, self.turns = Pins(place), turns
+        self.pins, self._turns = Pins(place), Turns(place, ())
         self.closing = PublishPhase(place, clock)
         self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
+
+    def planned(self, values: Sequence[str]) -> Iterator[DateResult]:
+        """What would be done; nothing is written."""
+        self._require_volumes()
+        self._turns = Turns(self._place, values)
+        for value in values:
+            yield replace(self._dry(value), waiting=self.pins.waiting(value))
+
+    def _dry(self, value: str) -> DateResult:
+        begun = self.clock()
+        try:
+            history = load_history(self._place, value)
+            planned = self._planner.plan(self._place, history, self.options, self.pins, self._turns, dry_run=True)
+        except (SparkhavenError, OSError) as error:
+            return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, self.clock() - begun, error=error)
+        plan, record = planned.plan, planned.record
+        result = DateResult(
+            value,
+            planned.outcome if plan is None else MergeOutcome.PLANNED,
+            MergePhase.PLAN,
+            self.clock() - begun,
+            generation=record.generation,
+            sort=record.run.sort,
+            drops=record.dropped_columns,
+            corrections=record.corrections,
+        )
+        if plan is None:
+            return result
+        names = tuple((destination.internal, 0) for destination in plan.destinations)
+        names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
+        result = replace(
+            result, distribution=record.run.distribution, left_out=plan.left_out.rows, identical=plan.left_out.identical
+        )
+        rows = plan.rows + plan.left_out.rows
+        return replace(result, rows_in=rows, destinations=names, pieces=plan.ranges(), format=plan.format)
+
+    def locked(self, values: Sequence[str], *, stop_on_error: bool = False) -> Iterator[DateResult]:
+        """The results of all dates, under the table's lock; then what they replaced is removed if it is due."""
+        self._require_volumes()
+        with lock_table(self._place):
+            self._turns = Turns(self._place, values)
+            for result in self.run(values):
+                clean_error = result.clean_error or self.clean_errors.get(result.value)
+                yield replace(result, waiting=self.pins.waiting(result.value), clean_error=clean_error)
+                if stop_on_error and result.error is not None:
+                    return
+            clean_after(self._place, self.clock, self.on_progress)
+
+    def _require_volumes(self) -> None:
+        fs, layout, namespace = self._place.fs, self._place.layout, self._place.table.namespace
+        require_filled(fs, layout, namespace, writable_names(fs, layout, namespace))
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
         """All dates, in waves: each wave is published before the next begins."""
@@ -163,7 +174,7 @@ class _Merge:
                 if isinstance(history, DateResult):
                     yield history
                     continue
-                planned = plan_merge(self._place, history, self.options, self.pins, self.turns)
+                planned = self._planner.plan(self._place, history, self.options, self.pins, self._turns, dry_run=False)
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, MergePhase.PLAN, begun, error)
                 continue
@@ -179,6 +190,14 @@ class _Merge:
         except (SparkhavenError, OSError) as error:
             yield from (self._failed(date.value, MergePhase.PLAN, date.begun, error) for date in taken)
             return
+        prepared: list[_Date] = []
+        for date in taken:
+            result = self._prepared(date)
+            if isinstance(result, DateResult):
+                yield result
+            else:
+                prepared.append(result)
+        taken = prepared
         share = sum(date.plan.rows for date in taken) / self.options.workers
         taken = [date.fitted(share) for date in taken]
         yield from self._small([date for date in taken if not date.plan.large])
@@ -193,6 +212,20 @@ class _Merge:
                 killed = last.run.staging if last is not None and not last.phase.reached(MergePhase.CHECK) else []
                 sweep(self._place.fs, {*date.record.run.staging, *killed})
             store_records(self._place, [date.record for date in dates])
+
+    def _prepared(self, date: _Date) -> _Date | DateResult:
+        """The date with what its plan asks for before its rows are written."""
+        if date.planned.prepare is None:
+            return date
+        try:
+            with self._place.fs.during("merge-prepare"):
+                planned = date.planned.prepare(date.planned, date.plan)
+        except (SparkhavenError, OSError) as error:
+            with self._cleaning(date.value):
+                sweep(self._place.fs, date.planned.record.run.staging)
+            return self._failed(date.value, MergePhase.PLAN, date.begun, error)
+        assert planned.plan is not None  # noqa: S101  it had one
+        return _Date(planned, planned.plan, date.begun)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
         groups = [[date] for date in sorted(taken, key=lambda date: -date.plan.rows) if date.plan.long]
@@ -227,6 +260,7 @@ class _Merge:
                 continue
             try:
                 still_pinned(date.plan, self.pins)
+                date.planned.require_expected(result)
             except (SparkhavenError, OSError) as error:
                 yield self._failed(date.value, MergePhase.CHECK, date.begun, error)
                 continue
@@ -263,6 +297,7 @@ class _Merge:
             distribution=record.run.distribution,
             left_out=date.plan.left_out.rows,
             identical=date.plan.left_out.identical,
+            corrections=record.corrections,
         )
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
@@ -300,6 +335,8 @@ class _Merge:
             if resumed.clean_error is not None:
                 self.clean_errors[value] = resumed.clean_error
             return resumed.history
+        if not self._planner.ends_with(record):
+            return resumed.history
         rows = sum(output.rows for output in record.outputs)
         return DateResult(
             value,
@@ -311,6 +348,7 @@ class _Merge:
             destinations=_written(record),
             generation=record.generation,
             clean_error=resumed.clean_error,
+            corrections=record.corrections,
         )
 
 

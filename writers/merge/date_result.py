@@ -5,12 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.merges.column_corrections import ColumnCorrection
 from sparkhaven.store.types.frozen import frozen
 
 
 class MergeOutcome(StrEnum):
     MERGED = "merged"
     SUPPLEMENT = "supplement"
+    REWRITTEN = "rewritten"
     RESUMED = "resumed"
     NOTHING = "nothing"
     EMPTY = "empty"
@@ -26,7 +28,8 @@ class DateResult:
     that this run wrote. ``waiting`` rows are committed but not synced, and left out.
     ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
     files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
-    ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept.
+    ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept. ``corrections``: of
+    columns, by command.
     ``distribution``: how the partitions of a planned or done merge were chosen.
     """
 
@@ -48,3 +51,4 @@ class DateResult:
     left_out: int = 0
     identical: int = 0
     distribution: str | None = None
+    corrections: tuple[ColumnCorrection, ...] = ()

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from sparkhaven.store.errors import MergeError, TableNotFoundError
 from sparkhaven.store.merges.history import DateHistory, load_history, totals
-from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord, Proof, lock_table, store_record
+from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
+from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen

@@ -70,6 +70,7 @@ class RemovalProof:
             "rows": proof.rows_out,
             "dropped": proof.dropped,
             **({"columnDrops": [[d.id, d.name, d.rows] for d in drops]} if (drops := self.record.column_drops) else {}),
+            **_corrections(self.record),
             "digests": dict(proof.digests_out),
             "outputs": [[output.internal, output.rows] for output in self.record.outputs],
             "validation": {
@@ -78,6 +79,12 @@ class RemovalProof:
                 "notEvaluated": [result.rule for result in self.validation.unevaluated],
             },
         }
+
+
+def _corrections(record: MergeRecord) -> dict[str, Any]:
+    """Columns in which history differs from intraday by command."""
+    corrections = [[c.id, c.name, c.value, c.changed] for c in record.corrections]
+    return {"corrections": corrections} if corrections else {}
 
 
 def prove(

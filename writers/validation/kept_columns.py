@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.column_corrections import more_values
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.filled_columns import filled
@@ -65,7 +66,8 @@ def uncovered_columns(
         for output in outputs:
             directory = place.history_location(LocationKey(output.internal, record.value))
             kept += filled(place.fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
-        yield ColumnCount(column.name, number, count, kept, drops.get(number, 0))
+        dropped = drops.get(number, 0) - more_values(record.corrections, number)  # emptied or filled by command
+        yield ColumnCount(column.name, number, count, kept, dropped)
 
 
 def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: str) -> None:

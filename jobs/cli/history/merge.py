@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.history.merge_runner import spark_executor
 from sparkhaven.jobs.cli.history.partitions import roll_line
 from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
@@ -82,6 +83,10 @@ def merge(
     ] = CLOSED_GRACE_S,
     status: Annotated[bool, typer.Option("--status", help="Only report unfinished dates.")] = False,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
+    discard_corrections: Annotated[
+        bool,
+        typer.Option("--discard-corrections", help="Merge again from intraday, without what rewrite-column changed."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     format_: Annotated[
         str | None,
@@ -181,6 +186,7 @@ def merge(
         sort=parse_sort(sort, schema),
         dedupe=parse_dedupe(schema, dedupe=dedupe, keep=keep, last_by=last_by, upsert=upsert, order_by=order_by),
         rewrite=rewrite,
+        discard_corrections=discard_corrections,
         allow_empty=allow_empty,
         memory=memory_bytes(memory),
         workers=workers or 1,
@@ -195,7 +201,14 @@ def merge(
     where = chosen_runner(local, spark)
     merged, states = all_values(place), newest_states(place)
     try:
-        values = _values(place.table, choice, states, merged, rewrite=rewrite, ask_zone=closed and zone is None)
+        values = _values(
+            place.table,
+            choice,
+            states,
+            merged,
+            rewrite=rewrite or discard_corrections,
+            ask_zone=closed and zone is None,
+        )
     except TableNotFoundError as error:
         if not allow_empty:
             raise
@@ -217,7 +230,7 @@ def merge(
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, options.parallel_rows)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
-                executor = _spark_executor(opened, place.layout, place.table, workers, cli.verbose)
+                executor = spark_executor(opened, place, "sparkhaven merge", workers, verbose=cli.verbose)
         results = run(
             values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
         )
@@ -249,17 +262,6 @@ def _roll(cli: CliContext, place: TablePlace, limit: float, volume: Path | None,
             cli.note(roll_line(rolled, dry_run=dry_run))
     except RetryableStorageError as error:
         cli.note(f"storage partitions of {namespace} are full and were not rolled: {error}")
-
-
-def _spark_executor(
-    opened: ExitStack, layout: Layout, table: TableName, workers: int | None, verbose: bool
-) -> Executor:
-    from sparkhaven.jobs.session.spark_session import build_session, end_session
-    from sparkhaven.writers.spark.merge_executor import SparkExecutor
-
-    session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
-    opened.callback(end_session, session)
-    return SparkExecutor(session.sparkContext, layout.root, layout.schema(table), workers)
 
 
 def _show_nothing(cli: CliContext, name: str, error: TableNotFoundError, dry_run: bool) -> None:
@@ -306,6 +308,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "format": merged.format,
             "distribution": merged.distribution,
             "columns_dropped": dict(merged.drops),
+            "columns_corrected": sorted({correction.name for correction in merged.corrections}),
             "rows_dropped": merged.left_out,
             "rows_identical": merged.identical,
             "waiting_rows": merged.waiting,
@@ -345,6 +348,9 @@ def _sentence(merged: DateResult, parts: str) -> str:
         order += ", as Parquet" if merged.format == "parquet" else ", as column files and Parquet"
     if merged.left_out:
         order += f", without {merged.left_out:,} duplicates ({merged.identical:,} of them equal to a kept row)"
+    if merged.corrections:
+        names = ", ".join(sorted({correction.name for correction in merged.corrections}))
+        order += f", {names} as rewrite-column has changed {'it' if ',' not in names else 'them'}"
     if merged.drops:
         order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in merged.drops)}"
     if merged.outcome is MergeOutcome.PLANNED:

@@ -8,28 +8,30 @@ merged, nothing new                    nothing to do
 merged, rows came since                those rows alone; one more partition ``<name>.s<generation>`` (supplement)
 merged, ``rewrite``, or many supplements  intraday if it still has all merged rows, else history and the rows since;
                                        ``<name>.g<generation>``, replacing what was there
+columns corrected by command           history and the rows since, unless ``discard_corrections``
 =====================================  =====================================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import (
     MergeError,
     SchemaMismatchError,
-    SettingsError,
     TableNotFoundError,
     TooEarlyError,
     UnsupportedVersionError,
+    ValidationFailedError,
 )
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import LocationKey, check_partition
+from sparkhaven.store.layout import check_partition
 from sparkhaven.store.merges.history import DateHistory, current_names
-from sparkhaven.store.merges.merge_records import LeftOut, MergeInput, MergeRecord, merged_rows
-from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun, RunSource
+from sparkhaven.store.merges.merge_records import MergeRecord, merged_rows
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.schema.deployed.deploy import load_deployed
@@ -42,29 +44,42 @@ from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joine
 from sparkhaven.writers.merge.plan.duplicates import find_duplicates
 from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, history_of, unmerged
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
-from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs
-from sparkhaven.writers.merge.plan.partition_choice import Turns, choose_partitions, require_space, space_for
-from sparkhaven.writers.merge.sources.merge_source import MergeSource
-from sparkhaven.writers.merge.sources.sort_keys import SortKey
-from sparkhaven.writers.partitions import (
-    destination,
-    ensure_writable,
-    partition_names,
-    stage_root,
-)
+from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
+from sparkhaven.writers.merge.plan.partition_choice import Turns
 
 _EMPTY = "`sparkhaven stats` lists the dates. --allow-empty skips an empty one"
 
 
 @frozen
 class PlannedMerge:
-    """The plan for one date, None if there is nothing to write; ``history`` is what it had before."""
+    """The plan for one date, None if there is nothing to write; ``history`` is what it had before.
+
+    ``prepare``: what remains to be done of the plan once its record is stored and its staging empty. ``expected``: the
+    digest that each column must have then.
+    """
 
     outcome: MergeOutcome
     record: MergeRecord
     history: DateHistory
     plan: MergePlan | None = None
+    prepare: Callable[[PlannedMerge, MergePlan], PlannedMerge] | None = None
+    expected: Mapping[str, str] | None = None
+
+    def require_expected(self, record: MergeRecord) -> None:
+        """ValidationFailedError: a column of the checked merge has another digest than it must have."""
+        digests = record.proof.digests_out if record.proof is not None else {}
+        differing = [name for name, digest in (self.expected or {}).items() if digests.get(name) != digest]
+        if differing:
+            raise ValidationFailedError(
+                "a column has other values than the generation before",
+                where=f"{record.table} {record.value}",
+                expected="equal digests of the columns that no option names, and those of the computed values",
+                found=f"other digests in {', '.join(differing)}",
+                hint="nothing was published. Run `sparkhaven verify --deep` and do it again",
+                phase="check",
+            )
 
     def combine(self, record: MergeRecord) -> MergeRecord:
         """A supplement's record also holds what the date had before: outputs and proof of all generations."""
@@ -94,8 +109,12 @@ def plan_merge(
     value, base = check_partition("partition value", history.value), history.current
     schema = merged_schema(place)
     locations = pins.locations(value)
+    if options.discard_corrections:
+        _require_intraday(place, base, locations)
+        options = replace(options, rewrite=options.rewrite or bool(base and base.corrections))
     merged = merged_rows(base)
     tails = unmerged(place, locations, merged)
+    kept = base.corrections if base is not None and not options.discard_corrections else ()
     rule = rule_of(base, options.dedupe, schema)
     other_rule = options.dedupe is not None and base is not None and rule != (base.run.dedupe or NO_RULE)
     options = replace(options, dedupe=rule, rewrite=options.rewrite or other_rule)
@@ -127,7 +146,7 @@ def plan_merge(
     supplement = supplement and not rule.keys  # a new row may be the double of one that history has
     if supplement:
         sources, origin = tails, "intraday"
-    elif base is None or (has_all(base, locations) and not rule.upsert):
+    elif base is None or (has_all(base, locations) and not rule.upsert and not kept):
         sources, origin = tails if base is None else unmerged(place, locations, {}), "intraday"
     else:
         require_volumes(place, base)
@@ -135,7 +154,7 @@ def plan_merge(
     drops = dropped_columns(place.fs, schema, value, sources)
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
-    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops)
+    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, corrections=kept)
     if rule.keys:
         taken = _deduped(place.fs, schema, taken, options)
     if base is not None and base.proof is not None and origin == "history":
@@ -144,20 +163,20 @@ def plan_merge(
     return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
 
-@frozen
-class Taken:
-    """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
-
-    ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
-    ``left_out``: rows that a rule leaves out, of the sources or before of their history.
-    """
-
-    sources: tuple[MergeSource, ...]
-    origin: str
-    inputs: tuple[MergeInput, ...]
-    supplement: bool = False
-    drops: tuple[ColumnDrop, ...] = ()
-    left_out: LeftOut = LeftOut()
+def _require_intraday(
+    place: TablePlace, base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]
+) -> None:
+    """MergeError: corrections cannot be taken back, as intraday no longer has the rows."""
+    if base is not None and base.corrections and not has_all(base, locations):
+        raise MergeError(
+            "corrections cannot be discarded",
+            where=f"{place.table} {base.value}, merge {base.generation}",
+            expected="all merged rows in intraday",
+            found="rows that only history has",
+            hint=f"compute the columns again by `sparkhaven rewrite-column {place.table} --dates {base.value} --set"
+            f" {base.corrections[-1].name}=EXPR`",
+            phase="plan",
+        )
 
 
 def _deduped(fs: Fs, schema: TableSchema, taken: Taken, options: MergeOptions) -> Taken:
@@ -176,73 +195,6 @@ def _deduped(fs: Fs, schema: TableSchema, taken: Taken, options: MergeOptions) -
             phase="plan",
         )
     return replace(taken, sources=sources, left_out=duplicates.left_out)
-
-
-def plan_output(
-    place: TablePlace,
-    schema: TableSchema,
-    history: DateHistory,
-    options: MergeOptions,
-    taken: Taken,
-    turns: Turns | None = None,
-    *,
-    dry_run: bool = False,
-) -> tuple[MergePlan, MergeRecord]:
-    """Where the rows of a date go, and the record to begin with. ``turns``: those of several dates of one run.
-
-    MergeError: history has the date without a record. RetryableStorageError: there is not enough space.
-    """
-    table, value, base = place.table, history.value, history.current
-    options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema, base))
-    if options.format != "deephaven":
-        files = "merge with --format deephaven, which writes column files"
-        refuse_case_twins(schema.full_name, schema.columns, "the reader that proves Parquet files", files)
-    mark = "s" if taken.supplement else "g" if base is not None else ""
-    generation = _generation(history)
-    if not mark and _occupied(place, value):
-        if not options.rewrite:
-            raise MergeError(
-                "history already has this date, without a merge record",
-                where=f"{table} {value}",
-                hint="merge with --rewrite, or import with --replace. A new generation retires what is there",
-                phase="plan",
-            )
-        mark, generation = "g", max(generation, 2)
-    needed = space_for(taken.sources, copies=1 if options.format == "deephaven" else 2)
-    if not dry_run and (base is None or base.run.stays_in is None):
-        ensure_writable(place.fs, place.layout, table.namespace)
-    choice = choose_partitions(place, base, schema, options, turns or Turns(place, (value,)), value, needed)
-    staging = choice.volumes
-    require_space(place.fs, table.namespace, staging, needed)
-    destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)
-    work = stage_root(staging[0], table, value, generation) / ".work" if staging else Path()
-    plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work, taken.left_out)
-    record = MergeRecord(
-        table=str(table),
-        value=value,
-        generation=generation,
-        phase=MergePhase.PLAN,
-        inputs=taken.inputs,
-        outputs=(),
-        source=taken.origin,
-        schema_version=schema.version,
-        replaces=() if taken.supplement else _replaced(place, value, base, mark),
-        run=MergeRun(
-            sort=tuple(str(key) for key in options.sort or ()),
-            format=options.format,
-            formula=schema.key_formula,
-            supplements=base.run.supplements + 1 if base is not None and taken.supplement else 0,
-            destinations=plan.destinations,
-            work=plan.work,
-            sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
-            dedupe=options.dedupe if options.dedupe is not None and options.dedupe.keys else None,
-            stays_in=choice.stays_in,
-            detached=base.run.detached if base is not None and (taken.supplement or taken.origin == "history") else (),
-            distribution=choice.distribution,
-        ),
-        column_drops=taken.drops,
-    )
-    return plan, record
 
 
 def merged_schema(place: TablePlace) -> TableSchema:
@@ -267,49 +219,3 @@ def merged_schema(place: TablePlace) -> TableSchema:
         tree = f"`sparkhaven read {place.table}` reads the table"
         refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
     return schema
-
-
-def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) -> tuple[SortKey, ...]:
-    """The requested order, else that of the date's last merge."""
-    if options.sort is not None or base is None:
-        return options.sort or ()
-    try:
-        return tuple(SortKey.parse(_renamed(text, schema), schema) for text in base.run.sort)
-    except SettingsError as error:
-        raise SettingsError(
-            "the date's last merge was sorted by a column that can no longer be used for sorting",
-            where=f"{schema.full_name} {base.value}, merge {base.generation}",
-            expected=error.expected,
-            found=", ".join(base.run.sort),
-            hint="state the order with --sort COLUMN, or --sort none",
-        ) from None
-
-
-def _renamed(text: str, schema: TableSchema) -> str:
-    """A sort key of an earlier merge under the name that its column has now."""
-    name, colon, direction = text.partition(":")
-    return f"{schema.labels.get(name, name)}{colon}{direction}"
-
-
-def _generation(history: DateHistory) -> int:
-    """The number of this merge: a new one, or that of a merge killed before it published."""
-    last = history.last
-    if last is None:
-        return 1
-    return last.generation + 1 if last.phase.reached(MergePhase.CHECK) else last.generation
-
-
-def _occupied(place: TablePlace, value: str) -> bool:
-    return bool(_without_record(place, value))
-
-
-def _without_record(place: TablePlace, value: str) -> tuple[str, ...]:
-    """The storage partitions, writable or not, that have the date under their own name."""
-    names = partition_names(place.fs, place.layout, place.table.namespace)
-    return tuple(name for name in names if place.fs.stat(place.history_location(LocationKey(name, value))))
-
-
-def _replaced(place: TablePlace, value: str, base: MergeRecord | None, mark: str) -> tuple[str, ...]:
-    if base is not None:
-        return tuple(output.internal for output in base.outputs)
-    return _without_record(place, value) if mark else ()

@@ -17,7 +17,7 @@ from sparkhaven.store.digest.row_hashes import value_hashes
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc
-from sparkhaven.store.merges.merge_records import LeftOut
+from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from sparkhaven.store.io.early_sync import SyncMode
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord
+from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
@@ -34,8 +35,9 @@ class MergeOptions:
     with fewer is one task, whatever the workers.
 
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``dedupe`` None keeps its
-    rule, or that of the schema, and one without keys means none; ``rewrite`` merges a merged
-    date again, as a new generation. ``format`` None is that of the date's last merge, of a first one the schema's.
+    rule, or that of the schema, and one without keys means none. ``rewrite`` merges a merged date again, as a new
+    generation; ``discard_corrections`` from intraday, without what commands changed in its columns. ``format`` None is
+    that of the date's last merge, of a first one the schema's.
 
     ``distribution`` None is that of the date's last merge, of a first one the schema's; ``only``: names of the writable
     partitions that may be chosen, empty for all of them. ``sync_mode``: when column files are synced beside the sync of
@@ -45,6 +47,7 @@ class MergeOptions:
     sort: tuple[SortKey, ...] | None = None
     dedupe: DedupeRule | None = None
     rewrite: bool = False
+    discard_corrections: bool = False
     allow_empty: bool = False
     memory: int = DEFAULT_MEMORY
     workers: int = 1
@@ -146,8 +149,12 @@ class MergePlan:
         fixed = [2 * c.width for c in self.columns if c.storage is not Storage.BLOB]
         return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
 
+    def stored(self, column: Column) -> list[MergeSource]:
+        """Where the values of a column lie, by source."""
+        return [source.of(column) for source in self.sources]
+
     def _blob_cost(self, column: Column) -> int:
-        texts = [(s, name) for s in self.sources for name in column.within(s.files).files[1:]]
+        texts = [(s, name) for s in self.stored(column) for name in column.within(s.files).files[1:]]
         stored = sum(s.files[name].size for s, name in texts if name in s.files)
         stored += sum(s.text_bytes.get(column.name, 0) for s in self.sources)
         rows = sum(s.rows for s in self.sources)
@@ -157,7 +164,7 @@ class MergePlan:
         """Bytes of symbol tables in a worker: their union, and one column's texts again while it is built."""
         sizes = []
         for column in self.symbol_columns:
-            names = [(s, column.within(s.files).files) for s in self.sources]
+            names = [(s, column.within(s.files).files) for s in self.stored(column)]
             ends, texts = (sum(s.files[n[i]].size for s, n in names if n[i] in s.files) for i in (1, 2))
             parquet = sum(s.text_bytes.get(column.name, 0) for s in self.sources)
             sizes.append(texts + ends // 2 + parquet)  # .sym has 8 bytes a text, Arrow 4

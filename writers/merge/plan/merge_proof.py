@@ -22,7 +22,7 @@ from sparkhaven.store.digest.column_digest import (
     to_hex,
 )
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.merges.merge_records import LeftOut, Proof
+from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema

@@ -43,6 +43,7 @@ class MergeSource:
     ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
     ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
     ``kept``: those of the rows that are read, None: all. They are then numbered from ``start`` on without gaps.
+    ``computed``: column files of the same rows, which stand for the location's own files of those columns.
     """
 
     directory: Path
@@ -56,6 +57,11 @@ class MergeSource:
     files: Mapping[str, FileState]
     text_bytes: Mapping[str, int] = field(default_factory=dict)
     kept: RowRanges | None = None
+    computed: MergeSource | None = None
+
+    def of(self, column: Column) -> MergeSource:
+        """Where the values of a column lie."""
+        return self.computed if self.computed is not None and column.files[0] in self.computed.files else self
 
     def __len__(self) -> int:
         return self.stop - self.start if self.kept is None else self.kept.rows

@@ -31,6 +31,7 @@ def open_source(fs: Fs, source: MergeSource, column: Column) -> ColumnSource:
     """A column of a source, by the format of its location. Raises as ``ColumnSource``."""
     if source.kept is not None:
         return PickedSource(open_source(fs, replace(source, kept=None), column), source, source.kept)
+    source = source.of(column)
     return ParquetSource(fs, source, column) if in_parquet(source.files) else widened_source(fs, source, column)
 
 

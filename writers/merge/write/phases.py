@@ -25,7 +25,8 @@ from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, Proof, store_record
+from sparkhaven.store.merges.merge_proofs import Proof
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state

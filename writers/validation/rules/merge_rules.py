@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
-from sparkhaven.store.merges.merge_records import LeftOut, MergeRecord
+from sparkhaven.store.merges.column_corrections import corrected
+from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.model import Column, Storage
@@ -63,8 +65,9 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
     yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")
     digests = list(_digests(record, history, intraday, against))
     equal = {result.column for result in digests if result.passed}
+    changed = {correction.id for correction in record.corrections}
     for column in history.schema.grouping:
-        counted_in = intraday if not left_out.rows else None
+        counted_in = intraday if not left_out.rows and column.id not in changed else None
         yield _per_value(column, history, counted_in, column.name in equal)
     yield from digests
     if later:
@@ -77,15 +80,17 @@ def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, agai
         recorded = _recorded(record, column)
         expected = _without(digest(intraday, column), record, column) if intraday else recorded
         message = f"digests of history and of {against}"
+        if intraday and column.id in {correction.id for correction in record.corrections}:
+            message += ", with what a command has changed in it,"
         yield _equal("DigestEqual", column.name, digest(history, column), expected, message)
 
 
 def _without(whole: str, record: MergeRecord, column: Column) -> str:
-    """The digest of all rows of intraday without those that the merge has left out."""
+    """The digest of all rows of intraday without those that the merge has left out, with what a command changed."""
     left_out = record.proof.left_out if record.proof else LeftOut()
     gone = left_out.digests.get(column.name)
     dropped = digest_nulls(column, left_out.rows) if gone is None else from_hex(gone)  # the column is newer
-    return to_hex(add(from_hex(whole), -dropped))
+    return to_hex(corrected(add(from_hex(whole), -dropped), record.corrections, column.id))
 
 
 def _recorded(record: MergeRecord, column: Column) -> str | None:
@@ -100,7 +105,9 @@ def _recorded(record: MergeRecord, column: Column) -> str | None:
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:
     name = column.name
     if intraday is None:
-        message = "intraday was removed, or has rows that were left out. The digest is compared instead of its counts"
+        message = (
+            "intraday was removed, or has rows left out or corrected. The digest is compared instead of its counts"
+        )
         return RuleResult("RowCountPerGroup", name, None, None, None, same, message)
     values, differing, examples = 0, 0, list[tuple[int, int]]()
     for here, there in counted([feed(history, [name]), feed(intraday, [name])], history.sizes.hashes):

@@ -10,12 +10,11 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
-    LeftOut,
     MergeInput,
     MergeOutput,
     MergeRecord,
-    Proof,
     all_values,
     decode_record,
     encode_record,
@@ -94,7 +93,7 @@ def test_a_damaged_payload_names_the_byte() -> None:
 
 
 def test_another_version_is_not_guessed_at() -> None:
-    data = encode_record(SMALL).replace(b"SHVMRG1", b"SHVMRG2")
+    data = encode_record(SMALL).replace(b"SHVMRG1", b"SHVMRG3")
     with pytest.raises(UnsupportedVersionError):
         decode_record(data, "x")
 

@@ -12,7 +12,8 @@ import pytest
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import MergeError, SettingsError, ValidationFailedError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import LeftOut, newest
+from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.date_merges import merge_dates

@@ -1,0 +1,198 @@
+"""The command ``rewrite-column``: columns of history as a new generation of their dates."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.history.merge_runner import spark_executor
+from sparkhaven.jobs.cli.options import (
+    DatesOption,
+    DryRun,
+    LocalOption,
+    SparkOption,
+    StopOnErrorOption,
+    TableArgument,
+    WorkersOption,
+    chosen_runner,
+    help_end,
+    memory_bytes,
+)
+from sparkhaven.jobs.date_choice import parse_choice
+from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted
+from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.merge_records import all_values, newest
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.merge.date_merges import DateMerges
+from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
+from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
+from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
+from sparkhaven.writers.rewrites.column_changes import ColumnChanges, deployed_changes
+from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
+
+
+def register(app: typer.Typer) -> None:
+    lines = (
+        'rewrite-column Nyc13.Flight --dates 2013-07-04 --set "distance=distance * 2" --dry-run',
+        "rewrite-column Nyc13.Flight --dates 2013-07-01..2013-07-31 --retype distance=long",
+    )
+    usage = "wrong options, no such table, dates or column, an expression that cannot be used"
+    retry = "a merge runs, no space on the disk"
+    done = "rewritten, or rewritten before"
+    app.command(
+        "rewrite-column", epilog=help_end(*lines, done=done, bad_data="a date failed", usage=usage, retry=retry)
+    )(rewrite_column)
+
+
+def rewrite_column(
+    ctx: typer.Context,
+    name: TableArgument,
+    dates: DatesOption = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="COL=EXPR", help="Compute a column from those of the same row. May be repeated."),
+    ] = None,
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="COL", help="Write a column that old dates lack.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COL", help="Remove a column that schema deploy has dropped.")
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="OLD=NEW", help="Bring files to a name that schema deploy has changed."),
+    ] = None,
+    retype: Annotated[
+        list[str] | None,
+        typer.Option("--retype", metavar="COL=TYPE", help="Bring files to a type that schema deploy has widened."),
+    ] = None,
+    lossy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."
+        ),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also where a date was rewritten so before.")] = False,
+    workers: WorkersOption = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
+    local: LocalOption = False,
+    spark: SparkOption = False,
+    stop_on_error: StopOnErrorOption = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Rewrites columns of history, as new generations.
+
+    Equal digests prove that no other column changes. Intraday stays as it is; the merge record has what was changed,
+    so that a date is validated, truncated and merged again with it. An expression is of the language of --where, with
+    `CONDITION ? VALUE : VALUE`, null, arithmetic and functions.
+    """
+    cli: CliContext = ctx.obj
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    schema = load_deployed(place)
+    changes = ColumnChanges(
+        add=tuple(add or ()),
+        drop=tuple(drop or ()),
+        rename=_pairs("--rename", rename, "OLD=NEW"),
+        retype=_pairs("--retype", retype, "COL=TYPE"),
+        set=_pairs("--set", set_, "COL=EXPR"),
+        lossy=frozenset(lossy or ()),
+    )
+    deployed_changes(changes, schema)  # before any date is looked at
+    choice = parse_choice(dates)
+    records = {value: record for value in all_values(place) if (record := newest(place, value)) and record.outputs}
+    values = choice.pick(list(records), time.time(), lambda: all_values(place), "merged ")
+    options = MergeOptions(
+        memory=memory_bytes(memory), workers=workers or 1, parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS
+    )
+    planner, where = RewritePlanner(changes, again=again), chosen_runner(local, spark)
+    with ExitStack() as opened:
+        count = workers or local_workers()
+        executor: Executor = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
+        if not dry_run:
+            rows = sum(output.rows for value in values if value in records for output in records[value].outputs)
+            chosen = choose_for_merge(where, is_submitted(os.environ), rows, (), options.parallel_rows)
+            cli.note(f"rewrites {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
+            if not chosen.local:
+                executor = spark_executor(opened, place, "sparkhaven rewrite-column", workers, verbose=cli.verbose)
+        merges = DateMerges(place, options, executor, time.time, cli.note, planner)
+        results = merges.planned(values) if dry_run else merges.locked(values, stop_on_error=stop_on_error)
+        code = _show(cli, name, results, dry_run)
+    if not dry_run and schema.extended in EXTENDED:
+        from sparkhaven.jobs.cli.history.extended import follow  # which few tables need
+
+        follow(cli, place.fs, place.layout, schema)
+    exit_with(code)
+
+
+def _pairs(option: str, texts: list[str] | None, form: str) -> dict[str, str]:
+    """``A=B`` as pairs; SettingsError for a text without them, or for a name that is given twice."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise SettingsError(f"{option} is no pair", expected=form, found=repr(text))
+        if name in pairs:
+            raise SettingsError(f"{option} names a column twice", expected="each column once", found=name)
+        pairs[name] = value
+    return pairs
+
+
+def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
+    """Prints one result a date as it comes; the exit code is that of the first error."""
+    code, dates, rows = EXIT_DONE, 0, 0
+    for done in results:
+        dates += 1
+        here = [correction for correction in done.corrections if correction.generation == done.generation]
+        count = done.rows_in - done.left_out if dry_run else done.rows_out
+        rows += count
+        record = {
+            "table": name,
+            "date": done.value,
+            "outcome": done.outcome,
+            "phase": done.phase,
+            "rows": count,
+            "generation": done.generation,
+            "format": done.format,
+            "columns": {
+                c.name: {"value": c.value, "changed": c.changed, "nulls": c.rows - c.filled_after} for c in here
+            },
+            "columns_dropped": dict(done.drops),
+            "seconds": round(done.seconds, 3),
+            "dry_run": dry_run,
+        }
+        if done.error is not None:
+            failed = as_ours(done.error)
+            code = code or failed.exit_code
+            cli.note(f"{done.value}: {failed}")
+            record["error"] = error_json(failed)
+        if done.clean_error is not None:
+            record["clean_error"] = error_json(as_ours(done.clean_error))
+            cli.note(
+                f"{done.value}: files of an earlier generation could not be removed. `sparkhaven clean {name}` does"
+            )
+        cli.result(record, f"{done.value}: {_sentence(done, count)}")
+    cli.note(f"{dates:,} dates, {rows:,} rows{' to rewrite (dry run)' if dry_run else ''}")
+    return code
+
+
+def _sentence(done: DateResult, rows: int) -> str:
+    if done.outcome is MergeOutcome.NOTHING:
+        return "rewritten before, nothing to change"
+    if done.outcome is MergeOutcome.FAILED:
+        return done.outcome
+    here = [correction for correction in done.corrections if correction.generation == done.generation]
+    parts = [f"{c.name} changed in {c.changed:,} rows" for c in here]
+    parts += [f"without {column} ({count:,} rows with values)" for column, count in done.drops]
+    verb = "would rewrite" if done.outcome is MergeOutcome.PLANNED else done.outcome
+    return ", ".join([f"{verb} {rows:,} rows as generation {done.generation}", *parts])

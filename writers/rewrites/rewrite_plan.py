@@ -1,0 +1,161 @@
+"""Plans the rewrite of a date: a merge of its history with itself, in which some columns are computed.
+
+What is read is history alone, so rows that wait in intraday stay for the next merge. Order, groups, distribution and
+indexes are made anew, whatever columns are computed. The proof says of every column that no option names that it has
+the digest of the generation before, and of a computed one that it has that of the computed values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
+from sparkhaven.store.errors import MergeError, TableNotFoundError
+from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.column_file import open_parquet
+from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.widening import same_form
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.imports.foreign_values import AllowedConversions
+from sparkhaven.writers.merge.date_result import MergeOutcome
+from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
+from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE
+from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
+from sparkhaven.writers.merge.plan.merge_inputs import history_of
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
+from sparkhaven.writers.merge.plan.partition_choice import Turns
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
+from sparkhaven.writers.rewrites.column_changes import ColumnChanges, DeployedChanges, deployed_changes, repeats
+from sparkhaven.writers.rewrites.computed_columns import DateOfTable, added_up, compute
+
+REWRITE = "rewrite"  # entry of the run in its record: the changes as options
+
+
+class RewritePlanner:
+    """Plans rewrites. ``again``: also where a date was rewritten so before."""
+
+    def __init__(self, changes: ColumnChanges, *, again: bool = False) -> None:
+        self._changes, self._again, self._words = changes, again, changes.words()
+
+    def ends_with(self, record: MergeRecord) -> bool:
+        """Whether a killed merge that is published now was this rewrite."""
+        return record.run.others.get(REWRITE) == self._words
+
+    def plan(
+        self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
+    ) -> PlannedMerge:
+        """TableNotFoundError: history has no rows of the date. MergeError: it was rewritten so before, and rows were
+        merged since. Else as ``deployed_changes`` and the plans of merges."""
+        base = _history(place, history)
+        schema = merged_schema(place)
+        changes = deployed_changes(self._changes, schema)
+        if self.ends_with(base) and not self._again:
+            return PlannedMerge(MergeOutcome.NOTHING, base, history)
+        if not self._again:
+            _require_first(place, base, changes)
+        require_volumes(place, base)
+        sources = tuple(history_of(place, schema, base))
+        if not changes.settings and not _pending(place.fs, changes, base, sources):
+            return PlannedMerge(MergeOutcome.NOTHING, base, history)
+        drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, sources))
+        left_out = base.proof.left_out if base.proof is not None else LeftOut()
+        taken = Taken(sources, "history", base.inputs, False, drops, left_out, base.corrections)
+        options = replace(options, rewrite=True, dedupe=base.run.dedupe or NO_RULE)
+        plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
+        record = replace(record, run=replace(record.run, others={REWRITE: self._words}))
+        planned = PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan)
+        allowed = AllowedConversions(lossy=self._changes.lossy)
+        date = DateOfTable(history.value, record.generation, changes.settings, allowed)
+        if dry_run:
+            return _prepared(place.fs, date, planned, plan, write=False)
+        return replace(planned, prepare=lambda planned, plan: _prepared(place.fs, date, planned, plan, write=True))
+
+
+def _history(place: TablePlace, history: DateHistory) -> MergeRecord:
+    base = history.current
+    if base is not None and base.outputs:
+        return base
+    raise TableNotFoundError(
+        "date has no history to rewrite",
+        where=f"{place.table} {history.value}",
+        expected="a complete merge",
+        found="none" if base is None else "history that was dropped",
+        hint=f"sparkhaven merge {place.table} --dates {history.value}",
+        phase="plan",
+    )
+
+
+def _require_first(place: TablePlace, base: MergeRecord, changes: DeployedChanges) -> None:
+    """MergeError: a column would be computed from itself a second time."""
+    before = {(correction.id, correction.value): correction for correction in base.corrections}
+    for setting in repeats(changes.settings):
+        done = before.get((setting.column.id, setting.value)) if isinstance(setting.value, str) else None
+        if done is not None:
+            raise MergeError(
+                "the date was rewritten by this expression before, and rows were merged since",
+                where=f"{place.table} {base.value}, merge {done.generation}",
+                expected=f"a column {setting.column.name} that was not computed from itself by: {setting.value}",
+                found=f"{done.changed:,} rows that were",
+                hint="to compute all rows once more, use --again. `CONDITION ? VALUE : COLUMN` chooses rows",
+                phase="plan",
+            )
+
+
+def _pending(fs: Fs, changes: DeployedChanges, base: MergeRecord, sources: tuple[MergeSource, ...]) -> bool:
+    """Whether a location differs from the schema in what is to be changed."""
+    outputs = base.outputs
+    if any(not _has(output, column.name, *column.labels) for column in changes.added for output in outputs):
+        return True
+    if any(_has(output, column.name, *column.labels) for column in changes.dropped for output in outputs):
+        return True
+    if any(_has(output, *column.labels) for column in changes.renamed for output in outputs):
+        return True
+    return any(not _newest(fs, source, column) for column in changes.retyped for source in sources)
+
+
+def _has(output: MergeOutput, *names: str) -> bool:
+    return any(name in output.digests for name in names)
+
+
+def _newest(fs: Fs, source: MergeSource, column: Column) -> bool:
+    """Whether the files of a location have a column in its newest form."""
+    if in_parquet(source.files):
+        kinds = open_parquet(fs, source.directory, {NAME: source.files[NAME].size}, source.rows).found.schema
+        names = [name for name in (column.name, *column.labels) if name in kinds.names]
+        return all(kinds.field(name).type == column.type.arrow for name in names)
+    return same_form(ColumnSource(fs, source, column).column, column)
+
+
+def _prepared(fs: Fs, date: DateOfTable, planned: PlannedMerge, plan: MergePlan, *, write: bool) -> PlannedMerge:
+    """The plan with its computed columns, and the digests that its outputs must have."""
+    base, directory = planned.history.current, plan.work.with_name(".computed")
+    assert base is not None  # noqa: S101  else there is no plan
+    if write and date.settings:
+        fs.mkdirs(directory)
+    sources, corrections = [], []
+    for number, source in enumerate(plan.sources if date.settings else ()):
+        taken, part = compute(fs, date, source, directory / str(number) if write else None)
+        sources.append(taken)
+        corrections.append(part)
+    changed = added_up(corrections)
+    expected = {column.name: _digest_of(base, column) for column in plan.schema.stored}
+    expected |= {correction.name: correction.after for correction in changed}
+    record = replace(planned.record, corrections=(*planned.record.corrections, *changed))
+    plan = replace(plan, sources=tuple(sources) or plan.sources)
+    return replace(planned, record=record, plan=plan, prepare=None, expected=expected)
+
+
+def _digest_of(base: MergeRecord, column: Column) -> str:
+    """The digest of a column in history, null where a location lacks it."""
+    total = 0
+    for output in base.outputs:
+        name = next((name for name in (column.name, *column.labels) if name in output.digests), None)
+        total = add(total, digest_nulls(column, output.rows) if name is None else from_hex(output.digests[name]))
+    return to_hex(total)
