@@ -8,7 +8,7 @@ entry, and a later merge carries the list on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sparkhaven.store.digest.column_digest import add, from_hex
@@ -48,17 +48,13 @@ def more_values(corrections: Iterable[ColumnCorrection], column: int) -> int:
     return sum(c.filled_after - c.filled_before for c in corrections if c.id == column)
 
 
-def encode_corrections(corrections: Sequence[ColumnCorrection]) -> dict[str, Any]:
-    if not corrections:
-        return {}
-    return {
-        "corrections": [
-            [c.id, c.name, c.value, c.generation, c.rows, c.changed, c.filled_before, c.filled_after, c.before, c.after]
-            for c in corrections
-        ]
-    }
+def encode_corrections(corrections: Sequence[ColumnCorrection]) -> list[list[int | str]]:
+    return [
+        [c.id, c.name, c.value, c.generation, c.rows, c.changed, c.filled_before, c.filled_after, c.before, c.after]
+        for c in corrections
+    ]
 
 
-def decode_corrections(record: Mapping[str, Any]) -> tuple[ColumnCorrection, ...]:
+def decode_corrections(entries: Iterable[Sequence[Any]]) -> tuple[ColumnCorrection, ...]:
     """The inverse of ``encode_corrections``; TypeError where a part is missing."""
-    return tuple(ColumnCorrection(*entry) for entry in record.get("corrections", ()))
+    return tuple(ColumnCorrection(*entry) for entry in entries)

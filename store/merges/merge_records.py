@@ -318,7 +318,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
             **_left_out(proof.left_out),
         },
         **encode_drops(record.column_drops),
-        **encode_corrections(record.corrections),
+        **({"corrections": encode_corrections(record.corrections)} if record.corrections else {}),
     }
 
 
@@ -355,5 +355,5 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
         replaces=tuple(data["replaces"]),
         run=decode_run(data["details"]),
         column_drops=decode_drops(data),
-        corrections=decode_corrections(data),
+        corrections=decode_corrections(data.get("corrections", ())),
     )

@@ -114,8 +114,8 @@ def _stored(schema: TableSchema, name: str, option: str) -> Column:
             where=schema.full_name,
             expected=", ".join(names),
             found=name,
-            hint=f"{f'{slip}; or ' if slip else ''}write the column into the schema file, then run `sparkhaven schema"
-            f" deploy {schema.full_name}.schema`",
+            hint=f"{f'{slip} ' if slip else ''}To add a column, write it into the schema file, then run"
+            f" `sparkhaven schema deploy {schema.full_name}.schema`",
         )
     if column.kind is Kind.PARTITIONING:
         raise SettingsError(
@@ -136,7 +136,7 @@ def _dropped(schema: TableSchema, name: str) -> Column:
     raise SettingsError(
         "--drop names a column that no command has dropped",
         where=schema.full_name,
-        expected="a column that `sparkhaven schema deploy` has dropped",
+        expected="a column that schema deploy has dropped",
         found=name,
         hint=f"remove the column from the schema file, then run `sparkhaven schema deploy {schema.full_name}.schema"
         f" --drop {name}`"

@@ -103,7 +103,7 @@ def _require_first(place: TablePlace, base: MergeRecord, changes: DeployedChange
                 where=f"{place.table} {base.value}, merge {done.generation}",
                 expected=f"a column {setting.column.name} that was not computed from itself by: {setting.value}",
                 found=f"{done.changed:,} rows that were",
-                hint="to compute all rows once more, use --again. `CONDITION ? VALUE : COLUMN` chooses rows",
+                hint="to compute all rows once more, use --again. A condition with ? and : chooses rows",
                 phase="plan",
             )
 

@@ -93,8 +93,8 @@ def rewrite_column(
 ) -> None:
     """Rewrites columns of history, as new generations.
 
-    Equal digests prove that no other column changes. Intraday stays as it is; the merge record has what was changed,
-    so that a date is validated, truncated and merged again with it. An expression is of the language of --where, with
+    Equal digests prove that no other column changes. Intraday stays as it is. The merge record has what was changed:
+    validate, truncate and later merges expect it. An expression is of the language of --where, with
     `CONDITION ? VALUE : VALUE`, null, arithmetic and functions.
     """
     cli: CliContext = ctx.obj

@@ -40,7 +40,7 @@ class ValueExpression:
                 where=f"{where}{first + low}",
                 expected=f"a value of: {self.text}",
                 found=why[:120],
-                hint="leave such rows as they are, by `CONDITION ? VALUE : COLUMN`",
+                hint="leave such rows as they are, by a condition with ? and :",
             ) from None
 
     def _first_failing(self, rows: pa.RecordBatch) -> int:

@@ -14,7 +14,7 @@ from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
 OTHERS = {"--help", "--py-files", "--packages", "--jars", "--include_imports", "--descriptor_set_out", "--long"}
-APPLICATIONS = {"sparkhaven ingest", "sparkhaven quarantine"}  # names in Spark's user interface
+APPLICATIONS = {"sparkhaven ingest", "sparkhaven quarantine", "sparkhaven rewrite-column"}  # names in Spark's interface
 
 
 @pytest.mark.slow
