@@ -6,13 +6,14 @@ They are made from the results that the command prints as JSON, and from its err
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named, user_name
 from sparkhaven.jobs.logs.log_writer import LogWriter
+from sparkhaven.jobs.logs.logged_commands import DRY_RUN
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -43,22 +44,24 @@ def log_command(
         return
     fs, table = Fs(), table_of(words)
     writer = LogWriter(fs, layout, warn=warn)
-    if command == "merge":
+    dry_run = DRY_RUN in words
+    if command == "merge" and not dry_run:
         for row in merge_rows(table, results, round(seconds * 1000)):
             writer.add(MERGE, row)
         if table is not None and any("rows_out" in result for result in results):
             with writing(writer):
                 try:
-                    rows = list(storage_rows(TablePlace(fs, layout, table)))
+                    merged = [result["date"] for result in results if result.get("rows_out")]
+                    rows = list(storage_rows(TablePlace(fs, layout, table), dates=merged))
                 except (SparkhavenError, OSError) as error:
                     rows = []
                     warn(f"{STORAGE.table} has no row of this merge: {error}")
             for row in rows:
                 writer.add(STORAGE, row)
-    elif command == "validate":
+    elif command == "validate" and not dry_run:
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)
-    else:
+    if dry_run or command not in ("merge", "validate") or any(result.get("phase") == "removal" for result in results):
         user = user_name()
         for log_table, row in admin_rows(table, command, words, results, code):
             details: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if log_table is ADMIN else {}
@@ -87,22 +90,30 @@ def table_of(words: Sequence[str]) -> TableName | None:
 
 
 def merge_rows(table: TableName | None, results: Sequence[Result], all_ms: int) -> Iterator[LogRow]:
-    """A row a date, and one for a command that failed before it had dates; ``all_ms``: how long all took."""
+    """A row a date, and one for a command that failed before it had dates; ``all_ms``: how long all took.
+
+    Before it a row for each finished phase, with the same rows; their outcome is ``phase``.
+    """
     for result in results:
         error = result.get("error")
         rows_in, rows_out, seconds = result.get("rows_in"), result.get("rows_out"), result.get("seconds")
         dropped = None
         if isinstance(rows_in, int) and isinstance(rows_out, int) and not error and result.get("outcome") != "nothing":
             dropped = rows_in - rows_out
-        yield {
+        about = {
             **_table(table, result),
             "Partition": result.get("date"),
-            "Phase": result.get("phase") or None,
             "RowsIn": rows_in,
             "RowsOut": rows_out,
             "RowsDropped": dropped,
             "Destinations": len(result.get("destinations") or ()),
             "Generation": result.get("generation"),
+        }
+        for phase, milliseconds in (result.get("phase_ms") or {}).items():
+            yield {**about, "Phase": phase, "DurationMs": milliseconds, "Outcome": "phase"}
+        yield {
+            **about,
+            "Phase": result.get("phase") or None,
             "DurationMs": all_ms if seconds is None else round(seconds * 1000),
             "Outcome": "failed" if error else result.get("outcome"),
             "Message": _message(result),
@@ -112,6 +123,8 @@ def merge_rows(table: TableName | None, results: Sequence[Result], all_ms: int) 
 def validation_rows(table: TableName | None, results: Sequence[Result]) -> Iterator[LogRow]:
     """A row a rule; a date that could not be validated has one row without a rule."""
     for result in results:
+        if result.get("phase") == "removal":
+            continue
         about = {**_table(table, result), "Partition": result.get("date")}
         if "rules" not in result:
             yield {**about, "Passed": False, "Message": _message(result)}
@@ -134,7 +147,9 @@ def admin_rows(
     table: TableName | None, command: str, words: Sequence[str], results: Sequence[Result], code: int
 ) -> Rows:
     """The row of the command, and a row of EpochLog for each epoch that it has made."""
-    affected = [result[key] for result in results for key in AFFECTED if isinstance(result.get(key), int)]
+    changed = [result for result in results if result.get("phase") == "removal"] if command == "validate" else results
+    affected = [result[key] for result in changed for key in AFFECTED if isinstance(result.get(key), int)]
+    dry_run = DRY_RUN in words
     messages = [text for text in map(_message, results) if text]
     yield (
         ADMIN,
@@ -142,7 +157,7 @@ def admin_rows(
             **_table(table, results[0] if command == "schema deploy" else {}),
             "Command": command,
             "Arguments": " ".join(words[len(command.split()) :]),
-            "DryRun": "--dry-run" in words,
+            "DryRun": dry_run,
             "Affected": sum(affected) if affected else None,
             "Outcome": "failed" if code else "done",
             "ExitCode": code,
@@ -150,7 +165,7 @@ def admin_rows(
         },
     )
     for result in results:
-        if "error" in result:
+        if "error" in result or dry_run:
             continue
         about = {**_table(table, result), "Stream": result.get("stream")}
         if command == "epochs rollback":
@@ -183,17 +198,19 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def storage_rows(place: TablePlace, listed: int = LISTED) -> Iterator[LogRow]:
-    """A row a volume; raises the errors of reading the table.
+def storage_rows(place: TablePlace, listed: int = LISTED, dates: Collection[str] = ()) -> Iterator[LogRow]:
+    """A row a volume, and one a volume of each of these dates; raises the errors of reading the table.
 
+    Rows of dates have the committed bytes and files.
     Of a table of more than ``listed`` locations no files are looked at: then ``Bytes`` has the committed bytes,
     ``Files`` and ``WasteBytes`` are null.
     """
     slices = _committed(place)
+    yield from _storage_of_dates(place, [slice_ for slice_ in slices if slice_.key.value in dates])
     if len(slices) > listed and place.fs.stat(place.extended) is None:
         sizes = Counter({"intraday": 0})
         for slice_ in slices:
-            volume = "intraday" if slice_.tier == "intraday" else without_generation(slice_.key.internal)
+            volume = _volume(slice_)
             sizes[volume] += sum(state.size for state in slice_.files.values())
         for volume, size in sorted(sizes.items()):
             yield {**named(place.table), "Volume": volume, "Bytes": size}
@@ -204,6 +221,22 @@ def storage_rows(place: TablePlace, listed: int = LISTED) -> Iterator[LogRow]:
     for volume, (size, wasted) in sorted(use.volumes.items()):
         looked_at = {} if use.unlisted else {"Files": use.files.get(volume, 0), "WasteBytes": wasted}
         yield {**named(place.table), "Volume": volume, "Bytes": size, **looked_at}
+
+
+def _storage_of_dates(place: TablePlace, slices: Sequence[Slice]) -> Iterator[LogRow]:
+    """A row a date and volume."""
+    sizes, files = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for slice_ in slices:
+        key = slice_.key.value, _volume(slice_)
+        sizes[key] += sum(state.size for state in slice_.files.values())
+        files[key] += len(slice_.files)
+    for (value, volume), size in sorted(sizes.items()):
+        about = {**named(place.table), "Partition": value, "Volume": volume}
+        yield {**about, "Bytes": size, "Files": files[value, volume]}
+
+
+def _volume(slice_: Slice) -> str:
+    return "intraday" if slice_.tier == "intraday" else without_generation(slice_.key.internal)
 
 
 def _committed(place: TablePlace) -> list[Slice]:

@@ -16,7 +16,7 @@ TIMESTAMP = "Timestamp"
 COMMON: Columns = ((TIMESTAMP, "Instant"), ("RunId", "String"), ("Host", "String"))
 """Columns of every log table, which its writer fills; ``Date`` is the UTC day of ``Timestamp``."""
 OF_TABLE: Columns = (("Namespace", "String"), ("TableName", "String"))
-TEXT_COLUMNS = frozenset({"RunId", "QueryId", "Message", "Arguments", "Measured", "Lower", "Upper", "Epochs"})
+TEXT_COLUMNS = frozenset({"RunId", "QueryId", "Message", "Arguments", "Measured", "Lower", "Upper", "Epochs", "Digest"})
 """Texts with as many values as rows: they are stored as bytes, without a symbol table."""
 
 
@@ -83,12 +83,12 @@ EPOCH = LogTable(
     "One row an epoch: batches and rollbacks.",
     _of_table(
         "Stream String, Epoch long, Kind String, Locations long, Rows long, SchemaId long, Generation long, "
-        "QueryId String"
+        "QueryId String, Digest String"
     ),
 )
 MERGE = LogTable(
     "MergeLog",
-    "One row a date and merge.",
+    "One row a date and merge, with Outcome, and one for each of its phases, whose Outcome is phase.",
     _of_table(
         "Partition String, Phase String, RowsIn long, RowsOut long, RowsDropped long, Destinations long, "
         "Generation long, DurationMs long, Outcome String, Message String"
@@ -104,7 +104,7 @@ VALIDATION = LogTable(
 )
 ADMIN = LogTable(
     "AdminLog",
-    "One row a command that changes a table.",
+    "One row a command that changes a table, or would with --dry-run.",
     _of_table(
         "Command String, Arguments String, DryRun Boolean, Affected long, DurationMs long, Outcome String, "
         "ExitCode int, User String, Message String"
@@ -112,7 +112,7 @@ ADMIN = LogTable(
 )
 STORAGE = LogTable(
     "StorageLog",
-    "Bytes of a table by volume, after each merge.",
-    _of_table("Volume String, Bytes long, Files long, WasteBytes long"),
+    "Bytes by volume, after each merge: of the table, and with Partition of each merged date.",
+    _of_table("Volume String, Bytes long, Files long, WasteBytes long, Partition String"),
 )
 LOG_TABLES = (INGEST, EPOCH, MERGE, VALIDATION, ADMIN, STORAGE)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 LOGGED = frozenset(
     {("merge",), ("validate",), ("truncate",), ("delete",), ("clean",), ("import",), ("recover",)}
     | {("epochs", "rollback"), ("streams", "remove"), ("quarantine", "requeue"), ("quarantine", "drop")}
-    | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy")}
+    | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy"), ("metadata", "update")}
+    | {("dates", "drop"), ("dates", "expire"), ("dates", "move"), ("snapshot",), ("restore",)}
 )
-CHANGE_NOTHING = frozenset({"-h", "--help", "--dry-run", "--status"})
+CHANGE_NOTHING = frozenset({"-h", "--help", "--status"})
+DRY_RUN = "--dry-run"  # is logged as such
 
 
 def logged_command(words: Sequence[str]) -> str | None:

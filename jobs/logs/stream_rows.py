@@ -55,6 +55,7 @@ class StreamRecorder:
                 "Kind": "commit",
                 "Locations": outcome.locations,
                 "Rows": outcome.rows,
+                "Digest": log.last_digest(),
                 "SchemaId": state.schema_version,
                 "Generation": state.generation,
                 "QueryId": query_id,

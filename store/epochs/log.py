@@ -20,6 +20,7 @@ is unknown: every further call raises CommitUnknownError until the stream is ope
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from types import TracebackType
 
 from sparkhaven.store.epochs.commit_checks import require
@@ -117,6 +118,10 @@ class StreamLog:
         if not self._retention.policy.syncs_each_batch:
             self._unsynced.note(batch.reports)
         return record.epoch
+
+    def last_digest(self) -> str:
+        """SHA-256, in hex, of the last record that this process appended: positions, lengths, checksums of an epoch."""
+        return sha256(self._file.appended).hexdigest()
 
     def publish(self, epoch: int | None = None) -> int:
         """Replaces ``table.size`` of what epochs up to ``epoch`` (None: all) changed; the number of locations."""

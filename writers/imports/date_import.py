@@ -289,9 +289,10 @@ class _Import:
         task = WholeDate(plan, record, record.time_ms)
         if plan.large:
             reporting = ProgressExecutor(self.executor, part.value, self.clock, self.on_progress)
-            result: MergeRecord | Failure = run_large(self.place, task, reporting.run)
+            checked = run_large(self.place, task, reporting.run)
         else:
-            (result,) = run_group(self.place.fs, [task])
+            (checked,) = run_group(self.place.fs, [task])
+        result = checked.result
         if isinstance(result, Failure):
             raise result.error
         expected = as_hex(written.digests, self.schema)

@@ -22,6 +22,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
+from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge
 from sparkhaven.writers.merge.plan.merge_inputs import still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -31,7 +32,7 @@ from sparkhaven.writers.merge.plan.planner import MergePlanner, Planner
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
 from sparkhaven.writers.merge.publish.staged_locations import sweep
-from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
+from sparkhaven.writers.merge.write.phases import Checked, Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
@@ -43,6 +44,7 @@ class _Date:
     planned: PlannedMerge
     plan: MergePlan
     begun: float
+    times: PhaseTimes
 
     @property
     def value(self) -> str:
@@ -174,7 +176,11 @@ class DateMerges:
                 if isinstance(history, DateResult):
                     yield history
                     continue
-                planned = self._planner.plan(self._place, history, self.options, self.pins, self._turns, dry_run=False)
+                watch = PhaseWatch()
+                with watch.phase(MergePhase.PLAN):
+                    planned = self._planner.plan(
+                        self._place, history, self.options, self.pins, self._turns, dry_run=False
+                    )
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, MergePhase.PLAN, begun, error)
                 continue
@@ -182,7 +188,7 @@ class DateMerges:
                 yield self._settle(planned, begun)
             else:
                 record = replace(planned.record, time_ms=int(begun * 1000))
-                taken.append(_Date(replace(planned, record=record), planned.plan, begun))
+                taken.append(_Date(replace(planned, record=record), planned.plan, begun, watch.times))
         if not taken:
             return
         try:
@@ -225,7 +231,7 @@ class DateMerges:
                 sweep(self._place.fs, date.planned.record.run.staging)
             return self._failed(date.value, MergePhase.PLAN, date.begun, error)
         assert planned.plan is not None  # noqa: S101  it had one
-        return _Date(planned, planned.plan, date.begun)
+        return _Date(planned, planned.plan, date.begun, date.times)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
         groups = [[date] for date in sorted(taken, key=lambda date: -date.plan.rows) if date.plan.long]
@@ -241,18 +247,20 @@ class DateMerges:
             yield from self._end(group, results)
 
     def _large(self, date: _Date) -> Iterator[DateResult]:
-        result: MergeRecord | Failure
+        result: Checked
         try:
             reporting = ProgressExecutor(self.executor, date.value, self.clock, self.on_progress)
             result = run_large(self._place, date.task, reporting.run)
         except (SparkhavenError, OSError) as error:
-            result = Failure(error)
+            result = Checked(Failure(error), ())
         yield from self._end([date], [result])
 
-    def _end(self, group: Sequence[_Date], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
+    def _end(self, group: Sequence[_Date], results: Sequence[Checked]) -> Iterator[DateResult]:
         """Publishes the dates that passed their check and whose sources have not changed."""
         passed: list[tuple[_Date, MergeRecord]] = []
-        for date, result in zip(group, results, strict=True):
+        times: dict[str, PhaseTimes] = {}
+        for date, checked in zip(group, results, strict=True):
+            result, times[date.value] = checked.result, (*date.times, *checked.times)
             if isinstance(result, Failure):
                 with self._cleaning(date.value):
                     sweep(self._place.fs, [d.stage_root for d in date.plan.destinations])
@@ -278,7 +286,9 @@ class DateMerges:
             if isinstance(last, Failure):
                 yield self._failed(date.value, MergePhase.CHECK, date.begun, last.error)
             else:
-                yield replace(self._merged(date, record, last.record.phase), clean_error=last.clean_error)
+                merged = self._merged(date, record, last.record.phase)
+                phases = (*times[date.value], *last.times)
+                yield replace(merged, clean_error=last.clean_error, phase_ms=phases)
 
     def _merged(self, date: _Date, record: MergeRecord, phase: str) -> DateResult:
         return DateResult(
@@ -349,6 +359,7 @@ class DateMerges:
             generation=record.generation,
             clean_error=resumed.clean_error,
             corrections=record.corrections,
+            phase_ms=resumed.times,
         )
 
 

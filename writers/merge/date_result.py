@@ -7,6 +7,7 @@ from enum import StrEnum
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.merges.column_corrections import ColumnCorrection
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.phase_times import PhaseTimes
 
 
 class MergeOutcome(StrEnum):
@@ -31,6 +32,7 @@ class DateResult:
     ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept. ``corrections``: of
     columns, by command.
     ``distribution``: how the partitions of a planned or done merge were chosen.
+    ``phase_ms``: milliseconds of each phase that this run has finished; small dates of one task share them.
     """
 
     value: str
@@ -52,3 +54,4 @@ class DateResult:
     identical: int = 0
     distribution: str | None = None
     corrections: tuple[ColumnCorrection, ...] = ()
+    phase_ms: PhaseTimes = ()

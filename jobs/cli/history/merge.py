@@ -313,6 +313,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "rows_identical": merged.identical,
             "waiting_rows": merged.waiting,
             "seconds": round(merged.seconds, 3),
+            "phase_ms": dict(merged.phase_ms),
             "dry_run": dry_run,
         }
         if merged.error is not None:

@@ -161,6 +161,7 @@ def _show_removed(cli: CliContext, name: str, value: str, removed: RemovedDate, 
         for part, locations in parts.items()
     }
     about = {"table": name, "date": value, "phase": "removal", **listed, "waiting": list(removed.waiting)}
+    affected = max(sum(rows for *_, rows in locations) for locations in parts.values())
     words = [
         f"{len(locations):,} locations {part}, {sum(rows for *_, rows in locations):,} rows"
         for part, locations in parts.items()
@@ -169,7 +170,7 @@ def _show_removed(cli: CliContext, name: str, value: str, removed: RemovedDate, 
     if removed.waiting:
         words.append(f"{len(removed.waiting):,} sources wait for readers: {removed.reason}")
     text = f"{value}: {'; '.join(words) or 'no intraday rows are left'}{' (dry run)' if dry_run else ''}"
-    cli.result({**about, "reason": removed.reason, "dry_run": dry_run}, text)
+    cli.result({**about, "reason": removed.reason, "affected": affected, "dry_run": dry_run}, text)
 
 
 def show_validation(cli: CliContext, validation: Validation) -> None:

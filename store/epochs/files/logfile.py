@@ -60,6 +60,7 @@ class LogFile:
         self._poison: str | None = None
         self.length = 0
         self.last: tuple[int, bytes] = (HEADER.size, b"")
+        self.appended = b""  # the frame of the last record that ``append`` has written
 
     def begin(self, kept: KeptRecords, more: bytes, record: Record) -> None:
         """Replaces the file by the kept bytes, ``more`` and a record, with a new inode, durably."""
@@ -131,6 +132,7 @@ class LogFile:
             with self.unknown_on_failure("the log could not be synced"), self._fs.during("log-sync"):
                 self._fs.sync([self._path])
         self.last = self.length, data[: FRAME.size]
+        self.appended = data
         self.length += len(data)
 
     def _take_copy(self) -> None:

@@ -18,6 +18,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index
@@ -31,11 +32,13 @@ GRACE_S = 3600.0
 class Published:
     """A published merge, the last of its date.
 
-    ``clean_error``: why files that it left behind could not be removed; None: they are gone.
+    ``clean_error``: why files that it left behind could not be removed; None: they are gone. ``times``: milliseconds of
+    each phase, of all dates together that were published with it.
     """
 
     history: DateHistory
     clean_error: SparkhavenError | OSError | None = None
+    times: PhaseTimes = ()
 
     @property
     def record(self) -> MergeRecord:
@@ -55,9 +58,9 @@ class PublishPhase:
 
         An error after the commit point fails no merge: it is returned with the published record.
         """
-        place = self._place
+        place, watch = self._place, PhaseWatch()
         results: list[DateHistory | Failure] = []
-        with place.fs.during("merge-publish"):
+        with place.fs.during("merge-publish"), watch.phase(MergePhase.PUBLISH):
             touched: list[Path] = []
             for history in histories:
                 try:
@@ -71,15 +74,17 @@ class PublishPhase:
         published = [result for result in results if isinstance(result, DateHistory)]
         if not published:
             return [result for result in results if isinstance(result, Failure)]
-        with place.fs.during("merge-index"):
+        with place.fs.during("merge-index"), watch.phase(MergePhase.INDEX):
             write_index(place, [_merge_of(history) for history in published])
-        with place.fs.during("merge-record"):
+        with place.fs.during("merge-record"), watch.phase(MergePhase.RECORD):
             now_ms = int(self._clock() * 1000)
             merges = map(_merge_of, published)
             switched = [replace(r, phase=MergePhase.RECORD, run=replace(r.run, switched_ms=now_ms)) for r in merges]
             store_records(place, switched)
         recorded = [history.after(record) for history, record in zip(published, switched, strict=True)]
-        closed = iter(self.tidy(recorded))
+        with watch.phase(MergePhase.CLEAN):
+            tidied = self.tidy(recorded)
+        closed = iter([replace(merge, times=watch.times) for merge in tidied])
         return [next(closed) if isinstance(result, DateHistory) else result for result in results]
 
     def resume(self, history: DateHistory, pins: Pins) -> Published | Failure | None:

@@ -32,6 +32,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex, total
 from sparkhaven.writers.merge.write.date_survey import source_files, verify_file
@@ -60,23 +61,35 @@ class Failure:
 
 
 @frozen
+class Checked:
+    """A date after its check, or why it failed.
+
+    ``times``: milliseconds of each phase, of all dates of its task together. A failed task may lack the last ones.
+    """
+
+    result: MergeRecord | Failure
+    times: PhaseTimes
+
+
+@frozen
 class _Staged:
     plan: MergePlan
     written: list[StagedPiece]
     finished: list[Finished]
 
 
-def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> list[MergeRecord | Failure]:
+def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> list[Checked]:
     """A task: stages, syncs and checks dates in this process; returns records of phase ``check``, not yet stored.
 
     A failed date does not stop the others; a failed sync fails all.
     """
+    watch = PhaseWatch()
     with _guarded(fs, tasks) as guards:
-        with fs.during("merge-stage"):
+        with fs.during("merge-stage"), watch.phase(MergePhase.STAGE):
             staged = [_tried("stage", _stage, fs, task, run, task.plan.ranges() > 1) for task in tasks]
-        with fs.during("merge-sync"):
+        with fs.during("merge-sync"), watch.phase(MergePhase.SYNC):
             failed = _tried("sync", _sync, fs, guards, [dates for dates in staged if isinstance(dates, _Staged)])
-    with fs.during("merge-check"):
+    with fs.during("merge-check"), watch.phase(MergePhase.CHECK):
         records: list[MergeRecord | Failure] = []
         for task, dates in zip(tasks, staged, strict=True):
             if isinstance(dates, Failure):
@@ -84,24 +97,25 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> 
             else:
                 records.append(_tried("check", _check, fs, task, run, dates) if failed is None else failed)
         failed = _tried("check", _sync_sizes, fs, list(zip(tasks, records, strict=True)))
-    return records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
+    results = records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
+    return [Checked(result, watch.times) for result in results]
 
 
-def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any]) -> MergeRecord:
+def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any]) -> Checked:
     """The same for one date whose tasks run in ``run``; raises the error."""
-    fs, record = place.fs, task.record
+    fs, record, watch = place.fs, task.record, PhaseWatch()
     with _guarded(fs, [task]) as guards:
-        with fs.during("merge-stage"):
+        with fs.during("merge-stage"), watch.phase(MergePhase.STAGE):
             staged = _stage(fs, task, run, True)
         record = replace(record, phase=MergePhase.STAGE)
         store_record(place, record)
-        with fs.during("merge-sync"):
+        with fs.during("merge-sync"), watch.phase(MergePhase.SYNC):
             verified = _sync_and_verify(fs, guards, run, staged)
         store_record(place, replace(record, phase=MergePhase.SYNC))
-    with fs.during("merge-check"):
+    with fs.during("merge-check"), watch.phase(MergePhase.CHECK):
         record = _check(fs, task, run, staged, verified=verified)
         _sync_sizes(fs, [(task, record)])
-    return record
+    return Checked(record, watch.times)
 
 
 def _tried(phase: str, fn: Callable[..., T], *arguments: Any) -> T | Failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from hashlib import sha256
 from pathlib import Path
 from threading import Event
 
@@ -12,14 +13,16 @@ import pytest
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import CheckContext
 from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, storage_rows, table_of, validation_rows, writing
-from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, STORAGE, VALIDATION, LogTable
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.logged_commands import LOGGED, logged_command
 from sparkhaven.readers.table_stats import disk_use
+from sparkhaven.store.framing.log_frames import frame, scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deploy, user_tables
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed, user_tables
 from tests.support.commands import run, run_json
 from tests.support.streams.log_rows import NOW, add, rows_of
 from tests.unit.jobs.streams.test_once_here import make, put
@@ -55,6 +58,9 @@ def test_a_run_is_in_the_log_tables(tmp_path: Path) -> None:
         (2, "commit", 1, 1, 1),
     ]
     assert len({row["QueryId"] for row in epochs}) == 1 and {row["SchemaId"] for row in epochs} == {1}
+    log = Layout(root).stream_log(TableName("Test", "Event"), "s").read_bytes()
+    frames = [frame(found.payload) for found in scan(log).frames if b'"commit"' in found.payload]
+    assert [row["Digest"] for row in epochs] == [sha256(data).hexdigest() for data in frames]
     code, value = run_json(root, "sql", "SELECT sum(Rows) AS n FROM SparkhavenInternal.EpochLog")
     assert (code, value["first"]) == (0, [{"n": 2}])
     assert run(root, "verify", "--deep").exit_code == 0
@@ -118,17 +124,19 @@ def test_listings_leave_log_tables_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_commands_that_change_a_table_are_logged_and_dry_runs_are_not(tmp_path: Path) -> None:
+def test_commands_that_change_a_table_are_logged_and_dry_runs_as_such(tmp_path: Path) -> None:
     root, file = tmp_path / "db", make(tmp_path)
     for number in (1, 2):
         put(tmp_path, number)
     run(root, "--no-logs", "ingest", file, "--once")
     words = ["epochs", "rollback", "Test.Event", "s", "--to", "1"]
-    assert run(root, *words, "--dry-run").exit_code == 0
     assert run(root, *words[:4], "--to", "99").exit_code == 2
     assert not (root / "Intraday/SparkhavenInternal").exists()
+    assert run(root, *words, "--dry-run").exit_code == 0
+    assert not (root / "Intraday/SparkhavenInternal/EpochLog").exists(), "it has made no epoch"
     assert run(root, *words).exit_code == 0
-    (row,) = rows_of(root, ADMIN)
+    trial, row = rows_of(root, ADMIN)
+    assert (trial["DryRun"], trial["Affected"], row["DryRun"]) == (True, 1, False)
     told = {name: row[name] for name in ("Namespace", "TableName", "Command", "Arguments", "Affected", "Outcome")}
     assert told == {
         "Namespace": "Test",
@@ -160,13 +168,19 @@ def test_a_merge_and_its_validation_are_logged(tmp_path: Path) -> None:
         found = run(root, *words)
         assert found.exit_code == 0, found.stderr
     tables = {table.name: rows_of(root, table) for table in LOG_TABLES if table not in (INGEST, EPOCH)}
-    (merged,) = tables["MergeLog"]
+    *phases, merged = tables["MergeLog"]
+    assert [row["Phase"] for row in phases] == [*MergePhase]
+    assert all(row["Outcome"] == "phase" and row["DurationMs"] >= 0 and row["RowsIn"] == 1 for row in phases)
+    assert sum(row["DurationMs"] for row in phases) <= merged["DurationMs"] + len(phases)
     figures = [merged[name] for name in ("Partition", "Outcome", "RowsIn", "RowsOut", "RowsDropped", "Destinations")]
     assert figures == ["2026-11-22", "merged", 1, 1, 0, 1]
     rules = {row["Rule"]: row for row in tables["ValidationLog"]}
     assert "DigestEqual" in rules and all(row["Passed"] is True for row in rules.values())
     assert {row["Epochs"] for row in rules.values()} == {"s@1"}
-    volumes = {row["Volume"]: row for row in tables["StorageLog"]}
+    volumes = {row["Volume"]: row for row in tables["StorageLog"] if row["Partition"] is None}
+    dates = {row["Volume"]: row for row in tables["StorageLog"] if row["Partition"] == "2026-11-22"}
+    assert dates.keys() == {"intraday", "0"} and len(tables["StorageLog"]) == 4
+    assert dates["0"]["Files"] == 1 and dates["0"]["Bytes"] == volumes["0"]["Bytes"]
     assert volumes["intraday"]["Files"] > 0 < volumes["0"]["Bytes"]
     assert [(row["Command"], row["Affected"]) for row in tables["AdminLog"]] == [
         ("partitions add", None),
@@ -188,14 +202,58 @@ def test_the_columns_of_each_table(tmp_path: Path, table: LogTable) -> None:
     assert {name for name, value in row.items() if value is not None} == {"Date", "Timestamp", "RunId", "Host"}
 
 
+FORMER = {
+    "EpochLog": ("Digest",),
+    "StorageLog": ("Partition",),
+}
+
+
+@pytest.mark.parametrize("table", [EPOCH, STORAGE], ids=lambda table: table.name)
+def test_a_table_of_an_earlier_release_gets_the_new_columns(tmp_path: Path, table: LogTable) -> None:
+    former = LogTable(table.name, table.about, tuple(c for c in table.columns if c[0] not in FORMER[table.name]))
+    assert len(former.columns) == len(table.columns) - 1
+    add(tmp_path, former, {"TableName": "Old"})
+    before = deploy(Fs(), Layout(tmp_path), former.schema())
+    add(tmp_path, table, {"TableName": "New", FORMER[table.name][0]: "x"})
+    rows = {row["TableName"]: row for row in rows_of(tmp_path, table)}
+    assert [rows[name][FORMER[table.name][0]] for name in ("Old", "New")] == [None, "x"]
+    after = load_deployed(TablePlace(Fs(), Layout(tmp_path), table.table))
+    assert after.stored[: len(before.stored)] == before.stored, "columns keep their ids"
+    add(tmp_path, former, {"TableName": "Older release"})
+    assert len(rows_of(tmp_path, table)) == 3
+
+
+@pytest.mark.slow
+def test_a_removal_after_a_validation_and_dry_runs_are_rows_of_the_admin_log(tmp_path: Path) -> None:
+    root, file = tmp_path / "db", make(tmp_path)
+    put(tmp_path, 1)
+    run(root, "--no-logs", "ingest", file, "--once")
+    date = ["Test.Event", "--date", "2026-11-22"]
+    assert run(root, "merge", *date, "--local", "--dry-run").exit_code == 0
+    assert not (root / "Intraday/SparkhavenInternal/MergeLog").exists()
+    assert run(root, "--no-logs", "merge", *date, "--local").exit_code == 0
+    for words in (["--dry-run"], ["--delete-after"], ["--delete-after", "--grace", "0"]):
+        assert run(root, "validate", *date, *words).exit_code == 0
+    rows = [(row["Command"], row["DryRun"], row["Affected"]) for row in rows_of(root, ADMIN)]
+    assert rows == [
+        ("merge", True, 0),
+        ("validate", True, None),
+        ("validate", False, 1),
+        ("validate", False, 1),
+    ]
+    rules = rows_of(root, VALIDATION)
+    assert len({row["RunId"] for row in rules}) == 2 and all(row["Rule"] for row in rules)
+
+
 def test_what_is_logged_of_the_command_line() -> None:
     assert logged_command(("truncate", "A.B", "--date", "2026-01-01")) == "truncate"
     assert logged_command(("quarantine", "drop", "A.B", "s")) == "quarantine drop"
+    assert logged_command(("truncate", "A.B", "--dry-run")) == "truncate"
     for words in (
         ("read", "A.B"),
         ("epochs", "list", "A.B", "s"),
         ("merge", "--status"),
-        ("truncate", "A.B", "--dry-run"),
+        ("truncate", "A.B", "--help"),
         ("merge", "SparkhavenInternal.IngestLog", "--closed"),
         (),
     ):
