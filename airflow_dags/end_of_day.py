@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import DAG, TaskGroup, TriggerRule, get_current_context, task, task_group
 from airflow.sdk.exceptions import AirflowFailException
 
 from nights import commands
+from nights.after_nights import ExpireOperator, SnapshotOperator
 from nights.configuration import TableNight, load
 from nights.dag_parts import QUICK, PublishOperator, dates_of_run, defaults, run_parameters, timetable
-from nights.operators import RemovalOperator, ValidateOperator, job
+from nights.operators import CommandOperator, RemovalOperator, ValidateOperator, job
 from nights.report import Night, markdown
 from nights.report import nights as nights_of
 from nights.sensors import GraceSensor, NightSensor
@@ -18,7 +20,7 @@ from nights.sensors import GraceSensor, NightSensor
 DOC = """
 ### Intraday to history
 
-For each table, and each date of it that closed in the data interval of the run:
+For each table, and each date of it that closed in the data interval of the run, or that has late rows:
 
 | step | does |
 |---|---|
@@ -28,6 +30,7 @@ For each table, and each date of it that closed in the data interval of the run:
 | `publish` | an event of the asset of the table, with the date as its partition |
 | `truncate` | the intraday rows go, with the proof that history has them |
 | `grace`, `delete` | their files go, when no reader can be using them |
+| `expire`, `snapshot` | once a table, if the configuration asks for it: old dates go, the table is copied |
 
 `report` lists the nights and fails if one of them did. Exit codes 1 and 2 of a command fail its task at once, 3 is
 tried again with back-off. Every step may be killed and run again. A finished night run again changes nothing.
@@ -38,7 +41,7 @@ REPORTED = ("merge", "validate", "truncate")
 configuration = load()
 
 
-def steps(night: TableNight, value: Any) -> None:
+def steps(night: TableNight, value: Any, late: Any) -> None:
     """The tasks of one date of a table."""
     program, name, grace_s = configuration.program, night.name, night.grace.total_seconds()
     usual: dict[str, Any] = {"owner": night.owner, "map_index_template": "{{ task.value }}"}
@@ -47,7 +50,7 @@ def steps(night: TableNight, value: Any) -> None:
     heavy = {**one_at_a_time, "pool": configuration.pool}  # these lock the table, or read all of a date
 
     def merge_words(date: str, params: Any) -> list[str]:
-        local, options = night.local or configuration.spark is None, night.merge_options
+        local, options = night.local or configuration.spark is None, night.options.merge
         return commands.merge(
             name, date, force=params["force"], dry_run=params["dry_run"], local=local, options=options
         )
@@ -56,7 +59,7 @@ def steps(night: TableNight, value: Any) -> None:
         return commands.delete(name, date, grace_s=grace_s)
 
     wait = NightSensor(task_id="wait", night=night, program=program, **light)
-    merge = job(configuration, "merge_dates", merge_words, local=night.local, task_id="merge", **heavy)
+    merge = job(configuration, "merge_dates", merge_words, local=night.local, task_id="merge", late=late, **heavy)
     validate = ValidateOperator(
         task_id="validate",
         words=lambda date, params: commands.validate(name, date),
@@ -78,15 +81,38 @@ def group_of(night: TableNight) -> TaskGroup:
     with TaskGroup(night.label, tooltip=f"{night.name}, market {night.market.name}") as group:
 
         @task(owner=night.owner)
-        def dates() -> list[str]:
-            return dates_of_run(night, get_current_context())
+        def dates() -> list[dict[str, Any]]:
+            return dates_of_run(night, get_current_context(), configuration.program)
 
         @task_group(group_id="night")
-        def one_night(value: Any) -> None:
-            steps(night, value)
+        def one_night(value: Any, late: Any) -> None:
+            steps(night, value, late)
 
-        one_night.expand(value=dates())
+        last: Any = one_night.expand_kwargs(dates())
+        for operator in after(night):
+            last >> operator
+            last = operator
     return group
+
+
+def after(night: TableNight) -> Iterator[CommandOperator]:
+    """The tasks of a table after its nights, if none of them has failed."""
+    options = night.options
+    usual: dict[str, Any] = {
+        "owner": night.owner,
+        "program": configuration.program,
+        "table": night.name,
+        "execution_timeout": night.timeout,
+        "trigger_rule": TriggerRule.NONE_FAILED,
+        "max_active_tis_per_dag": 1,
+    }
+    if options.retention is not None:
+        words = commands.expire(night.name, keep_s=options.retention.total_seconds(), zone=str(night.market.zone))
+        yield ExpireOperator(task_id="expire", words=lambda value, params: words, **usual)
+    if options.snapshot is not None:
+        yield SnapshotOperator(
+            task_id="snapshot", directory=options.snapshot, keep=options.snapshots, pool=configuration.pool, **usual
+        )
 
 
 def found_nights() -> list[Night]:
@@ -95,7 +121,7 @@ def found_nights() -> list[Night]:
     states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
     nights: list[Night] = []
     for night in configuration.tables.values():
-        dates = ti.xcom_pull(task_ids=f"{night.label}.dates") or []
+        dates = [date["value"] for date in ti.xcom_pull(task_ids=f"{night.label}.dates") or []]
         results = {
             step: [ti.xcom_pull(task_ids=f"{night.label}.night.{step}", map_indexes=n) for n in range(len(dates))]
             for step in REPORTED

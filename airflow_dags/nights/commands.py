@@ -49,6 +49,21 @@ def delete(table: str, date: str, *, grace_s: float) -> list[str]:
     return ["delete", table, "--dates", date, "--grace", f"{grace_s:g}"]
 
 
+def status(table: str) -> list[str]:
+    """Dates with rows that are not merged, and what else is unfinished."""
+    return ["merge", table, "--status"]
+
+
+def expire(table: str, *, keep_s: float, zone: str) -> list[str]:
+    """Dates of history go that are older than that."""
+    return ["dates", "expire", table, "--keep", f"{keep_s:.0f} s", "--zone", zone]
+
+
+def snapshot(table: str, out: Path, since: Path | None) -> list[str]:
+    """A copy of the table, which shares files with an earlier one."""
+    return ["snapshot", table, "--out", str(out), *(["--since", str(since)] if since else [])]
+
+
 def stats(table: str, streams: Sequence[Path]) -> list[str]:
     """Rows by date, positions; with stream files also what waits at their sources."""
     return ["stats", table, *map(str, streams)]

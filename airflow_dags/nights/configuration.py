@@ -17,6 +17,7 @@ from .commands import Program
 from .errors import ConfigurationError
 from .health import Limits
 from .markets import DAYS, Market, read_holidays
+from .options import NightOptions, night_options
 from .sections import Section, read_toml
 
 VARIABLE = "SPARKHAVEN_AIRFLOW"
@@ -80,7 +81,7 @@ class TableNight:
     streams: tuple[Path, ...]
     stream_names: tuple[str, ...]
     local: bool
-    merge_options: tuple[str, ...]
+    options: NightOptions
     settle: timedelta
     patience: timedelta
     poll: timedelta
@@ -255,7 +256,7 @@ def _table(
         streams,
         tuple(_stream_name(section, file) for file in streams),
         local,
-        section.texts("merge_options"),
+        night_options(section),
         section.duration("settle", "15 min"),
         section.duration("patience", "12 h"),
         section.duration("poll", "2 min"),

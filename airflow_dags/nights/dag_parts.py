@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, Context, CronDataIntervalTimetable, Param
 
+from . import commands
 from .alerts import alert, send
+from .commands import Program
 from .configuration import Configuration, Schedule, TableNight, load
 from .markets import chosen_dates
+from .operators import answer
+from .readiness import late_dates
 
 log = logging.getLogger(__name__)
 BACK_OFF = 2.0  # each wait is that many times the one before
@@ -81,8 +85,11 @@ def run_parameters(tables: list[str]) -> dict[str, Param]:
     }
 
 
-def dates_of_run(night: TableNight, context: Context) -> list[str]:
-    """The dates of one table that this run is for, as the table writes them; none if the run is for other tables."""
+def dates_of_run(night: TableNight, context: Context, program: Program) -> list[dict[str, Any]]:
+    """The dates of one table that this run is for, as the table writes them; none if the run is for other tables.
+
+    ``late``: the date was merged before, and rows have come since. Runs whose dates a person chose have no such.
+    """
     params, run = context["params"], context["dag_run"]
     if params["tables"] is not None and night.name not in params["tables"]:
         return []
@@ -91,7 +98,22 @@ def dates_of_run(night: TableNight, context: Context) -> list[str]:
     for day in days:
         if why := night.market.why_closed(day):
             log.warning("%s: %s", night.name, why)
-    return [night.value(day) for day in days]
+    values = [night.value(day) for day in days]
+    late: list[str] = []
+    if night.options.late is not None and params["date"] is None:
+        since = (now - night.options.late).date()
+        late = late_dates(
+            answer(program, commands.status(night.name)), values, lambda value: _since(night, value, since)
+        )
+    return [{"value": value, "late": value in late} for value in (*late, *values)]
+
+
+def _since(night: TableNight, value: str, first: date) -> bool:
+    """Whether a value of the table is a date from ``first`` on."""
+    try:
+        return night.day(value) >= first
+    except ValueError:
+        return False
 
 
 def asset_of(table: str) -> Asset:

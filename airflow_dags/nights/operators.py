@@ -46,20 +46,25 @@ def answer(program: Program, words: list[str]) -> Result:
     return conclude(Command(program.line(words)).run(lambda line: None), program.by_hand(words))
 
 
+def forced(params: Mapping[str, Any], late: Any) -> Mapping[str, Any]:
+    """The parameters of a run; of a date with late rows with ``force``, so that it is merged again as a whole."""
+    return {**params, "force": True} if late else params
+
+
 class CommandOperator(BaseOperator):
     """Runs one command of the console script as a process, and returns its last result."""
 
-    template_fields: Sequence[str] = ("value",)
+    template_fields: Sequence[str] = ("value", "late")
     ui_color = "#e8f0fe"
 
-    def __init__(self, *, words: Words, program: Program, value: Any = "", **kwargs: Any) -> None:
+    def __init__(self, *, words: Words, program: Program, value: Any = "", late: Any = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.words, self.program, self.value = words, program, value
+        self.words, self.program, self.value, self.late = words, program, value, late
         self._command: Command | None = None
 
     def execute(self, context: Context) -> Result:
         """Runs it; each line goes to the log of the task."""
-        words = self.words(self.value, context["params"])
+        words = self.words(self.value, forced(context["params"], self.late))
         self._command = Command(self.program.line(words))
         self.log.info("%s", " ".join(self.program.line(words)))
         ended = self._command.run(lambda line: self.log.info("%s", line))
@@ -167,10 +172,18 @@ class KeepingHook(SparkSubmitHook):
 class JobOperator(SparkSubmitOperator):
     """Submits an entry of ``jobs/`` with the words of its command, and returns its last result."""
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "value")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "value", "late")
 
     def __init__(
-        self, *, words: Words, program: Program, entry: str, spark: Spark, value: Any = "", **kwargs: Any
+        self,
+        *,
+        words: Words,
+        program: Program,
+        entry: str,
+        spark: Spark,
+        value: Any = "",
+        late: Any = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             application=str(spark.jobs / f"{entry}.py"),
@@ -184,12 +197,12 @@ class JobOperator(SparkSubmitOperator):
             durable=False,  # a job that was lost is run again: it resumes by itself
             **kwargs,
         )
-        self.words, self.program, self.value = words, program, value
+        self.words, self.program, self.value, self.late = words, program, value, late
 
     def execute(self, context: Context) -> Result:
         """Submits the job and waits for its end."""
         with result_file() as results:
-            return self._submit(self.words(self.value, context["params"]), results, context)
+            return self._submit(self.words(self.value, forced(context["params"], self.late)), results, context)
 
     def _submit(self, words: list[str], results: Path, context: Context) -> Result:
         self.application_args = [*self.program.submitted(words), "--result", str(results)]

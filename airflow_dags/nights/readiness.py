@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,6 +49,12 @@ def complete(stats: Result, date: str, *, streams: Sequence[str], min_rows: int)
         why = f"{rows:,} rows of {date} are there, expected {max(min_rows, 1):,} or more"
         return Readiness(False, why, intraday, history, not rows)
     return Readiness(True, f"{intraday:,} rows are in intraday, {history:,} in history", intraday, history)
+
+
+def late_dates(status: Result, chosen: Sequence[str], is_late: Callable[[str], bool]) -> list[str]:
+    """Merged dates with rows that ``merge --status`` shows as not merged, which ``is_late`` takes, and none chosen."""
+    unfinished = [line for line in status.get("unfinished_dates") or () if line["generation"] and line["unmerged_rows"]]
+    return sorted(line["date"] for line in unfinished if line["date"] not in chosen and is_late(line["date"]))
 
 
 def removed(stats: Result, date: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .results import Result
 
 STEPS = ("wait", "merge", "validate", "publish", "truncate", "grace", "delete")
+AFTER = ("expire", "snapshot")  # tasks of a table after its nights
 DATES = "dates"  # the task that finds out which nights there are
 BAD = ("failed", "upstream_failed")
 
@@ -24,7 +25,7 @@ class Night:
     @property
     def failed(self) -> str | None:
         """The first step that failed."""
-        return next((step for step in (DATES, *STEPS) if self.states.get(step) == "failed"), None)
+        return next((step for step in (DATES, *STEPS, *AFTER) if self.states.get(step) == "failed"), None)
 
     @property
     def bad(self) -> bool:
@@ -61,7 +62,8 @@ def nights(
             if index < len(values) and isinstance(value := values[index], Mapping)
         }
         nights_.append(Night(table, date, {step: state for step, state in step_states.items() if state}, step_results))
-    return nights_
+    after = {step: str(states[f"{label}.{step}"]) for step in AFTER if states.get(f"{label}.{step}") == "failed"}
+    return [*nights_, Night(table, "-", after, {})] if after else nights_
 
 
 def markdown(run: str, nights: Sequence[Night]) -> str:

@@ -9,6 +9,7 @@ LOGGED = frozenset(
     | {("epochs", "rollback"), ("streams", "remove"), ("quarantine", "requeue"), ("quarantine", "drop")}
     | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy"), ("metadata", "update")}
     | {("dates", "drop"), ("dates", "expire"), ("dates", "move"), ("snapshot",), ("restore",)}
+    | {("rewrite-column",), ("partitions", "roll")}
 )
 CHANGE_NOTHING = frozenset({"-h", "--help", "--status"})
 DRY_RUN = "--dry-run"  # is logged as such

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from demo.feed import rows
 from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.airflow_home import PYTHON, AirflowHome
+from tests.support.commands import run
 from tests.support.places import REPOSITORY
-from tests.support.tables.flight_table import ORIGINS, write_flights
+from tests.support.tables.flight_table import ORIGINS, SCHEMA, STREAM, WRITTEN_S, column_values, write_flights
+from tests.support.tables.small_tables import SmallTable
 
 RUNS = ("dry", "night", "backfill", "ingest_health", "scrub", "beside_writes")
 ALL = "2013-01-01", "2013-01-02", "2013-01-03"
@@ -24,6 +29,12 @@ ROWS = {"2013-01-01": 842, "2013-01-03": 914}
 FEW = 321  # flights of JFK on the second date: fewer than the schema's rule allows
 STEPS = ("wait", "merge", "validate", "publish", "truncate", "grace", "delete")
 PATIENCE = 600
+OLD = "2010-01-01"  # beyond the retention until 2026 and for years
+LATE = """
+from pathlib import Path
+from tests.support.tables.flight_table import write_flights
+write_flights(Path("{root}"), {{"2013-01-01": ("JFK",)}}, name="Copy", batches=200)
+"""
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
@@ -35,9 +46,9 @@ class Found:
     home: AirflowHome
     results: dict[str, Any]
 
-    def states(self, run: dict[str, Any], label: str) -> dict[str, str]:
-        """The states of the steps of a night."""
-        return {step: run["tasks"].get(f"{label}.night.{step}[0]", ["-"])[0] for step in STEPS}
+    def states(self, run: dict[str, Any], label: str, number: int = 0) -> dict[str, str]:
+        """The states of the steps of a night, by its number in the run."""
+        return {step: run["tasks"].get(f"{label}.night.{step}[{number}]", ["-"])[0] for step in STEPS}
 
     def rows(self, table: str, date: str, tier: str) -> int:
         return open_table(self.home.root, table).count(dates=[f"{date}..{date}"], tier=tier)
@@ -48,14 +59,16 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
     home = AirflowHome(tmp_path_factory.mktemp("airflow"))
     write_flights(home.root, {"2013-01-01": ORIGINS})
-    write_flights(home.root, dict.fromkeys(ALL, ORIGINS) | {"2013-01-02": ("JFK",)}, name="Copy")
+    write_flights(home.root, dict.fromkeys(ALL, ORIGINS) | {"2013-01-02": ("JFK",)}, name="Copy", twice="2013-01-03")
+    merge_old_date(home.root)
     write_zip(home.base / "sparkhaven.zip")
     lock = Layout(home.root).merges(TableName.parse("Nyc13.Copy")) / ".lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     target = home.base / "found.json"
     script = REPOSITORY / "tests" / "dags" / "night_runs.py"
     with (home.base / "log.txt").open("w") as log:
-        environ = home.environ(NIGHT_LOCK=str(lock))
+        late = shlex.join([sys.executable, "-c", LATE.format(root=home.root)])
+        environ = home.environ(NIGHT_LOCK=str(lock), NIGHT_LATE=f"cd {REPOSITORY} && PYTHONPATH={REPOSITORY} {late}")
         line = [str(PYTHON), str(script), str(target), *RUNS]
         done = subprocess.run(line, env=environ, stdout=log, stderr=log, cwd=home.base, timeout=PATIENCE, check=False)
     end = "\n".join((home.base / "log.txt").read_text(errors="replace").splitlines()[-40:])
@@ -120,7 +133,7 @@ def test_a_backfill_gives_each_run_the_date_that_closed_in_its_interval(found: F
     runs = found.results["backfill"]
     assert [run["interval"][1] for run in runs] == [f"2013-01-0{n}T08:30:00+00:00" for n in (2, 3, 4)]
     assert [run["state"] for run in runs] == ["success", "failed", "success"]
-    assert found.states(runs[2], "Nyc13_Copy") == dict.fromkeys(STEPS, "success")
+    assert found.states(runs[2], "Nyc13_Copy", 1) == dict.fromkeys(STEPS, "success")
     assert found.rows("Nyc13.Copy", "2013-01-03", "history") == ROWS["2013-01-03"]
     assert found.rows("Nyc13.Copy", "2013-01-03", "intraday") == 0
 
@@ -163,8 +176,42 @@ def test_a_failed_validation_ends_the_night_before_anything_is_truncated(found: 
 
 def test_the_report_has_every_night(found: Found) -> None:
     backfill = found.results["backfill"]
-    assert "| Nyc13.Copy | 2013-01-03 | merged | 914 | 25 of 25 | 914 |" in report_of(found, backfill[2])
+    assert "| Nyc13.Copy | 2013-01-03 | merged | 914 | 25 of 25 | 1,828 |" in report_of(found, backfill[2])
     assert "| Nyc13.Copy | 2013-01-02 | FAILED at validate |" in report_of(found, backfill[1])
+
+
+def test_late_rows_make_their_date_a_night_that_merges_it_again_without_doubles(found: Found) -> None:
+    run = found.results["backfill"][2]
+    assert found.states(run, "Nyc13_Copy") == dict.fromkeys(STEPS, "success")
+    assert "| Nyc13.Copy | 2013-01-01 | merged | 842 | 25 of 25 | 297 |" in report_of(found, run)
+    assert found.rows("Nyc13.Copy", "2013-01-01", "history") == ROWS["2013-01-01"]
+    assert found.rows("Nyc13.Copy", "2013-01-01", "intraday") == 0
+
+
+def test_dates_beyond_the_retention_go_and_snapshots_are_taken_and_removed(found: Found) -> None:
+    tasks = found.results["structure"]["dags"]["end_of_day"]["tasks"]
+    assert {name for name in tasks if name.endswith((".expire", ".snapshot"))} == {
+        "Nyc13_Copy.expire",
+        "Nyc13_Copy.snapshot",
+    }
+    runs = {"dry": found.results["dry"], "night": found.results["night"]}
+    runs |= {f"backfill {n}": run for n, run in enumerate(found.results["backfill"])}
+    states = {
+        name: [run["tasks"][f"Nyc13_Copy.{step}[-1]"][0] for step in ("expire", "snapshot")]
+        for name, run in runs.items()
+    }
+    assert states == {
+        "dry": ["skipped"] * 2,
+        "night": ["success"] * 2,
+        "backfill 0": ["success"] * 2,
+        "backfill 1": ["upstream_failed"] * 2,
+        "backfill 2": ["success"] * 2,
+    }
+    assert found.rows("Nyc13.Copy", OLD, "history") == 0
+    snapshots = sorted((found.home.base / "backup" / "Nyc13.Copy").iterdir())
+    assert len(snapshots) == 2, "three were taken"
+    dates = [open_table(path, "Nyc13.Copy").values(tier="history") for path in snapshots]
+    assert sorted(dates, key=len) == [["2013-01-01"], [*ALL]], "of the first and the last run"
 
 
 def test_an_epoch_older_than_its_limit_is_an_alert(found: Found) -> None:
@@ -179,6 +226,19 @@ def test_every_table_is_read_in_its_night(found: Found) -> None:
     run = found.results["scrub"]
     assert run["state"] == "success"
     assert [run["tasks"][f"table.verify[{n}]"][0] for n in range(2)] == ["success", "success"]
+
+
+def merge_old_date(root: Path) -> None:
+    """A date of history that no night is for."""
+    table = SmallTable(root, SCHEMA.read_text(encoding="utf-8").replace('name="Flight"', 'name="Copy"', 1), batches=100)
+    table.now = WRITTEN_S
+    flights = list(itertools.islice(rows(), 700))
+    columns = {column.name: column_values(column, flights) for column in table.schema.stored}
+    table.add("JFK", OLD, columns, stream=STREAM)
+    table.log(STREAM).close()
+    for words in (["merge", "--local"], ["validate"], ["truncate"], ["delete", "--grace", "0"]):
+        done = run(root, words[0], "Nyc13.Copy", "--dates", OLD, *words[1:])
+        assert done.exit_code == 0, done.stdout + done.stderr
 
 
 def report_of(found: Found, run: dict[str, Any]) -> str:

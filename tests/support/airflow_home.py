@@ -102,6 +102,11 @@ grace    = "0 s"
 poll     = "1 s"
 patience = "60 s"
 limits   = {{ age = "1 h", rejected = 0 }}
+dedupe   = ["carrier", "flight", "origin", "time_hour"]
+late     = "7 d"
+retention = "6000 d"
+snapshot  = "backup"
+snapshots = 2
 """,
             encoding="utf-8",
         )

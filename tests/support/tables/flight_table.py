@@ -19,10 +19,15 @@ STREAM = "flights"
 WRITTEN_S = 1_357_300_000.0  # 2013-01-04, in seconds since the epoch
 
 
-def write_flights(root: Path, dates: dict[str, tuple[str, ...]], *, name: str = "Flight") -> dict[str, int]:
-    """Fills ``Nyc13.<name>`` with the flights of these first dates of 2013 from these airports; rows by date."""
+def write_flights(
+    root: Path, dates: dict[str, tuple[str, ...]], *, name: str = "Flight", twice: str = "", batches: int = 0
+) -> dict[str, int]:
+    """Fills ``Nyc13.<name>`` with the flights of these first dates of 2013 from these airports; rows by date.
+
+    ``twice``: a date that comes two times. ``batches``: those that earlier calls have committed.
+    """
     schema = SCHEMA.read_text(encoding="utf-8").replace('name="Flight"', f'name="{name}"', 1)
-    table = SmallTable(root, schema)
+    table = SmallTable(root, schema, batches=batches)
     table.now = WRITTEN_S
     until = max(dates)
     days: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -32,8 +37,9 @@ def write_flights(root: Path, dates: dict[str, tuple[str, ...]], *, name: str = 
     for (day, origin), flights in sorted(days.items()):
         if origin in dates.get(day, ()):
             columns = {column.name: column_values(column, flights) for column in table.schema.stored}
-            table.add(origin, day, columns, stream=STREAM)
-            written[day] = written.get(day, 0) + len(flights)
+            for _ in range(2 if day == twice else 1):
+                table.add(origin, day, columns, stream=STREAM)
+                written[day] = written.get(day, 0) + len(flights)
     table.log(STREAM).close()
     return written
 

@@ -61,9 +61,9 @@ class Unsynced(Fs):
 
 
 class SmallTable:
-    """A table with one or more streams in a fresh root."""
+    """A table with one or more streams in a fresh root; ``batches``: those that another one has committed before."""
 
-    def __init__(self, root: Path, schema: str = SCHEMA, *, fs: Fs | None = None) -> None:
+    def __init__(self, root: Path, schema: str = SCHEMA, *, fs: Fs | None = None, batches: int = 0) -> None:
         self.fs, self.root, self.layout = fs or Unsynced(), root, Layout(root)
         self.schema = deploy(self.fs, self.layout, schema.encode())
         self.table = TableName(self.schema.namespace, self.schema.name)
@@ -71,7 +71,7 @@ class SmallTable:
         self.now = 1_800_000_000.0
         self.logs: dict[str, StreamLog] = {}
         self._symbols: dict[tuple[LocationKey, str], dict[str, int]] = {}
-        self._batches = 0
+        self._batches = batches
 
     def log(self, stream: str = "s", **options: Any) -> StreamLog:
         """The open log of a stream."""

@@ -8,6 +8,7 @@ import pytest
 
 from nights import commands
 from nights.commands import Program
+from nights.snapshots import MANIFEST
 from tests.support.commands import run_json
 from tests.support.places import REPOSITORY
 from tests.support.tables.flight_table import ORIGINS, STREAM, write_flights
@@ -22,6 +23,8 @@ NIGHT = (  # in the order of a night
     commands.delete(NAME, DATE, grace_s=0.0),
     commands.epochs(NAME, STREAM),
     commands.verify(NAME),
+    commands.status(NAME),
+    commands.expire(NAME, keep_s=40_000 * 86_400, zone="America/New_York"),
 )
 
 
@@ -37,6 +40,13 @@ def test_a_night_by_its_command_lines(root: Path) -> None:
     assert [code for code, _ in answers] == [0] * len(NIGHT), answers
     assert [answers[place][1]["outcome"] for place in (1, 2)] == ["planned", "merged"]
     assert run_json(root, *commands.doctor(NAME))[1]["findings"]
+
+
+def test_snapshots_share_files_with_an_earlier_one(root: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run_json(root, *commands.snapshot(NAME, first, None))[0] == 0
+    assert run_json(root, *commands.snapshot(NAME, second, first))[0] == 0
+    assert {path.parent for path in tmp_path.rglob(MANIFEST)} == {first, second}
 
 
 def test_ingest_takes_a_stream_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nights import configuration
+from nights import configuration, options
 from nights.configuration import Configuration, load, named_file
 from nights.errors import ConfigurationError
 from tests.support.docs.console import blocks
@@ -77,7 +77,7 @@ limits        = { lag = 10, age = "10 min", rejected = 0, window = "1 d" }
     )
     night = found.tables["NS.T"]
     assert (night.stream_names, found.feeds) == (("trades",), {"trades": tmp_path / "s.toml"})
-    assert (night.owner, night.local, night.merge_options) == ("desk", True, ("--sort", "At"))
+    assert (night.owner, night.local, night.options.merge) == ("desk", True, ("--sort", "At"))
     assert (night.patience, night.grace) == (timedelta(hours=2), timedelta(seconds=90))
     assert night.value(night.day("20260105")) == "20260105"
     assert (night.limits.lag, night.limits.age) == (10, timedelta(minutes=10))
@@ -146,11 +146,12 @@ def test_the_shipped_file_is_accepted() -> None:
 
 def test_the_page_shows_a_calendar_that_is_accepted_and_has_every_key(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "howto" / "airflow.md").read_text(encoding="utf-8")
-    (shown,) = ("\n".join(block.lines) for block in blocks(page) if block.language == "toml")
+    shown, table = ("\n".join(block.lines) for block in blocks(page) if block.language == "toml")
     shown = shown.replace('"new-york-stock', f'"{REPOSITORY}/conf/airflow/new-york-stock')
-    found = read(tmp_path, f"{TEXT}{shown}\n[tables.\"NS.U\"]\ncalendar = 'new-york'\n")
+    found = read(tmp_path, f"{TEXT}{shown}\n[tables.\"NS.U\"]\ncalendar = 'new-york'\n{table}\n")
+    assert found.tables["Equity.Trade"].options.retention == timedelta(days=400)
     assert found.tables["NS.U"].market.close_of(date(2026, 11, 27)) == datetime(2026, 11, 27, 18, tzinfo=UTC)
-    source = Path(configuration.__file__).read_text(encoding="utf-8")
+    source = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (configuration, options))
     keys = set(re.findall(r'\b(?:section|top|daily|scrub|feeds)\.(?!sections?\b)\w+\("(\w+)"', source))
     assert len(keys) > 35
     assert sorted(key for key in keys if not re.search(rf"\b{key}\b", page.partition("## All keys")[2])) == []

@@ -14,7 +14,7 @@ from tests.support.places import REPOSITORY
 
 DAGS = REPOSITORY / "airflow_dags"
 FILES = sorted(DAGS.rglob("*.py"))
-WITH_AIRFLOW = {"operators", "sensors", "dag_parts"}
+WITH_AIRFLOW = {"operators", "sensors", "dag_parts", "after_nights"}
 
 
 def imported(path: Path) -> Iterator[str]:

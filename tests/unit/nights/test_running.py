@@ -123,6 +123,11 @@ def test_the_report_has_a_line_a_night() -> None:
         "| NS.T | 2026-01-07 | merged before | 0 | - | - |",
         "| NS.T | 2026-01-08 | FAILED | - | - | - |",
     ]
+    *well, after = nights("NS.T", "NS_T", ["2026-01-05"], {**states, "NS_T.snapshot": "failed"}, results)
+    assert (after.date, after.failed, after.bad) == ("-", "snapshot", True) and [night.date for night in well] == [
+        "2026-01-05"
+    ]
+    assert len(nights("NS.T", "NS_T", ["2026-01-05"], {**states, "NS_T.expire": "skipped"}, results)) == 1
     (lost,) = nights("NS.T", "NS_T", [], {"NS_T.dates": "failed"}, {})
     assert (lost.bad, lost.failed) == (True, "dates"), "no dates because their task failed is no quiet night"
     assert markdown("run", []) == "# run\n\n0 nights, 0 failed\n"
