@@ -106,13 +106,14 @@ def _droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeReco
             found=f"merge {history.last.generation if history.last else 0}",
             hint=f"sparkhaven merge {place.table} --dates {history.value}",
         )
-    locations = pins.locations(history.value)
-    if base.outputs and locations:
+    pins.require(history.value)
+    standing = [location for state in pins.states() for location in state.locations.of_date(history.value)]
+    if base.outputs and standing:  # a truncated one too: its delete needs the history as proof
         raise MergeError(
             "intraday still has rows of the date",
             where=where,
             expected="a date that was deleted from intraday",
-            found=f"{sum(location.rows for _, location in locations):,} rows in {len(locations)} locations",
+            found=f"{sum(location.rows for location in standing):,} rows in {len(standing)} locations",
             hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete"
             f" {place.table} --dates {history.value}`",
         )

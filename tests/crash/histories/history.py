@@ -22,7 +22,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.crash.histories.killing import Killer
 from tests.crash.histories.model import Model, NotKept, Row
-from tests.crash.histories.operations import COLUMNS, DRAWS, STREAM, TABLE, Operation, lay_out
+from tests.crash.histories.operations import COLUMNS, DRAWS, STREAM, TABLE, Draw, Operation, lay_out
 from tests.crash.histories.spark_reader import SparkReader
 from tests.crash.kills.kill_steps import in_child
 from tests.support.commands import run
@@ -61,12 +61,21 @@ class History:
         names, weights = [*DRAWS], [weight for weight, _ in DRAWS.values()]
         for number in range(length):
             name = "ingest" if number == 0 else self.rng.choices(names, weights)[0]
-            self._step(DRAWS[name][1](self.rng, self.site, self.model))
+            self._step(self._drawn(DRAWS[name][1]))
             if self.site.snapshots and self.rng.random() < 1 / 8:
                 self._restore()
         self._check(self.model, deep=True)
         if self.spark is not None:
             self._check_by(self.spark)
+
+    def _drawn(self, draw: Draw) -> Operation:
+        """An operation, seldom one that has to be refused."""
+        operation = draw(self.rng, self.site, self.model)
+        for _ in range(3):
+            if operation.states(self.model) or self.rng.random() < 1 / 4:
+                break
+            operation = draw(self.rng, self.site, self.model)
+        return operation
 
     # --- one command -----------------------------------------------------------------------------------
 

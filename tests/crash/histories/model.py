@@ -63,12 +63,16 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Record:
-    """What history shows of a date: its rows, and how many rows of each location they stand for."""
+    """What history shows of a date: its rows, and how many rows of each location they stand for.
+
+    ``corrected``: other values than intraday has, which later merges keep.
+    """
 
     rows: tuple[Row, ...]
     taken: dict[Location, int]
     rule: Rule | None = None
     supplements: int = 0
+    corrected: bool = False
 
 
 class Refused(Exception):
@@ -185,6 +189,7 @@ class Model:
             return
         supplement = base is not None and not rewrite and not chosen and base.supplements < MAX_SUPPLEMENTS
         has_all = base is None or all(not count or loc in dict(locations) for loc, count in taken.items())
+        has_all &= base is None or not base.corrected
         if base is not None and (supplement or not has_all or (chosen and chosen.upsert)):
             rows = [*base.rows, *tails]
         else:
@@ -193,14 +198,15 @@ class Model:
             rows = chosen.kept(rows)
         taken |= {location: len(rows) for location, rows in locations}
         supplements = base.supplements + 1 if base and supplement else 0
-        record = Record(tuple(rows), taken, chosen, supplements)
+        corrected = base is not None and base.corrected
+        record = Record(tuple(rows), taken, chosen, supplements, corrected)
         self.records.setdefault(date, []).append(record)
 
     def truncate(self, date: str) -> None:
         """Refused: no history, or rows that it does not have, or nothing in intraday."""
         record, locations = self.record(date), list(self.live(date))
         if (
-            not self._standing(date)
+            not self.standing(date)
             or record is None
             or any(len(rows) > record.taken.get(loc, 0) for loc, rows in locations)
         ):
@@ -209,21 +215,36 @@ class Model:
 
     def delete(self, date: str) -> None:
         """Refused: rows that are not truncated, or nothing in intraday."""
-        if not self._standing(date) or any(True for _ in self.live(date)):
+        if not self.standing(date) or any(True for _ in self.live(date)):
             raise Refused("not truncated")
         self.removed |= {location: True for location in self.removed if location.date == date}
 
-    def _standing(self, date: str) -> list[Location]:
+    def standing(self, date: str) -> list[Location]:
         """The locations of a date that are not deleted."""
         return [location for location in self.now.rows if location.date == date and not self.removed.get(location)]
 
     def drop(self, date: str) -> None:
         """Refused: no history, or intraday has the date."""
         record = self.record(date)
-        if record is None or (record.rows and any(True for _ in self.live(date))):
+        if record is None or (record.rows and self.standing(date)):
             raise Refused("not removed from intraday")
         if record.rows:
             self.records[date].append(replace(record, rows=(), supplements=0))
+
+    def correct(self, date: str, more: int) -> None:
+        """Adds to all prices of history, null as 0. Refused: no history."""
+        record = self.record(date)
+        if record is None or not record.rows:
+            raise Refused("no history")
+        rows = tuple(row._replace(price=(row.price or 0) + more) for row in record.rows)
+        self.records[date].append(replace(record, rows=rows, corrected=True, supplements=0))
+
+    def move(self, date: str) -> None:
+        """Refused: nothing to move."""
+        record = self.record(date)
+        if record is None or not record.rows:
+            raise Refused("no history")
+        self.records[date].append(record)
 
     def restored(self) -> Model:
         """The table as a snapshot of now has it: without older epochs."""

@@ -163,11 +163,27 @@ def on_date(name: str, words: tuple[str, ...], change: Callable[[Model, str], No
     return draw
 
 
+def move(rng: random.Random, site: Site, model: Model) -> Operation:
+    """To one of the two storage partitions, where the date may be already."""
+    del site
+    date = _dates(rng, model)[0]
+    words = ("dates", "move", TABLE, "--dates", date, "--to", rng.choice("01"))
+    return Operation("dates move", words, (lambda after: after.move(date),))
+
+
+def correct(rng: random.Random, site: Site, model: Model) -> Operation:
+    """Other prices, each time by another number: the same command again changes nothing."""
+    del site
+    date, more = _dates(rng, model)[0], rng.randint(10, 10**9)
+    words = ("rewrite-column", TABLE, "--dates", date, "--set", f"Price=coalesce(Price, 0) + {more}")
+    return Operation("rewrite-column", words, (lambda after: after.correct(date, more),))
+
+
 def expire(rng: random.Random, site: Site, model: Model) -> Operation:
     """All dates are old: those that intraday has no more are dropped, the others fail."""
     del rng, site
     merged = [date for date in model.dates() if (record := model.record(date)) is not None and record.rows]
-    gone = [date for date in merged if not any(True for _ in model.live(date))]
+    gone = [date for date in merged if not model.standing(date)]
     changes = tuple(partial(_drop, date) for date in gone)
     return Operation(
         "dates expire", ("dates", "expire", TABLE, "--keep", "100d"), changes, code=int(len(gone) < len(merged))
@@ -212,6 +228,8 @@ DRAWS: dict[str, tuple[int, Draw]] = {  # how often, by weight
     "delete": (3, on_date("delete", ("delete", "--grace", "0"), Model.delete)),
     "drop": (1, on_date("dates drop", ("dates", "drop"), Model.drop)),
     "expire": (1, expire),
+    "move": (2, move),
+    "rewrite-column": (3, correct),
     "rollback": (2, rollback),
     "snapshot": (2, snapshot),
     "recover": (1, lambda rng, site, model: Operation("recover", ("recover",))),

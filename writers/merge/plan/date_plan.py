@@ -118,7 +118,8 @@ def plan_merge(
     rule = rule_of(base, options.dedupe, schema)
     other_rule = options.dedupe is not None and base is not None and rule != (base.run.dedupe or NO_RULE)
     options = replace(options, dedupe=rule, rewrite=options.rewrite or other_rule)
-    if base is not None and not options.rewrite and not tails:
+    dropped = base is not None and not base.outputs and not locations
+    if base is not None and not tails and (dropped or not options.rewrite):
         return PlannedMerge(MergeOutcome.NOTHING, base, history)
     if base is None and not locations:
         if waiting := pins.waiting(value):

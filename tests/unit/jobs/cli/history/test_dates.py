@@ -45,6 +45,7 @@ def test_a_dropped_date_is_gone_and_its_record_stays(site: Dated) -> None:
 def test_late_rows_of_a_dropped_date_are_its_history(site: Dated) -> None:
     site.do("merge", TABLE, "--dates", OLD, "--local")
     told(site, "dates", "drop", TABLE, "--dates", OLD)
+    assert told(site, "merge", TABLE, "--dates", OLD, "--rewrite", "--local")[0]["outcome"] == "nothing"
     site.late(7, OLD)
     assert site.shown() == [2, 7]
     site.over(OLD)
@@ -60,6 +61,10 @@ def test_a_date_that_intraday_has_is_refused(site: Dated) -> None:
     error = failed["error"]
     assert isinstance(error, dict) and error["what"] == "intraday still has rows of the date"
     assert site.shown() == [0, 1, 2, 8]
+    site.do("merge", TABLE, "--dates", NEW, "--local")
+    site.do("truncate", TABLE, "--dates", NEW)
+    (failed, _) = told(site, "dates", "drop", TABLE, "--dates", NEW, code=1)
+    assert isinstance(failed["error"], dict) and failed["error"]["found"].startswith("0 rows in ")
     (failed, _) = told(site, "dates", "drop", TABLE, "--dates", "2031-01-01", code=2)
     assert isinstance(failed["error"], dict) and failed["error"]["what"] == "date has no history to drop"
 
