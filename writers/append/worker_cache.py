@@ -19,6 +19,7 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
+MAX_SCHEMAS = 64  # a feed may have several tables
 MAX_CACHED = 4_000_000  # symbols over all entries of one worker, roughly 500 MB of short strings
 
 Ids = dict[str, int]
@@ -118,6 +119,7 @@ class WorkerCache:
         key = (schema.full_name, schema.version, schema.columns)
         location = self._by_schema.get(key)
         if location is None:
-            self._by_schema.clear()
+            if len(self._by_schema) >= MAX_SCHEMAS:
+                self._by_schema.clear()
             location = self._by_schema[key] = EmptyLocation.of(schema)
         return location

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import field
-from functools import partial
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import Resolution
@@ -31,7 +31,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import Collected, collect
 from sparkhaven.writers.batch.file_parts import by_position, classified
 from sparkhaven.writers.batch.scratch import running, scratch_name
-from sparkhaven.writers.batch.task import TaskResult
+from sparkhaven.writers.batch.task import TaskResult, TaskTable
 from sparkhaven.writers.task.decoding import Decode, RejectedFile, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -77,10 +77,10 @@ class BatchRequest:
     Otherwise the tasks report what they read, and a committed split among it is an EpochConflictError. ``allow_gap``
     records missing offsets between the committed end and the batch as a gap in the epoch. ``decode`` is the tasks'
     decoder, to read rows again that are found late while results are combined. ``again``: a batch during which a
-    location was truncated or deleted runs once more.
+    location was truncated or deleted runs once more. ``execute`` None: its tasks run for several tables together.
     """
 
-    execute: Execute
+    execute: Execute | None
     query_id: str
     batch_id: int
     proposed: Sequence[Split] | None = None
@@ -92,6 +92,20 @@ class BatchRequest:
     notify: Callable[[BatchOutcome], None] = lambda outcome: None
 
 
+@frozen
+class TableBatch:
+    """What a batch is to one table of a feed: where its rows go, and what is to be committed."""
+
+    log: StreamLog
+    target: StreamTarget
+    memory: WorkerCache
+    request: BatchRequest
+
+
+ExecuteTables = Callable[[Mapping[int, TaskTable]], Sequence[Mapping[int, TaskResult]]]
+"""Runs the tasks of a batch for some tables, by number; a result of each task for each of them."""
+
+
 def write_batch(
     fs: Fs, log: StreamLog, target: StreamTarget, memory: WorkerCache, request: BatchRequest
 ) -> BatchOutcome:
@@ -100,73 +114,145 @@ def write_batch(
     If a location was truncated or deleted while the batch ran, the batch runs once more from its splits; then the rows
     of that location are late and all others are committed.
     """
+
+    def execute(tables: Mapping[int, TaskTable]) -> list[dict[int, TaskResult]]:
+        assert request.execute is not None  # noqa: S101  a batch of one table has its own
+        return [{0: result} for result in request.execute(tables[0].scratch, tables[0].instead)]
+
+    return write_tables(fs, [TableBatch(log, target, memory, request)], execute)[0]
+
+
+def write_tables(fs: Fs, tables: Sequence[TableBatch], execute: ExecuteTables) -> list[BatchOutcome]:
+    """The same for a batch of several tables, whose tasks run together; each table has an epoch of its own.
+
+    No table commits before the tasks of all have ended, and the rejected rows of all are within their budgets. Then
+    they commit in order. Where one fails, those before it have committed: a repeat leaves their rows out.
+    """
     started = time.perf_counter()
-    scratch = scratch_name(target, request.batch_id)
-    resolution = check_lease(fs, log, target, request.proposed, allow_gap=request.allow_gap)
-    if resolution is not None and not resolution.fresh:
-        replayed = len(by_position((*resolution.taken, *resolution.below)))
-        outcome = BatchOutcome(request.batch_id, epoch=None, replayed=replayed)
-    else:
-        removals = log.removals_end
-        attempt = partial(_attempt, fs, log, target, memory, request, resolution, started)
+    batch = _Batch(fs, execute, started)
+    names = [scratch_name(table.target, table.request.batch_id) for table in tables]
+    ends = [table.log.removals_end for table in tables]
+    try:
+        batch.attempt(tables, names)
+    except EpochConflictError:
+        for table in tables:
+            table.log.refresh()
+        removed = any(table.log.removals_end != end for table, end in zip(tables, ends, strict=True))
+        # with a scratch directory still there, a task of the first attempt could go on writing
+        left = any(fs.stat(table.target.scratch(name)) is not None for table, name in zip(tables, names, strict=True))
+        if not all(table.request.again for table in tables) or not removed or left:
+            raise
+        batch.attempt(tables, [f"{name}-again" for name in names])
+    return [batch.outcomes[number] for number in range(len(tables))]
+
+
+class _Batch:
+    """A batch of some tables, by number. ``outcomes``: of those that are done, which a second attempt leaves out."""
+
+    def __init__(self, fs: Fs, execute: ExecuteTables, started: float) -> None:
+        self._fs, self._execute, self._started = fs, execute, started
+        self.outcomes: dict[int, BatchOutcome] = {}
+
+    def attempt(self, tables: Sequence[TableBatch], names: Sequence[str]) -> None:
+        """All steps, with scratch directories of these names."""
+        fresh: dict[int, Resolution | None] = {}
+        for number, table in enumerate(tables):
+            if number in self.outcomes:
+                continue
+            request = table.request
+            resolution = check_lease(self._fs, table.log, table.target, request.proposed, allow_gap=request.allow_gap)
+            if resolution is None or resolution.fresh:
+                fresh[number] = resolution
+                continue
+            replayed = len(by_position((*resolution.taken, *resolution.below)))
+            self._done(number, table, BatchOutcome(request.batch_id, epoch=None, replayed=replayed))
+        if not fresh:
+            return
+        committed: dict[int, BatchOutcome] = {}
         try:
-            outcome = attempt(scratch)
-        except EpochConflictError:
-            log.refresh()
-            # with the scratch directory still there, a task of the first attempt could go on writing
-            left = fs.stat(target.scratch(scratch)) is not None
-            if not request.again or log.removals_end == removals or left:
-                raise
-            outcome = attempt(f"{scratch}-again")
-    with fs.during("notify"):
-        request.notify(outcome)
-    return outcome
+            with ExitStack() as scratch:
+                for number in fresh:
+                    scratch.enter_context(running(self._fs, tables[number].target.scratch(names[number])))
+                collected = self._collect(tables, names, fresh)
+                appended = time.perf_counter()
+                for number, rows in collected.items():
+                    check_rejected(self._fs, rows, tables[number].request.check_budget)
+                for number, rows in collected.items():
+                    committed[number] = self._commit(tables[number], rows, appended)
+                    appended = time.perf_counter()
+        except Exception:
+            self._all_done(tables, committed)
+            raise
+        self._all_done(tables, committed)
 
+    def _all_done(self, tables: Sequence[TableBatch], outcomes: Mapping[int, BatchOutcome]) -> None:
+        for number, outcome in outcomes.items():
+            self._done(number, tables[number], outcome)
 
-def _attempt(
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    memory: WorkerCache,
-    request: BatchRequest,
-    resolution: Resolution | None,
-    started: float,
-    scratch: str,
-) -> BatchOutcome:
-    """Steps 2 to 8, with a scratch directory of this name."""
-    with running(fs, target.scratch(scratch)):
-        results = request.execute(scratch, resolution.instead if resolution is not None else {})
-        expected = resolution.fresh if resolution else None
-        collected = collect(fs, target, memory, results, scratch, expected=expected, decode=request.decode)
-        appended = time.perf_counter()
-        quarantine_rejected(fs, collected, request.check_budget, request.quarantine, log.state.epoch + 1)
+    def _done(self, number: int, table: TableBatch, outcome: BatchOutcome) -> None:
+        """Step 9."""
+        self.outcomes[number] = outcome
+        with self._fs.during("notify"):
+            table.request.notify(outcome)
+
+    def _collect(
+        self, tables: Sequence[TableBatch], names: Sequence[str], fresh: Mapping[int, Resolution | None]
+    ) -> dict[int, Collected]:
+        """Steps 2 to 5."""
+        parts = {
+            number: TaskTable(
+                tables[number].target,
+                tables[number].request.decode,
+                names[number],
+                resolution.instead if resolution is not None else {},
+            )
+            for number, resolution in fresh.items()
+        }
+        results = self._execute(parts)
+        return {
+            number: collect(
+                self._fs,
+                tables[number].target,
+                tables[number].memory,
+                [result[number] for result in results],
+                names[number],
+                expected=resolution.fresh if resolution else None,
+                decode=tables[number].request.decode,
+            )
+            for number, resolution in fresh.items()
+        }
+
+    def _commit(self, table: TableBatch, collected: Collected, appended: float) -> BatchOutcome:
+        """Steps 6 to 8."""
+        fs, log, request = self._fs, table.log, table.request
+        quarantine_rejected(fs, collected, request.quarantine, log.state.epoch + 1)
         quarantined = time.perf_counter()
         gaps = log.state.offsets.jumps(collected.ranges) if request.allow_gap else ()
-        epoch = commit_record(fs, log, target, collected, request.query_id, request.batch_id, gaps)
+        epoch = commit_record(fs, log, table.target, collected, request.query_id, request.batch_id, gaps)
         committed = time.perf_counter()
-        publish(fs, log, target, epoch)
-    return BatchOutcome(
-        request.batch_id,
-        epoch=epoch,
-        rows=collected.rows,
-        rejected=collected.notes.rejected_rows,
-        splits=len(collected.files) + len(collected.ranges),
-        replayed=len(by_position(collected.skipped)),
-        locations=len(collected.reports),
-        messages=sum(read.messages for read in collected.ranges),
-        passed=passed_offsets(gaps),
-        counts=dict(collected.notes.counts),
-        seconds={
-            **collected.seconds,
-            "tasks": appended - started,
-            **({"quarantine": quarantined - appended} if collected.notes.rejected_rows else {}),
-            "commit": committed - quarantined,
-            "publish": time.perf_counter() - committed,
-        },
-        bytes=sum(file.size for file in collected.files),
-        empty=_empty_columns(target.schema, collected),
-        written=collected.written,
-    )
+        publish(fs, log, table.target, epoch)
+        return BatchOutcome(
+            request.batch_id,
+            epoch=epoch,
+            rows=collected.rows,
+            rejected=collected.notes.rejected_rows,
+            splits=len(collected.files) + len(collected.ranges),
+            replayed=len(by_position(collected.skipped)),
+            locations=len(collected.reports),
+            messages=sum(read.messages for read in collected.ranges),
+            passed=passed_offsets(gaps),
+            counts=dict(collected.notes.counts),
+            seconds={
+                **collected.seconds,
+                "tasks": appended - self._started,
+                **({"quarantine": quarantined - appended} if collected.notes.rejected_rows else {}),
+                "commit": committed - quarantined,
+                "publish": time.perf_counter() - committed,
+            },
+            bytes=sum(file.size for file in collected.files),
+            empty=_empty_columns(table.target.schema, collected),
+            written=collected.written,
+        )
 
 
 def passed_offsets(gaps: Iterable[OffsetRange]) -> int:
@@ -186,18 +272,19 @@ def check_lease(
         return classified(proposed, lambda positions: log.state.classify(positions, gaps))
 
 
-def quarantine_rejected(
-    fs: Fs, collected: Collected, check_budget: CheckBudget | None, quarantine: AddToQuarantine | None, epoch: int
-) -> None:
-    """Step 6. ErrorBudgetExceeded, nothing committed: too many rejected rows, or any without ``check_budget``.
+def check_rejected(fs: Fs, collected: Collected, check_budget: CheckBudget | None) -> None:
+    """The check of step 6. ErrorBudgetExceeded: too many rejected rows, or any without ``check_budget``."""
+    with fs.during("quarantine"):
+        if collected.notes.rejected_rows:
+            (check_budget or refuse_all)(collected.notes, collected.rows)
 
-    The same for rejected rows that cannot be written to quarantine.
-    """
+
+def quarantine_rejected(fs: Fs, collected: Collected, quarantine: AddToQuarantine | None, epoch: int) -> None:
+    """Step 6. ErrorBudgetExceeded, nothing committed: rejected rows that cannot be written to quarantine."""
     notes = collected.notes
     with fs.during("quarantine"):
         if not notes.rejected_rows:
             return
-        (check_budget or refuse_all)(notes, collected.rows)
         if quarantine is None or sum(file.rows for file in notes.rejected_files) != notes.rejected_rows:
             refuse_all(notes, collected.rows)
         else:

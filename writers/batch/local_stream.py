@@ -19,8 +19,8 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.stream_batches import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
-from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.batch.stream_batches import FedTables, Row, StreamBatches, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
 from sparkhaven.writers.task.target import StreamTarget
 
 POLL_SECONDS = 0.2
@@ -53,22 +53,34 @@ def run_local(
     stop: threading.Event,
     clock: Callable[[], float] = time.monotonic,
 ) -> StreamTotals:
-    """Runs batches until nothing is left, or ``stop`` is set: then the current one is the last.
+    """Runs a stream of one table; see ``run_local_tables``."""
+    return run_local_tables(planner, fs, FedTables.one(log, target, plan), stop=stop, clock=clock)[0]
+
+
+def run_local_tables(
+    planner: Planner,
+    fs: Fs,
+    fed: FedTables,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[StreamTotals]:
+    """Runs batches until nothing is left, or ``stop`` is set: then the current one is the last. Totals by table.
 
     Raises errors of planner, tasks and commits unchanged, other exceptions as CommitError; committed epochs stay.
     LockLostError: another process has opened the stream.
     """
-    begin_run(fs, log, target, plan)
+    fed.begin(fs)
     started = clock()
-    batches = StreamBatches(fs, log, target, plan, clock)
-    run = partial(_run_tasks, fs, target, plan, batches)
+    batches = StreamBatches(fs, fed, clock)
+    run = partial(_run_tasks, fs, fed, batches)
     said = None
     with ThreadPoolExecutor(1, "planner") as pool:
         try:
             for number in count():
-                rows = _planned(pool, planner, target, fs, batches, stop)
+                rows = _planned(pool, planner, fed, fs, batches, stop)
                 if (now := planner.report()) is not None and now != said:
-                    plan.report(said := now)
+                    fed.first.plan.report(said := now)
                 if stop.is_set() or (number and not rows):
                     break
                 batches.write(rows, number, run, clock())  # like Spark, the first one also without splits
@@ -84,7 +96,7 @@ def run_local(
 def _planned(
     pool: ThreadPoolExecutor,
     planner: Planner,
-    target: StreamTarget,
+    fed: FedTables,
     fs: Fs,
     batches: StreamBatches,
     stop: threading.Event,
@@ -98,7 +110,7 @@ def _planned(
     try:
         return planned.result()
     except Exception as error:
-        target.check_generation(fs)  # a lost lock is the cause, whatever the source met first
+        fed.check_generations(fs)  # a lost lock is the cause, whatever the source met first
         if isinstance(error, SparkhavenError):
             raise
         raise CommitError("the source of the stream failed", found=_named(error), hint=GO_ON) from error
@@ -106,16 +118,14 @@ def _planned(
 
 def _run_tasks(
     fs: Fs,
-    target: StreamTarget,
-    plan: StreamPlan,
+    fed: FedTables,
     batches: StreamBatches,
     runs: Sequence[Sequence[Split]],
-    scratch: str,
-    instead: Mapping[Split, Split | None],
-) -> list[TaskResult]:
+    tables: Mapping[int, TaskTable],
+) -> list[dict[int, TaskResult]]:
     splits = [split for run in runs for split in run]
     try:
-        return [run_task(fs, batches.memory, target, plan.decode, Task(0, 0, scratch, splits, True, instead))]
+        return [run_tables(fs, batches.memory, tables, fed.decode, Task(0, 0, "", splits, True))]
     except Exception as error:
         raise CommitError("the task of a batch failed", found=_named(error), hint=GO_ON) from error
 

@@ -18,11 +18,20 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scratch.batch_plan import recorded_end
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, CheckBudget, write_batch
+from sparkhaven.writers.batch.commit import (
+    AddToQuarantine,
+    BatchOutcome,
+    BatchRequest,
+    CheckBudget,
+    ExecuteTables,
+    TableBatch,
+    write_tables,
+)
+from sparkhaven.writers.batch.first_positions import note_starts
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
-from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.task.decoding import Decode
+from sparkhaven.writers.batch.task import TaskResult, TaskTable
+from sparkhaven.writers.task.decoding import Decode, DecodeTables, OneTable
 from sparkhaven.writers.task.target import StreamTarget
 
 SplitOf = Callable[[Mapping[str, Any]], Split]
@@ -44,8 +53,8 @@ def range_of(row: Mapping[str, Any]) -> OffsetRange:
 Row = Mapping[str, Any]
 """A row of a source: a split, with ``task``, the number of its task, and ``waiting``, the backlog for later batches."""
 
-RunTasks = Callable[[Sequence[Sequence[Split]], str, Mapping[Split, Split | None]], Sequence[TaskResult]]
-"""Runs a task per run of splits: (runs, scratch name, what to read instead of committed splits) -> their results."""
+RunTasks = Callable[[Sequence[Sequence[Split]], Mapping[int, TaskTable]], Sequence[Mapping[int, TaskResult]]]
+"""Runs a task per run of splits, for some tables by number: (runs, tables) -> what each task has of each table."""
 
 
 @frozen
@@ -112,6 +121,44 @@ class StreamPlan:
         return "availableNow" in self.trigger
 
 
+@frozen
+class FedTable:
+    """One table that a feed has rows for. What of ``plan`` is of the feed is the same for all of its tables."""
+
+    log: StreamLog
+    target: StreamTarget
+    plan: StreamPlan
+
+
+@frozen
+class FedTables:
+    """The tables of a feed, in the order in which they commit; ``decode`` decodes a split once for several of them.
+
+    The first one stands for all where a feed has one of a thing: its plan, its scratch directory, Spark's checkpoint.
+    """
+
+    tables: tuple[FedTable, ...]
+    decode: DecodeTables
+
+    @classmethod
+    def one(cls, log: StreamLog, target: StreamTarget, plan: StreamPlan) -> FedTables:
+        return cls((FedTable(log, target, plan),), OneTable(plan.decode))
+
+    @property
+    def first(self) -> FedTable:
+        return self.tables[0]
+
+    def check_generations(self, fs: Fs) -> None:
+        """LockLostError if another process has opened one of the streams."""
+        for table in self.tables:
+            table.target.check_generation(fs)
+
+    def begin(self, fs: Fs) -> None:
+        """Removes the scratch files of earlier runs. PositionGapError (R8): Spark has batches, a log has no epoch."""
+        for table in self.tables:
+            begin_run(fs, table.log, table.target, table.plan)
+
+
 def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) -> None:
     """Removes the scratch files of earlier runs. PositionGapError (R8): Spark has batches, the log has no epoch.
 
@@ -134,47 +181,72 @@ def refuse_batches_without_log(place: StreamPlace, epoch: int, *, adopt: bool = 
 
 
 class StreamBatches:
-    """Writes the batches of one run, one after the other, and adds them up. ``memory`` is for tasks of this process."""
+    """Writes the batches of one run, one after the other, and adds them up for each table.
 
-    def __init__(
-        self, fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan, clock: Callable[[], float]
-    ) -> None:
-        self.totals = StreamTotals()
+    ``memory`` is for tasks of this process.
+    """
+
+    def __init__(self, fs: Fs, fed: FedTables, clock: Callable[[], float]) -> None:
+        self.totals = [StreamTotals() for _ in fed.tables]
         self.memory = WorkerCache()
-        self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
-        self._maintenance = Maintenance(log, target.policy, plan.warn, clock=clock)
+        self._fs, self._fed, self._plan, self._clock = fs, fed, fed.first.plan, clock
+        self._maintenance = [
+            Maintenance(table.log, table.target.policy, table.plan.warn, clock=clock) for table in fed.tables
+        ]
 
     def write(self, rows: Sequence[Row], batch_id: int, run: RunTasks, begun: float) -> None:
-        """Commits the batch of these rows or raises; on return it is in the log. ``begun``: when it was planned."""
+        """Commits the batch of these rows or raises; on return it is in each log. ``begun``: when it was planned."""
         runs = [[self._plan.split_of(row) for row in some] for _, some in groupby(rows, itemgetter("task"))]
-        plan = self._plan
+        proposed = [split for splits in runs for split in splits]
+        waiting = rows[0].get("waiting") if rows else None
+        if proposed:
+            query_id = self._plan.query_id
+            note_starts(self._fs, self._fed.tables, proposed, query_id=query_id, batch_id=batch_id)
+        batches = [
+            self._batch(number, batch_id, proposed, partial(self._committed, number, begun, waiting))
+            for number in range(len(self._fed.tables))
+        ]
+        execute: ExecuteTables = partial(run, runs)
+        write_tables(self._fs, batches, execute)
+        for maintenance in self._maintenance:
+            maintenance.after_batch()
+
+    def _batch(
+        self, number: int, batch_id: int, proposed: Sequence[Split], notify: Callable[[BatchOutcome], None]
+    ) -> TableBatch:
+        table = self._fed.tables[number]
+        plan = table.plan
         request = BatchRequest(
-            partial(run, runs),
+            None,
             query_id=plan.query_id,
             batch_id=batch_id,
-            proposed=[split for splits in runs for split in splits],
+            proposed=proposed,
             check_budget=plan.check_budget,
             quarantine=plan.quarantine,
-            allow_gap=plan.allow_gap,
+            allow_gap=self._plan.allow_gap,
             decode=plan.decode,
-            notify=partial(self._committed, begun, rows[0].get("waiting") if rows else None),
+            notify=notify,
         )
-        write_batch(self._fs, self._log, self._target, self.memory, request)
-        self._maintenance.after_batch()
+        return TableBatch(table.log, table.target, self.memory, request)
 
-    def _committed(self, begun: float, waiting: int | None, outcome: BatchOutcome) -> None:
-        self.totals.add(outcome)
-        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, self._clock() - begun, waiting))
+    def _committed(self, number: int, begun: float, waiting: int | None, outcome: BatchOutcome) -> None:
+        table = self._fed.tables[number]
+        self.totals[number].add(outcome)
+        table.plan.progress(BatchProgress(outcome, table.log.state.epoch, self._clock() - begun, waiting))
 
     def idle(self) -> None:
         """Maintenance while no batch runs: the sync of mode ``periodic``."""
-        self._maintenance.sync_if_due()
+        for maintenance in self._maintenance:
+            maintenance.sync_if_due()
 
     def finish(self) -> None:
         """Maintenance that further batches would continue, after the last one."""
-        self._maintenance.finish()
+        for maintenance in self._maintenance:
+            maintenance.finish()
 
-    def ended(self, started: float) -> StreamTotals:
-        self.totals.seconds = self._clock() - started
-        self.totals.epoch = self._log.state.epoch
+    def ended(self, started: float) -> list[StreamTotals]:
+        """The totals of each table."""
+        for table, totals in zip(self._fed.tables, self.totals, strict=True):
+            totals.seconds = self._clock() - started
+            totals.epoch = table.log.state.epoch
         return self.totals

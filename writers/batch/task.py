@@ -24,7 +24,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, SpillFile, SplitRows, split_rows
 from sparkhaven.writers.batch.left_rows import LeftRows, Row, batches_of
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
-from sparkhaven.writers.task.decoding import Decode, SplitNotes
+from sparkhaven.writers.task.decoding import Decode, DecodeTables, OneTable, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
@@ -64,6 +64,16 @@ class TaskResult:
     written: int = 0
 
 
+@frozen
+class TaskTable:
+    """One table of a task: ``decode`` gives its rows alone. ``scratch`` and ``instead`` are those of its batch."""
+
+    target: StreamTarget
+    decode: Decode | None
+    scratch: str
+    instead: Mapping[Split, Split | None] = field(default_factory=dict)
+
+
 def run_task(
     fs: Fs,
     memory: WorkerCache,
@@ -75,88 +85,138 @@ def run_task(
     clock: Callable[[], float] = time.perf_counter,
 ) -> TaskResult:
     """Decodes, appends and syncs the splits of a task; returns sparkhaven and disk errors in the result."""
+    table = TaskTable(target, decode, task.batch, task.instead)
+    tables, together = {0: table}, OneTable(decode)
+    return run_tables(fs, memory, tables, together, task, max_buffered=max_buffered, clock=clock)[0]
+
+
+def run_tables(
+    fs: Fs,
+    memory: WorkerCache,
+    tables: Mapping[int, TaskTable],
+    decode: DecodeTables,
+    task: Task,
+    *,
+    max_buffered: int = MAX_BUFFERED,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[int, TaskResult]:
+    """A task whose splits feed several tables, by number: each split is decoded once for all that take the same of it.
+
+    An error is in the result of each table.
+    """
+    root = next(iter(tables.values())).target.layout.root
     try:
         if not task.alone:  # it runs in another process, perhaps on another machine, than the driver
-            target.require_root(fs)
-        return _Run(fs, memory, target, task, max_buffered, clock).all(decode)
+            for table in tables.values():
+                table.target.require_root(fs)
+        most = max_buffered // len(tables)
+        runs = {number: _Run(fs, memory, table, task, most, clock) for number, table in tables.items()}
+        return _run_all(fs, root, runs, decode, task, clock)
     except SparkhavenError as error:
-        return TaskResult(task.index, error=error)
+        failed = error
     except OSError as error:
-        wrapped = CommitError(
+        failed = CommitError(
             f"a task failed: {error}",
-            where=error.filename or target.layout.root,
+            where=error.filename or root,
             hint="free space or repair the disk, then restart the stream. Nothing of this batch was committed",
             phase=phase_of(error),
         )
-        return TaskResult(task.index, error=wrapped)
+    return dict.fromkeys(tables, TaskResult(task.index, error=failed))
+
+
+def _run_all(
+    fs: Fs, root: Path, runs: Mapping[int, _Run], decode: DecodeTables, task: Task, clock: Callable[[], float]
+) -> dict[int, TaskResult]:
+    started = clock()
+    with fs.sync_guard(root) as guard:
+        for named in task.splits:
+            for split, numbers in _taking(named, runs).items():
+                for number, key, batch in decode(split, {number: runs[number].notes for number in numbers}):
+                    runs[number].buffer(split, key, batch)
+        for run in runs.values():
+            run.end()
+        syncing = [run for run in runs.values() if run.table.target.policy.syncs_each_batch]
+        before = clock()
+        if syncing:
+            appenders = [appender for run in syncing for appender in run.appenders.values()]
+            files = [path for appender in appenders for path in appender.touched]
+            make_durable(fs, guard, files, [path for appender in appenders for path in appender.directories])
+    ended = clock()
+    decoded = before - started - sum(run.append_seconds for run in runs.values())
+    shares = {"sync": (ended - before) / len(runs), "decode": decoded / len(runs)}
+    return {number: run.result(shares) for number, run in runs.items()}
+
+
+def _taking(named: Split, runs: Mapping[int, _Run]) -> dict[Split, list[int]]:
+    """What is to be read of a split, each with the tables that take it: most often all of it, for all of them."""
+    taking: dict[Split, list[int]] = {}
+    for number, run in runs.items():
+        split = run.table.instead.get(named, named)
+        if split is None:
+            run.skipped.append(named)
+        else:
+            run.taken.append(split)
+            taking.setdefault(split, []).append(number)
+    return taking
 
 
 class _Run:
+    """What a task does for one table."""
+
     def __init__(
         self,
         fs: Fs,
         memory: WorkerCache,
-        target: StreamTarget,
+        table: TaskTable,
         task: Task,
         max_buffered: int,
         clock: Callable[[], float],
     ) -> None:
-        self._rejected = RejectedFiles(fs, target.scratch(task.batch), task.index, task.attempt)
+        directory = table.target.scratch(table.scratch)
+        self.table = table
+        self._rejected = RejectedFiles(fs, directory, task.index, task.attempt)
         self.notes = SplitNotes(sink=self._rejected)
-        self._late, self._left = LateSplits(Counter), LeftRows(None)
-        self._fs, self._memory, self._target, self._task = fs, memory, target, task
+        self._late, self._left = LateSplits(Counter), LeftRows(table.decode)
+        self._fs, self._memory, self._target, self._task = fs, memory, table.target, task
         self._max_buffered, self._clock = max_buffered, clock
-        self._scratch = AttemptScratch(fs, target.scratch(task.batch), task.index, task.attempt)
+        self._scratch = AttemptScratch(fs, directory, task.index, task.attempt)
         self._buffered: dict[LocationKey, list[Row]] = {}
         self._bytes = 0
         self._dictionaries: set[int] = set()  # where those lie that are part of `_bytes`
-        self._appenders: dict[LocationKey, LocationAppender] = {}
+        self.appenders: dict[LocationKey, LocationAppender] = {}
         self._parts: dict[LocationKey, list[SplitRows]] = {}
         self._spilled: list[SpillFile] = []
-        self._seconds = {"append": 0.0, "sync": 0.0}
+        self.taken: list[Split] = []
+        self.skipped: list[Split] = []
+        self.append_seconds = 0.0
 
-    def all(self, decode: Decode) -> TaskResult:
-        started = self._clock()
-        taken, skipped = [], []
-        self._left = LeftRows(decode)
-        with self._fs.sync_guard(self._target.layout.root) as guard:
-            for named in self._task.splits:
-                split = self._task.instead.get(named, named)
-                if split is None:
-                    skipped.append(named)
-                    continue
-                taken.append(split)
-                for key, batch in decode(split, self.notes):
-                    self._buffer(split, key, batch)
-            self._flush()
-            for split, keys in self._late.items():
-                reject_late(decode, split, keys, self.notes)
-            self._left.reject(self.notes)
-            self.notes.sink, self.notes.rejected_files = None, self._rejected.files
-            reports = tuple(
-                AppendedRows(appender.report(), tuple(self._parts[key]), self._left.of(key))
-                for key, appender in self._appenders.items()
-                if not appender.closed
-            )
-            if self._target.policy.syncs_each_batch:
-                before = self._clock()
-                files = [path for appender in self._appenders.values() for path in appender.touched]
-                directories = [path for appender in self._appenders.values() for path in appender.directories]
-                make_durable(self._fs, guard, files, directories)
-                self._seconds["sync"] = self._clock() - before
-        self._seconds["decode"] = self._clock() - started - sum(self._seconds.values())
+    def end(self) -> None:
+        """Appends what is left, and rejects what only the writer can find."""
+        self._flush()
+        for split, keys in self._late.items():
+            reject_late(self.table.decode, split, keys, self.notes)
+        self._left.reject(self.notes)
+        self.notes.sink, self.notes.rejected_files = None, self._rejected.files
+
+    def result(self, shares: Mapping[str, float]) -> TaskResult:
+        """``shares``: seconds of what all tables have in common."""
+        reports = tuple(
+            AppendedRows(appender.report(), tuple(self._parts[key]), self._left.of(key))
+            for key, appender in self.appenders.items()
+            if not appender.closed
+        )
         return TaskResult(
             self._task.index,
-            tuple(taken),
-            tuple(skipped),
+            tuple(self.taken),
+            tuple(self.skipped),
             reports,
             tuple(self._spilled),
             self.notes,
-            self._seconds,
-            written=sum(appender.written for appender in self._appenders.values()),
+            {"append": self.append_seconds, **shares},
+            written=sum(appender.written for appender in self.appenders.values()),
         )
 
-    def _buffer(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
+    def buffer(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._buffered.setdefault(key, []).append((split, batch))
             self._bytes += bytes_of(batch, self._dictionaries)
@@ -172,13 +232,13 @@ class _Run:
                 self._spilled.extend(self._scratch.write(key, rows))
         self._buffered, self._bytes = {}, 0
         self._dictionaries.clear()
-        self._seconds["append"] += self._clock() - started
+        self.append_seconds += self._clock() - started
 
     def _append(self, key: LocationKey, rows: list[Row]) -> None:
-        appender = self._appenders.get(key)
+        appender = self.appenders.get(key)
         if appender is None:
             appender = LocationAppender(self._fs, self._target, key, self._memory, may_write=self._may_write)
-            self._appenders[key] = appender
+            self.appenders[key] = appender
             self._parts[key] = []
         if appender.closed:
             for part in split_rows(rows):

@@ -39,6 +39,7 @@ from sparkhaven.writers.batch.commit import (
     BatchOutcome,
     CheckBudget,
     check_lease,
+    check_rejected,
     commit_record,
     passed_offsets,
     publish,
@@ -158,7 +159,8 @@ def commit_frame(
     collected = collect(fs, target, memory, [part.result for part in results], scratch, decode=again)
     collected.splits = ranges
     collected.notes.count("rows_committed_before", dropped)
-    quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)
+    check_rejected(fs, collected, plan.check_budget)
+    quarantine_rejected(fs, collected, plan.quarantine, log.state.epoch + 1)
     gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
     epoch = commit_record(fs, log, target, collected, source.query_id, source.batch_id, gaps)
     publish(fs, log, target, epoch)

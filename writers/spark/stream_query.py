@@ -26,8 +26,8 @@ from sparkhaven.store.errors import CommitError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scratch.batch_plan import planned_rows
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.stream_batches import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
-from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.batch.stream_batches import FedTables, Row, StreamBatches, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
 from sparkhaven.writers.spark.source_reports import SourceReports
 from sparkhaven.writers.spark.spark_tasks import (
     error_summary,
@@ -41,7 +41,7 @@ from sparkhaven.writers.spark.spark_tasks import (
 )
 from sparkhaven.writers.spark.task_slots import SlotNotes, TaskSlots, is_local
 from sparkhaven.writers.spark.workers import check_workers
-from sparkhaven.writers.task.decoding import Decode
+from sparkhaven.writers.task.decoding import DecodeTables
 from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
@@ -88,22 +88,37 @@ def run_stream(
     stop: threading.Event,
     clock: Callable[[], float] = time.monotonic,
 ) -> StreamTotals:
+    """Runs a stream of one table; see ``run_stream_of_tables``."""
+    return run_stream_of_tables(spark, source, fs, FedTables.one(log, target, plan), stop=stop, clock=clock)[0]
+
+
+def run_stream_of_tables(
+    spark: SparkSession,
+    source: DataFrame,
+    fs: Fs,
+    fed: FedTables,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[StreamTotals]:
     """Runs the query until its trigger ends it, ``stop`` is set (it ends after the current batch), or it fails.
 
+    Returns the totals of each table.
     Raises errors of tasks, driver and source unchanged; committed epochs stay. LockLostError: another process has
     opened the stream.
     """
     from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
 
     refuse_speculation(spark)
+    target, plan = fed.first.target, fed.first.plan
     check_workers(spark.sparkContext, target.layout.root, target.lock_file, plan.warn)
-    begin_run(fs, log, target, plan)
+    fed.begin(fs)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
     fs.remove_tree(checkpoint)
     slots = SlotNotes(fs, target.layout.scratch(target.table, target.stream), TaskSlots(spark.sparkContext))
     slots.renew()
     started = clock()
-    batches = Batches(fs, log, target, plan, clock, slots.renew)
+    batches = Batches(fs, fed, clock, slots.renew)
     by_itself = HAS_LIMITS or not plan.ends
     trigger = plan.trigger if by_itself else {"processingTime": "0 seconds"}
     writer = source.writeStream.foreachBatch(batches).trigger(**trigger)
@@ -114,7 +129,7 @@ def run_stream(
     except Exception as error:
         batches.close()  # a batch that runs here outlives the JVM; it must end before the log is released
         if batches.error is None and not batches.refused:
-            target.check_generation(fs)  # a lost lock is the cause, whatever error Spark met first
+            fed.check_generations(fs)  # a lost lock is the cause, whatever error Spark met first
             ended = CommitError("Spark ended the stream", found=error_summary(error), hint=GO_ON)
             raise jvm_gone(error) or carried_error(str(error)) or ended from error
     if batches.error is not None:
@@ -126,7 +141,8 @@ def run_stream(
     reports.look()
     batches.written.finish()
     if not plan.ends:
-        log.sync_now()
+        for table in fed.tables:
+            table.log.sync_now()
     return batches.written.ended(started)
 
 
@@ -159,16 +175,15 @@ class Batches:
     def __init__(
         self,
         fs: Fs,
-        log: StreamLog,
-        target: StreamTarget,
-        plan: StreamPlan,
+        fed: FedTables,
         clock: Callable[[], float],
         count_slots: Callable[[], None] = lambda: None,
     ) -> None:
         self.error: BaseException | None = None
         self.refused = False
-        self.written = StreamBatches(fs, log, target, plan, clock)
-        self._fs, self._target, self._plan, self._clock = fs, target, plan, clock
+        self.written = StreamBatches(fs, fed, clock)
+        self._fs, self._decode, self._clock = fs, fed.decode, clock
+        target = fed.first.target
         self._scratch = target.layout.scratch(target.table, target.stream)
         self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
         self._count_slots = count_slots
@@ -219,14 +234,13 @@ class Batches:
         context: SparkContext,
         here: bool,
         runs: Sequence[Sequence[Split]],
-        scratch: str,
-        instead: Mapping[Split, Split | None],
-    ) -> list[TaskResult]:
-        tasks = [Task(n, 0, scratch, run, alone=here, instead=instead) for n, run in enumerate(runs)]
+        tables: Mapping[int, TaskTable],
+    ) -> list[dict[int, TaskResult]]:
+        tasks = [Task(n, 0, "", run, alone=here) for n, run in enumerate(runs)]
         if not here:
-            return run_each(context, partial(run_attempt, self._fs, self._target, self._plan.decode), tasks)
+            return run_each(context, partial(run_attempt, self._fs, tables, self._decode), tasks)
         try:
-            return [run_task(self._fs, self.written.memory, self._target, self._plan.decode, tasks[0])]
+            return [run_tables(self._fs, self.written.memory, tables, self._decode, tasks[0])]
         except Exception as error:  # as from a worker
             raise tasks_failed(f"{type(error).__name__}: {error}") from error
 
@@ -234,7 +248,9 @@ class Batches:
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 
-def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
+def run_attempt(
+    fs: Fs, tables: Mapping[int, TaskTable], decode: DecodeTables, tasks: Iterator[Task]
+) -> Iterator[dict[int, TaskResult]]:
     _, attempt = task_number()
     for task in tasks:
-        yield run_task(fs, _CACHE, target, decode, replace(task, attempt=attempt))
+        yield run_tables(fs, _CACHE, tables, decode, replace(task, attempt=attempt))

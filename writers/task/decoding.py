@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -74,3 +74,27 @@ class Decode(Protocol):
     def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
         """Batches hold the stored columns of the table by name; missing ones are null."""
         ...
+
+
+class DecodeTables(Protocol):
+    """Decodes a split once, to routed rows of several tables. Must pickle."""
+
+    def __call__(
+        self, split: Split, notes: Mapping[int, SplitNotes]
+    ) -> Iterable[tuple[int, LocationKey, pa.RecordBatch]]:
+        """Rows of the tables that have ``notes``, by their number; those of each table in order."""
+        ...
+
+
+@frozen
+class OneTable:
+    """A decoder of one table, whose number is 0."""
+
+    decode: Decode
+
+    def __call__(
+        self, split: Split, notes: Mapping[int, SplitNotes]
+    ) -> Iterable[tuple[int, LocationKey, pa.RecordBatch]]:
+        """What ``decode`` gives."""
+        for key, batch in self.decode(split, notes[0]):
+            yield 0, key, batch

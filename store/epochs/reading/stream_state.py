@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Literal
@@ -15,6 +15,7 @@ from sparkhaven.store.epochs.files.head import decode_head, open_head
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.log_reader import advance, read_files, read_newest, read_rollbacks
 from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.joint_positions import furthest_back
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
@@ -106,6 +107,11 @@ def load_read(place: StreamPlace, *, epoch: int | None = None, cached: bool = Tr
 
 def load_positions(place: StreamPlace) -> tuple[FileWindow, Offsets]:
     """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
+    state = _without_locations(place)
+    return state.files, state.offsets
+
+
+def _without_locations(place: StreamPlace) -> StreamState:
     path = place.stream_log
     with gc_paused():
         files = read_newest(place, reports=False)
@@ -113,6 +119,19 @@ def load_positions(place: StreamPlace) -> tuple[FileWindow, Offsets]:
         state = files.start
         advance(state, files, None, path, locations=False)
         state.files.read()
+    return state
+
+
+def load_joint_positions(places: Sequence[StreamPlace]) -> tuple[FileWindow, Offsets]:
+    """What all of some tables have taken of the source that they are fed from; a stream that is not there has nothing.
+
+    Raises what ``load_stream`` raises of a log that is there.
+    """
+    states = []
+    for place in places:
+        with suppress(TableNotFoundError):
+            states.append(_without_locations(place))
+    state = furthest_back(states or [StreamState("")])
     return state.files, state.offsets
 
 
