@@ -38,7 +38,8 @@ class LineBlock:
 
     ``too_long`` are the lines above ``MAX_LINE``, which are not in ``data``. ``framed`` records are not lines but
     messages, numbered by offset: each is followed by one line feed that is not part of it, and whatever it holds, be it
-    nothing or further line feeds, it is one record.
+    nothing or further line feeds, it is one record. ``chosen``: lines were left out, and with each line all of its
+    record.
     """
 
     data: bytes
@@ -46,6 +47,7 @@ class LineBlock:
     numbers: npt.NDArray[np.int64]
     too_long: tuple[LongLine, ...] = ()
     framed: bool = False
+    chosen: bool = False
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -80,7 +82,8 @@ class LineBlock:
         """The lines from index ``used`` on, and those that were too long behind the first of them."""
         start = self.ends[used]
         too_long = tuple(line for line in self.too_long if used < len(self) and line.number > self.numbers[used])
-        return LineBlock(self.data[start:], self.ends[used:] - start, self.numbers[used:], too_long, self.framed)
+        ends, numbers = self.ends[used:] - start, self.numbers[used:]
+        return LineBlock(self.data[start:], ends, numbers, too_long, self.framed, self.chosen)
 
     def after(self, number: int) -> LineBlock:
         """The lines behind one with this physical number."""
@@ -93,6 +96,16 @@ class LineBlock:
         ends = np.zeros(len(lines) + 1, np.int32)
         np.cumsum(np.fromiter(map(len, lines), np.int32, len(lines)), out=ends[1:])
         return LineBlock(b"".join(lines), ends, self.numbers[indices], framed=self.framed)
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> LineBlock:
+        """The lines that are wanted, without those that were too long. No record may be wanted in part."""
+        if wanted.all():
+            return self.part(0, len(self))
+        lines = self.array().filter(pa.array(wanted))
+        _, ends, data = lines.buffers()
+        offsets = np.frombuffer(ends, np.int32, len(lines) + 1, 4 * lines.offset)
+        content = b"" if data is None else data[int(offsets[0]) : int(offsets[-1])].to_pybytes()
+        return LineBlock(content, offsets - offsets[0], self.numbers[wanted], framed=self.framed, chosen=True)
 
     def part(self, start: int, stop: int) -> LineBlock:
         """The lines from one index to another, without those that were too long."""
@@ -223,7 +236,7 @@ def _too_long(block: LineBlock, max_line: int) -> list[int]:
 def _portion(block: LineBlock, start: int, stop: int, too_long: tuple[LongLine, ...]) -> LineBlock:
     first, last = int(block.ends[start]), int(block.ends[stop])
     ends = block.ends[start : stop + 1] - first
-    return LineBlock(block.data[first:last], ends, block.numbers[start:stop], too_long, block.framed)
+    return LineBlock(block.data[first:last], ends, block.numbers[start:stop], too_long, block.framed, block.chosen)
 
 
 def _without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -20,6 +20,8 @@ from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.ingest.values.refusals import Refusal, attempted
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
@@ -170,6 +172,19 @@ class PlannedFeed(Feed[O, S]):
         SettingsError for a file of the settings that is missing or cannot be used.
         """
 
+    def decode_tables(
+        self, fs: Fs, split: S, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        """Blocks of one split for several tables, by number: the split is read once. Else like ``decode``.
+
+        SettingsError for a feed that has rows of one table only.
+        """
+        raise one_table_only(self.options.traits.feed)
+
+    def own_blocks(self, fs: Fs, split: S, table: TableRows, routes: TableRoutes, clock: Clock) -> Iterator[Block]:
+        """The blocks of one table of several."""
+        return (block for _, block in self.decode_tables(fs, split, {routes.own: table}, routes, clock))
+
     def check(self, fs: Fs) -> None:
         """SettingsError for what is missing on this machine; called before the stream is opened."""
 
@@ -219,6 +234,17 @@ class PlannedFeed(Feed[O, S]):
         return None
 
 
+def one_table_only(feed: str) -> SettingsError:
+    """The error for [[tables]] with a feed that does not decode for several tables."""
+    return SettingsError(
+        "the rows of this feed go to one table only",
+        where="tables",
+        expected="a feed whose class has decode_tables, as files, kafka and delta have",
+        found=feed,
+        hint="write a stream file for each table",
+    )
+
+
 def split_of(feed: Feed[Any, S], split: object) -> S:
     """The split, if it is of the feed's kind; else a SettingsError."""
     expected = feed.options.traits.split
@@ -244,10 +270,15 @@ def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationK
     for router, rows, payload in blocks:
         if closed:
             router.late(rows, payload, closed, rejects)
-        for routed in _routed(router, rows, payload, rejects):
+        for routed in route_block((router, rows, payload), rejects):
             if routed.key not in closed:
                 yield routed
     rejects.flush()
+
+
+def route_block(block: Block, rejects: Rejects) -> list[Routed]:
+    """Routed batches of one block."""
+    return _routed(*block, rejects)
 
 
 def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], rejects: Rejects) -> list[Routed]:

@@ -23,10 +23,10 @@ from sparkhaven.readers.spark.source_api import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from sparkhaven.store.epochs.reading.stream_state import load_positions
+from sparkhaven.store.epochs.reading.stream_state import load_joint_positions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.errors import TableNotFoundError, carrying
+from sparkhaven.store.errors import carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
@@ -114,13 +114,17 @@ class RangeReader(PlanningReader):
 
 @dataclass(frozen=True)  # no slots: a generic alias, when called, sets an attribute
 class RangeStream(Generic[Feed]):
-    """One stream over a feed of offsets: where its log is, and how many tasks may share a batch when it starts."""
+    """One stream over a feed of offsets: where its log is, and how many tasks may share a batch when it starts.
+
+    ``beside`` are further tables that the feed has rows of, each with a log of the stream.
+    """
 
     root: Path
     table: TableName
     stream: str
     feed: Feed
     tasks: int
+    beside: tuple[TableName, ...] = ()
 
     @property
     def scratch(self) -> Path:
@@ -128,10 +132,9 @@ class RangeStream(Generic[Feed]):
 
 
 def committed_ends(fs: Fs, stream: RangeStream[Any]) -> Offsets:
-    try:
-        return load_positions(StreamPlace(fs, Layout(stream.root), stream.table, stream.stream))[1]
-    except TableNotFoundError:
-        return Offsets()
+    layout = Layout(stream.root)
+    places = [StreamPlace(fs, layout, table, stream.stream) for table in (stream.table, *stream.beside)]
+    return load_joint_positions(places)[1]
 
 
 def range_source(

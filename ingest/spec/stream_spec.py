@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Literal
 
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.ingest.spec.table_routes import TableRoutes
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
@@ -145,7 +146,10 @@ NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 @frozen
 class StreamSpec:
-    """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored."""
+    """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored.
+
+    ``routes``: the feed has rows of several tables, and this one is of one of them.
+    """
 
     stream: str
     table: str
@@ -155,6 +159,12 @@ class StreamSpec:
     ignore: tuple[str, ...] = ()
     bad_rows: BadRowBudget = field(default_factory=BadRowBudget)
     allow_null_alias: bool = False
+    routes: TableRoutes | None = None
+
+    @property
+    def fed_tables(self) -> tuple[str, ...]:
+        """The tables of the feed, in the order in which they commit."""
+        return (self.table,) if self.routes is None else self.routes.names
 
 
 @frozen

@@ -197,6 +197,13 @@ class Reason(StrEnum):
     )
     NO_ENUM_VALUE = "no-value-of-the-enum", "The Protobuf enum has no name for the number.", _SCHEMA
 
+    # the table of the row
+    NO_TABLE = (
+        "no-table",
+        "No table of the stream takes the row.",
+        'Add its value to `where` of a table, set `else` of a table, or set `else = "ignore"`.',
+    )
+
     # the location of the row
     NULL_INTERNAL = (
         "null-internal-partition",

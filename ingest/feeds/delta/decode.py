@@ -15,13 +15,15 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_numbers, partition_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
-from sparkhaven.ingest.feeds.files.decode import file_blocks
+from sparkhaven.ingest.feeds.files.decode import file_blocks, file_table_blocks
 from sparkhaven.ingest.feeds.files.formats.decoding import KnownFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.sample import sample_of
 from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.delta.log import damaged
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import unpacked
@@ -53,6 +55,24 @@ def version_blocks(
             yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known_file)
             rejects.others[DATA_FILES] += 1
             rejects.others[DATA_BYTES] += file.size
+
+
+def version_table_blocks(
+    fs: Fs,
+    split: OffsetRange,
+    tables: Mapping[int, TableRows],
+    routes: TableRoutes,
+    options: DeltaOptions,
+    clock: Clock,
+) -> Iterator[tuple[int, Block]]:
+    """The same for the rows of several tables, by number. Raises what ``version_blocks`` raises."""
+    with guarded_file(options.path):
+        plain = data_files(options)
+        for file, known_file in _files(fs, split, options):
+            yield from file_table_blocks(fs, file, tables, routes, plain, clock, known_file)
+            for table in tables.values():
+                table.rejects.others[DATA_FILES] += 1
+                table.rejects.others[DATA_BYTES] += file.size
 
 
 def data_files(options: DeltaOptions) -> FilesOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
@@ -20,6 +20,8 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.settings import DeltaFeedModel, delta_options
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
@@ -40,8 +42,9 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     def source(self, root: Path, tasks: int) -> Source:
         from sparkhaven.ingest.feeds.delta.source import DeltaStream, delta_source
 
-        table = TableName.parse(self.spec.table)
-        return Source(delta_source(DeltaStream(root, table, self.spec.stream, self.options, tasks)), {})
+        table, *beside = map(TableName.parse, self.spec.fed_tables)
+        stream = DeltaStream(root, table, self.spec.stream, self.options, tasks, tuple(beside))
+        return Source(delta_source(stream), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
@@ -58,7 +61,16 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     ) -> Iterator[Block]:
         from sparkhaven.ingest.feeds.delta.decode import version_blocks
 
+        if (routes := self.spec.routes) is not None:
+            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
         return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+
+    def decode_tables(
+        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        from sparkhaven.ingest.feeds.delta.decode import version_table_blocks
+
+        return version_table_blocks(fs, split, tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:

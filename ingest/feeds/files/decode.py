@@ -7,7 +7,7 @@ Nothing of a split may be committed before the iterator has ended, since step 5 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,12 +19,14 @@ from sparkhaven.ingest.content.raw_file import PlannedFile, changed
 from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.encodings import in_own_bytes
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.feeds.files.formats.decoding import NOTHING, Decoding, KnownFile, Payload
+from sparkhaven.ingest.feeds.files.formats.decoding import NOTHING, Decoding, KnownFile, Payload, TogetherDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableChoice, TableRows, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import out_of_range
@@ -68,6 +70,47 @@ def file_blocks(
         if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
             raise changed(split, after.size, after.mtime_ns)
         rejects.complete = None
+
+
+def file_table_blocks(
+    fs: Fs,
+    split: FileId,
+    tables: Mapping[int, TableRows],
+    routes: TableRoutes,
+    options: FilesOptions,
+    clock: Clock,
+    known_file: KnownFile = NOTHING,
+) -> Iterator[tuple[int, Block]]:
+    """The same for the rows of several tables, by number. Raises what ``file_blocks`` raises."""
+    place, time_ns = known_file.place or split.path, _time_ns(split, known_file)
+    with guarded_file(place):
+        file, form = PlannedFile(fs, split), FORMATS[options.format]
+        before = file.verify()
+        targets: dict[int, Sequence[Target]] = {}
+        decodings: dict[int, tuple[Decoding, Rejects]] = {}
+        routers: dict[int, Router] = {}
+        for number, table in tables.items():
+            table.rejects.time_ns = time_ns
+            table.rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
+            targets[number] = resolve_targets(table.spec, table.schema)
+            payload_targets = tuple(target for target in targets[number] if target.meta is None)
+            decodings[number] = Decoding(table.spec, options, payload_targets, known_file), table.rejects
+            clock_ns = table.spec.partition.clock.now_ns(clock)
+            routers[number] = Router(targets[number], table.spec.partition, place, clock_ns, form.unit)
+        choice = TableChoice(routes, tables, place, form.unit)
+        choice.probe.time_ns = time_ns
+        spec = next(iter(tables.values())).spec
+        deciding = Decoding(spec, options, (routing_target(routes),), known_file)
+        for number, rows, payload in form.code.decode_tables(file, TogetherDecoding(decodings, deciding, choice)):
+            rejects = tables[number].rejects
+            rows = _near(rows, targets[number], routers[number], time_ns, payload, rejects)
+            yield number, (routers[number], _with_meta(rows, targets[number], split, clock, known_file), payload)
+        choice.settle()  # what was rejected behind the last row
+        after = file.verify()
+        if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
+            raise changed(split, after.size, after.mtime_ns)
+        for table in tables.values():
+            table.rejects.complete = None
 
 
 def _clock_ns(file: PlannedFile, whole: Decoding, clock: Clock) -> int:

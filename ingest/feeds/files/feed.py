@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import SHOWN, Rejects
@@ -30,6 +30,8 @@ from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.settings import FilesFeedModel, files_options
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -76,9 +78,10 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
     def source(self, root: Path, tasks: int) -> Source:
         from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
 
-        table, stream = TableName.parse(self.spec.table), self.spec.stream
-        parts = self.options.can_be_cut(self.spec.partition.clock)
-        return Source(FilesSource, source_options(root, table, stream, self.options, tasks=tasks, parts=parts))
+        (first, *beside), stream = self.spec.fed_tables, self.spec.stream
+        table, parts = TableName.parse(first), self.options.can_be_cut(self.spec.partition.clock)
+        options = source_options(root, table, stream, self.options, tasks=tasks, parts=parts, beside=beside)
+        return Source(FilesSource, options)
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         self.check(fs)
@@ -110,7 +113,16 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         from sparkhaven.ingest.feeds.files.decode import file_blocks
 
+        if (routes := self.spec.routes) is not None:
+            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
         return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+
+    def decode_tables(
+        self, fs: Fs, split: FileId, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        from sparkhaven.ingest.feeds.files.decode import file_table_blocks
+
+        return file_table_blocks(fs, split, tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: FilesOptions, rows: int) -> Sample:

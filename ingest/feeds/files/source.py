@@ -26,10 +26,10 @@ from sparkhaven.ingest.feeds.files.row_size import row_bytes
 from sparkhaven.ingest.feeds.spark_planning import PlanningReader
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, Limit
 from sparkhaven.readers.spark.source_api import DataSource, DataSourceStreamReader, InputPartition, ReadLimit
-from sparkhaven.store.epochs.reading.stream_state import load_positions
+from sparkhaven.store.epochs.reading.stream_state import load_joint_positions
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
-from sparkhaven.store.errors import SettingsError, TableNotFoundError, carrying
+from sparkhaven.store.errors import SettingsError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
@@ -42,11 +42,19 @@ GROWING_NAMED = 20
 
 
 def source_options(
-    root: Path, table: TableName, stream: str, feed: FilesOptions, *, tasks: int, parts: bool = False
+    root: Path,
+    table: TableName,
+    stream: str,
+    feed: FilesOptions,
+    *,
+    tasks: int,
+    parts: bool = False,
+    beside: Sequence[str] = (),
 ) -> dict[str, str]:
     """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``.
 
-    ``parts``: a large file may be cut for several tasks.
+    ``parts``: a large file may be cut for several tasks. ``beside``: further tables that the feed has rows of, each
+    with a log of the stream.
     """
     limit = feed.max_per_trigger
     limits = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
@@ -54,6 +62,7 @@ def source_options(
         "root": str(root),
         "table": str(table),
         "stream": stream,
+        "beside": json.dumps(list(beside)),
         "path": feed.path,
         "format": feed.format,
         "encoding": feed.encoding,
@@ -277,11 +286,9 @@ def _dialect(text: str) -> CsvOptions:
 
 
 def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
-    try:
-        layout, table = Layout(Path(options["root"])), TableName.parse(options["table"])
-        return load_positions(StreamPlace(fs, layout, table, options["stream"]))[0]
-    except TableNotFoundError:
-        return FileWindow()  # the first start of a stream
+    layout, tables = Layout(Path(options["root"])), [options["table"], *json.loads(options.get("beside", "[]"))]
+    places = [StreamPlace(fs, layout, TableName.parse(table), options["stream"]) for table in tables]
+    return load_joint_positions(places)[0]  # none at the first start of a stream
 
 
 def _files(offset: FilesOffset) -> list[FileId]:

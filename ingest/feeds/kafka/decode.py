@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+import numpy as np
+import pyarrow as pa
 from confluent_kafka import Message
 
 from sparkhaven.ingest.bad_rows import Rejects
@@ -12,11 +15,14 @@ from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock, Messages
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows, completed, header_names
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableChoice, TableRows, lines_of, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.instants import NS_PER_SECOND
@@ -55,6 +61,66 @@ def message_blocks(
             rows = decoder.decode(block, source, round(clock() * NS_PER_SECOND), rejects)
         yield router, rows, block.value_at
         rejects.complete = None
+
+
+def message_table_blocks(
+    reader: KafkaReader | BatchReader,
+    split: OffsetRange,
+    tables: Mapping[int, TableRows],
+    routes: TableRoutes,
+    options: KafkaOptions,
+    clock: Clock,
+) -> Iterator[tuple[int, Block]]:
+    """The same for the rows of several tables, by number. Raises what ``message_blocks`` raises."""
+    source = partition_name(split.topic, split.partition)
+    decoders: dict[int, MessageRows] = {}
+    routers: dict[int, Router] = {}
+    for number, table in tables.items():
+        targets = resolve_targets(table.spec, table.schema)
+        decoders[number] = MessageRows(targets, options, table.spec)
+        routers[number] = Router(
+            targets, table.spec.partition, source, table.spec.partition.clock.now_ns(clock), "offset"
+        )
+    choice = TableChoice(routes, tables, source, "offset")
+    refusing = tables.get(routes.refusing)
+    headers = () if refusing is None else header_names([item.meta for item in refusing.spec.columns])
+    deciding = MessageTexts(routes, options, next(iter(tables.values())).spec, split.topic, headers)
+    for block, _ in _blocks(reader.read(split), options.limits):
+        received_ns = round(clock() * NS_PER_SECOND)
+        with gc_paused():
+            chosen = choice.numbers_of(deciding.of(block, source, received_ns, choice.probe), block.value_at)
+        for number, offsets in chosen.items():
+            if not len(offsets):
+                continue
+            rejects = tables[number].rejects
+            with gc_paused():
+                part = block if len(offsets) == len(block.offsets) else block.where(lines_of(block.offsets, offsets))
+                rows = decoders[number].decode(part, source, received_ns, rejects)
+            yield number, (routers[number], rows, part.value_at)
+            rejects.complete = None
+        choice.probe.complete = None
+
+
+class MessageTexts:
+    """The texts that decide about messages: a field of their values, or their topic, which is not decoded at all.
+
+    Rejected messages keep those of ``headers``.
+    """
+
+    def __init__(
+        self, routes: TableRoutes, options: KafkaOptions, spec: StreamSpec, topic: str, headers: Sequence[str]
+    ) -> None:
+        by_topic = routes.kind == "topic"
+        self._topic, self._headers = topic if by_topic else None, headers
+        self._rows = None if by_topic else MessageRows((routing_target(routes),), options, spec, headers)
+
+    def of(self, block: Messages, source: str, received_ns: int, probe: Rejects) -> TypedRows:
+        """One column of texts."""
+        if self._rows is not None:
+            return self._rows.decode(block, source, received_ns, probe)
+        codes = pa.array(np.zeros(len(block.offsets), np.int32))
+        probe.complete = partial(completed, block, self._headers)
+        return TypedRows((pa.DictionaryArray.from_arrays(codes, pa.array([self._topic], pa.string())),), block.offsets)
 
 
 def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: ReadLimits) -> Iterator[Sized]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
@@ -21,7 +21,9 @@ from sparkhaven.ingest.feeds.base import (
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import HEADER, Target
+from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -53,8 +55,9 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def source(self, root: Path, tasks: int) -> Source:
         from sparkhaven.ingest.feeds.kafka.source import KafkaStream, kafka_source
 
-        table = TableName.parse(self.spec.table)
-        return Source(kafka_source(KafkaStream(root, table, self.spec.stream, self.options, tasks)), {})
+        table, *beside = map(TableName.parse, self.spec.fed_tables)
+        stream = KafkaStream(root, table, self.spec.stream, self.options, tasks, tuple(beside))
+        return Source(kafka_source(stream), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
@@ -82,9 +85,20 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
         from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 
-        headers = any(item.meta is not None and item.meta.startswith(HEADER) for item in self.spec.columns)
-        reader = kept_reader(self.options, headers=headers)
+        if (routes := self.spec.routes) is not None:
+            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
+        reader = kept_reader(self.options, headers=_has_headers(self.spec))
         return message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
+
+    def decode_tables(
+        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
+        from sparkhaven.ingest.feeds.kafka.decode import message_table_blocks
+
+        headers = any(_has_headers(table.spec) for table in tables.values())
+        reader = kept_reader(self.options, headers=headers)
+        return message_table_blocks(reader, split, tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:
@@ -104,3 +118,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.topics import Broker
 
         return Broker(self.options)
+
+
+def _has_headers(spec: StreamSpec) -> bool:
+    return any(item.meta is not None and item.meta.startswith(HEADER) for item in spec.columns)

@@ -8,7 +8,7 @@ part that is bad is reported, with topic, partition and offset, and the value as
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -50,13 +50,18 @@ class _Part:
 
 
 class MessageRows:
-    """Decoder of the messages of one stream. ``targets`` are all columns, in the order of the rows made."""
+    """Decoder of the messages of one stream. ``targets`` are all columns, in the order of the rows made.
 
-    def __init__(self, targets: Sequence[Target], feed: KafkaOptions, spec: StreamSpec) -> None:
+    Rejected messages keep the headers that columns take, and those of ``headers``.
+    """
+
+    def __init__(
+        self, targets: Sequence[Target], feed: KafkaOptions, spec: StreamSpec, headers: Sequence[str] = ()
+    ) -> None:
         self._targets, self._feed = tuple(targets), feed
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
         names = list(dict.fromkeys(t.meta for t in targets if t.meta is not None and t.meta.startswith(HEADER)))
-        self._headers = tuple(name.removeprefix(HEADER) for name in names)
+        self._headers = tuple(dict.fromkeys([*(name.removeprefix(HEADER) for name in names), *headers]))
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
         values = [n for n, t in enumerate(targets) if t.meta is None and t.of == "value"]
         self._parts: list[_Part] = []
@@ -183,6 +188,17 @@ def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row:
     if headers:
         completed = replace(completed, header=header_texts(message, headers))
     return replace(completed, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
+
+
+def completed(block: Messages, headers: Sequence[str], row: BadRow) -> BadRow:
+    """A bad row of a message as a whole, with those of its headers."""
+    return _completed(block, None, headers, row)
+
+
+def header_names(metas: Iterable[str | None]) -> tuple[str, ...]:
+    """The headers that columns take, each once."""
+    names = (meta.removeprefix(HEADER) for meta in metas if meta is not None and meta.startswith(HEADER))
+    return tuple(dict.fromkeys(names))
 
 
 def _part_of(name: Part) -> MessagePart:

@@ -152,6 +152,17 @@ class CsvRows:
             return block.lines(line, int(stops[index]))
         return block.line(line)
 
+    def records_of(self, numbers: Ints) -> LineBlock:
+        """The records of the block decoded last that begin at these physical lines, whole."""
+        block, starts, stops = self._held
+        lines = np.searchsorted(block.numbers, numbers)
+        wanted = np.zeros(len(block), np.bool_)
+        wanted[lines] = True
+        chosen = np.isin(starts, lines)
+        for start, stop in zip(starts[chosen].tolist(), stops[chosen].tolist(), strict=True):
+            wanted[start:stop] = True
+        return block.where(wanted)
+
     def start(self, block: LineBlock, file: str) -> int:
         """The first line of a block that may be a record; the header is taken before.
 
@@ -216,7 +227,7 @@ class CsvRows:
         """By the scanner; None where there is none, or lines are missing."""
         if self._compiled and header.names:
             self._scanner, self._compiled = csv_scanner(self._targets, header.names, self._options, self._room), False
-        whole = not block.too_long and (block.framed or _is_whole(block))
+        whole = not block.too_long and (block.framed or block.chosen or _is_whole(block))
         if self._scanner is None or not len(block) or not whole:
             return None
         cut = self._spans.resume(block, last)

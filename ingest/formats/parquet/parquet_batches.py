@@ -58,6 +58,15 @@ class ParquetBatch:
         written = None if self.written is None else self.written.slice(start, count)
         return ParquetBatch(self.rows.slice(start, count), far, self.old, written)
 
+    def where(self, wanted: npt.NDArray[np.bool_]) -> ParquetBatch:
+        """The rows that are wanted."""
+        if wanted.all():
+            return self
+        mask = pa.array(wanted)
+        far = {name: a.filter(mask) for name, a in self.far.items()}
+        written = None if self.written is None else self.written.filter(mask)
+        return ParquetBatch(self.rows.filter(mask), far, self.old, written)
+
     def fields(self, row: int) -> dict[str, pa.Scalar]:
         rows = self.rows if self.written is None else self.written
         scalars = {name: rows.column(name)[row] for name in rows.schema.names}

@@ -29,6 +29,7 @@ from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.quarantine.reasons import Reason
 
 _FLOATING = ("float", "double")
@@ -72,30 +73,28 @@ class ParquetDecoder:
 
         ``check`` gets the names of all columns before the first row is read, and may refuse the file.
         """
-        split = planned.split
-        try:
-            file = ParquetFile(planned, self._utc96)
-            declared = file.declared
-            check([*declared.names, *self._constants])
-            wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
-            if twice := [name for name in file.twice if name in wanted]:
-                raise column_twice(split.path, twice[0])
-            for target in self._targets:
-                if target.source in wanted:
-                    check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
-            extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
-            others = _Others(planned, [name for name in declared.names if name not in wanted], self._utc96)
-            path = self._path or split.path
-            start = file.first_row
-            for batch in file.batches(wanted):
-                numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
-                rows = self.typed(batch, numbers, path, rejects, others.fields)
-                start += batch.rows.num_rows
-                for name in extras:
-                    rejects.ignored[name] += len(rows)
-                yield rows
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise no_parquet(split.path, error, AGAIN) from error
+        for _, rows in decode_together(planned, {0: (self, rejects, check)}, self._utc96):
+            yield rows
+
+    def require(self, file: ParquetFile, path: str, check: Callable[[Sequence[str]], None]) -> set[str]:
+        """The columns of a file that rows need; FeedError if one is there twice, or of a type that does not fit."""
+        declared = file.declared
+        check([*declared.names, *self._constants])
+        wanted = {t.source for t in self._targets} & set(declared.names) - self._constants.keys()
+        if twice := [name for name in file.twice if name in wanted]:
+            raise column_twice(path, twice[0])
+        for target in self._targets:
+            if target.source in wanted:
+                check_type(target, declared.field(target.source).type, path, bytes_too=self._bytes_too)
+        return wanted
+
+    def extras(self, names: Sequence[str]) -> list[str]:
+        """Of the columns of a file and those beside them the ones that no column of the table takes."""
+        return [name for name in dict.fromkeys([*names, *self._constants]) if name not in self._known]
+
+    def path_of(self, split: FileId) -> str:
+        """How the rows of a file are named."""
+        return self._path or split.path
 
     def payload(self, planned: PlannedFile) -> Callable[[int], bytes]:
         """The whole of a row by its number, as text; numbers must not fall."""
@@ -196,6 +195,48 @@ class ParquetDecoder:
                 return bad_row(file, number, target.column.name, value, shown, unit=self._unit)
             values.append(value)
         return values
+
+
+Choose = Callable[[TypedRows], Mapping[int, Ints]]
+Wanted = tuple[ParquetDecoder, Rejects, Callable[[Sequence[str]], None]]
+
+
+def decode_together(
+    planned: PlannedFile, tables: Mapping[int, Wanted], utc96: bool, chooser: tuple[Wanted, Choose] | None = None
+) -> Iterator[tuple[int, TypedRows]]:
+    """Typed rows of a file for several tables, by number, batch by batch; each column is read once.
+
+    ``chooser`` decodes what decides, and tells the numbers of the rows of each table; without one all rows are of all.
+    FeedError if it is no Parquet file, damaged, or has a wanted column twice.
+    """
+    split = planned.split
+    every = [*tables.values(), *([chooser[0]] if chooser is not None else [])]
+    try:
+        file = ParquetFile(planned, utc96)
+        names = file.declared.names
+        wanted = sorted(set().union(*(decoder.require(file, split.path, check) for decoder, _, check in every)))
+        extras = {number: decoder.extras(names) for number, (decoder, _, _) in tables.items()}
+        others = _Others(planned, [name for name in names if name not in wanted], utc96)
+        start = file.first_row
+        for batch in file.batches(wanted):
+            numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
+            start += batch.rows.num_rows
+            chosen: Mapping[int, Ints] = dict.fromkeys(tables, numbers)
+            if chooser is not None:
+                (decoder, rejects, _), choose = chooser
+                chosen = choose(decoder.typed(batch, numbers, decoder.path_of(split), rejects, others.fields))
+            for number, (decoder, rejects, _) in tables.items():
+                part, rows_of = batch, chosen[number]
+                if len(rows_of) < len(numbers):
+                    mask = np.zeros(len(numbers), np.bool_)
+                    mask[rows_of - numbers[0]] = True
+                    part = batch.where(mask)
+                rows = decoder.typed(part, rows_of, decoder.path_of(split), rejects, others.fields)
+                for name in extras[number]:
+                    rejects.ignored[name] += len(rows)
+                yield number, rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise no_parquet(split.path, error, AGAIN) from error
 
 
 class _Others:

@@ -18,6 +18,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     Decoding,
     Payload,
     SampledFiles,
+    TogetherDecoding,
     name_of,
     sampled_blocks,
     text_blocks,
@@ -37,8 +38,7 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
     options, path = decoding.options, file.split.path
-    spec, missing = decoding.spec, options.missing_columns
-    csv_rows = CsvRows(decoding.targets, spec.ignore, options.csv, alias=spec.allow_null_alias, missing=missing)
+    csv_rows = _csv_rows(decoding)
     is_part = isinstance(file.split, FilePart)
     records = find_records(file, options.csv, partial(csv_rows.start, file=path)) if is_part else None
     first: int | None = 1
@@ -46,6 +46,47 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
         number, pieces = (1, file.chunks()) if records is None else record_lines(file, records)
         yield from _decode_from(csv_rows, text_blocks(pieces, options, file, number), first, path, rejects)
         first = csv_rows.unclosed()
+
+
+def _csv_rows(decoding: Decoding) -> CsvRows:
+    spec, options = decoding.spec, decoding.options
+    alias, missing = spec.allow_null_alias, options.missing_columns
+    return CsvRows(decoding.targets, spec.ignore, options.csv, alias=alias, missing=missing)
+
+
+def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+    options, path, choice = together.deciding.options, file.split.path, together.choice
+    deciding = _csv_rows(together.deciding)
+    decoders = {number: _csv_rows(decoding) for number, (decoding, _) in together.tables.items()}
+
+    def start(block: LineBlock) -> int:
+        for decoder in decoders.values():
+            decoder.start(block, path)
+        return deciding.start(block, path)
+
+    def decoded(block: LineBlock, rows: TypedRows) -> Iterator[tuple[int, TypedRows, Payload]]:
+        start(block)  # the header, which the records of a table do not have
+        for number, lines in choice.numbers_of(rows, deciding.record_of).items():
+            if len(lines):
+                records, decoder = deciding.records_of(lines), decoders[number]
+                yield number, decoder.decode(records, path, together.tables[number][1])[0], decoder.record_of
+
+    is_part = isinstance(file.split, FilePart)
+    records = find_records(file, options.csv, start) if is_part else None
+    first: int | None = 1
+    while first is not None:  # a second time for a file with a quote that nothing closes
+        number, pieces = (1, file.chunks()) if records is None else record_lines(file, records)
+        rest: LineBlock | None = None
+        for whole in text_blocks(pieces, options, file, number):
+            block = whole.after(first - 1) if first > 1 else whole
+            block = block if rest is None else rest.before(block)
+            rows, used = deciding.decode(block, path, choice.probe, last=False)
+            yield from decoded(block, rows)
+            rest = block.rest(used) if used < len(block) else None
+        if rest is not None:
+            rows, _ = deciding.decode(rest, path, choice.probe, last=True)
+            yield from decoded(rest, rows)
+        first = deciding.unclosed()
 
 
 def _decode_from(

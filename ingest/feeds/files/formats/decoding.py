@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
+from sparkhaven.ingest.table_choice import TableChoice
 from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
@@ -56,6 +57,15 @@ class Decoding:
 
 
 @frozen
+class TogetherDecoding:
+    """How a file is decoded for several tables: ``deciding`` has the column that decides, for ``choice``."""
+
+    tables: Mapping[int, tuple[Decoding, Rejects]]
+    deciding: Decoding
+    choice: TableChoice
+
+
+@frozen
 class SampledFiles:
     """Files that a sample is taken from, and at most how many ``rows``; ``every``: the feed has no others."""
 
@@ -79,6 +89,9 @@ class FormatCode(Protocol):
 
     def decode(self, file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
         """Typed rows block by block, with the text of each row by number."""
+
+    def decode_tables(self, file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+        """The same for several tables by number, each with rows of its own."""
 
     def decode_one(self, decoding: Decoding) -> DecodeOne:
         """Exact values of one payload that quarantine keeps."""

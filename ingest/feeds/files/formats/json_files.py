@@ -13,6 +13,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     Decoding,
     Payload,
     SampledFiles,
+    TogetherDecoding,
     name_of,
     sampled_blocks,
     text_blocks,
@@ -20,6 +21,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
+from sparkhaven.ingest.table_choice import lines_of
 from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.log_values import FilePart
@@ -31,6 +33,19 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks())
     for block in text_blocks(pieces, decoding.options, file, first):
         yield json_rows.decode(block, file.split.path, rejects), block.line_of
+
+
+def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+    path, choice = file.split.path, together.choice
+    deciding = _json_rows(together.deciding)
+    decoders = {number: _json_rows(decoding) for number, (decoding, _) in together.tables.items()}
+    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks())
+    for block in text_blocks(pieces, together.deciding.options, file, first):
+        texts = deciding.decode(block, path, choice.probe)
+        for number, lines in choice.numbers_of(texts, block.line_of).items():
+            if len(lines):
+                part = block.where(lines_of(block.numbers, lines))
+                yield number, decoders[number].decode(part, path, together.tables[number][1]), part.line_of
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:

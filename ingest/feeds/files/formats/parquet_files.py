@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -18,11 +18,12 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     Decoding,
     Payload,
     SampledFiles,
+    TogetherDecoding,
     name_of,
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
-from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
@@ -43,23 +44,45 @@ _FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
 
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    known, targets, options = decoding.known, decoding.targets, decoding.options
-    parquet_rows = ParquetDecoder(
-        targets,
+    parquet_rows = _parquet_rows(decoding)
+    text = parquet_rows.payload(file)
+    for rows in parquet_rows.decode(file, rejects, _check(decoding, file)):
+        yield rows, text
+
+
+def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+    tables, choice, deciding = together.tables, together.choice, together.deciding
+    wanted = {
+        number: (_parquet_rows(decoding), rejects, _check(decoding, file))
+        for number, (decoding, rejects) in tables.items()
+    }
+    payloads = {number: decoder.payload(file) for number, (decoder, _, _) in wanted.items()}
+    decider = _parquet_rows(deciding)
+    unrouted = decider.payload(file)  # numbers of a payload must not fall
+    chooser = (decider, choice.probe, _check(deciding, file)), lambda rows: choice.numbers_of(rows, unrouted)
+    for number, rows in decode_together(file, wanted, deciding.known.utc96, chooser):
+        yield number, rows, payloads[number]
+
+
+def _parquet_rows(decoding: Decoding) -> ParquetDecoder:
+    known = decoding.known
+    return ParquetDecoder(
+        decoding.targets,
         decoding.spec.ignore,
         alias=decoding.spec.allow_null_alias,
         constants=known.constants,
         path=known.place,
         utc96=known.utc96,
-        bytes_too=options.binary_as_text,
+        bytes_too=decoding.options.binary_as_text,
     )
-    text = parquet_rows.payload(file)
 
+
+def _check(decoding: Decoding, file: PlannedFile) -> Callable[[Sequence[str]], None]:
     def check(names: Sequence[str]) -> None:
-        require_columns(targets, names, file.split.path, options.missing_columns, further=known.declared)
+        missing, further = decoding.options.missing_columns, decoding.known.declared
+        require_columns(decoding.targets, names, file.split.path, missing, further=further)
 
-    for rows in parquet_rows.decode(file, rejects, check):
-        yield rows, text
+    return check
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
