@@ -10,16 +10,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.bad_rows import Rejects, bad_row
+from sparkhaven.ingest.feeds.base import SILENT, PlannedFeed
 from sparkhaven.ingest.feeds.registry import planned_feed
 from sparkhaven.ingest.router import Routed, Router, reference_ns
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.table_choice import of_other_tables, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 
 
@@ -41,7 +45,10 @@ def decode_requeued(
     targets, now_ns = resolve_targets(spec, schema), round(clock() * NS_PER_SECOND)
     feed = planned_feed(spec)
     by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
-    groups = [feed.requeue(source, list(rows), targets, now_ns, rejects) for source, rows in by_source]
+    groups = [
+        feed.requeue(source, _own_rows(feed, source, list(rows), now_ns, rejects), targets, now_ns, rejects)
+        for source, rows in by_source
+    ]
     clock_ns = reference_ns(spec.partition, targets, now_ns, lambda: (group.rows for group in groups))
     passed = Counter[LocationKey]()
     for group in groups:
@@ -54,3 +61,21 @@ def decode_requeued(
         yield from router.route(group.rows, group.payloads.__getitem__, rejects)
     rejects.complete = None
     rejects.flush()
+
+
+def _own_rows(
+    feed: PlannedFeed[Any, Any], source: str, rows: list[RejectedRow], now_ns: int, rejects: Rejects
+) -> list[RejectedRow]:
+    """The rows but those that are of another table of the feed, or of none: these are rejected again."""
+    routes = feed.spec.routes
+    if routes is None:
+        return rows
+    if routes.kind == "topic":
+        return rows  # as when they were rejected: a message does not change its topic
+    texts = feed.requeue(source, rows, (routing_target(routes),), now_ns, Rejects(SILENT, keep=0))
+    others = of_other_tables(texts.rows, routes)
+    rejects.add_all(
+        bad_row(source, number, routes.column, why, shown, texts.payloads[number], unit=texts.unit)
+        for number, (why, shown) in others.items()
+    )
+    return [row for row in rows if row["Position"] not in others]

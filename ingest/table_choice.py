@@ -97,6 +97,22 @@ def unrouted(routes: TableRoutes) -> Refusal:
     return Refusal(Reason.NO_TABLE, f"{', '.join(values[:SHOWN])}{more}")
 
 
+def of_other_tables(rows: TypedRows, routes: TableRoutes) -> dict[int, tuple[Refusal, str]]:
+    """The rows, by number, that are not of the routes' own table: why, and the text that decides."""
+    others: dict[int, tuple[Refusal, str]] = {}
+    for number, text, table in zip(
+        rows.numbers.tolist(), rows.columns[0].to_pylist(), _chosen(rows.columns[0], routes).tolist(), strict=True
+    ):
+        if table != routes.own:
+            why = unrouted(routes)
+            if table != _NO_TABLE:
+                why = Refusal(
+                    Reason.NO_TABLE, f"a row of {routes.names[routes.own]}", f"{routes.names[table]} takes it"
+                )
+            others[number] = why, "null" if text is None else text
+    return others
+
+
 def lines_of(every: Ints, numbers: Ints) -> Mask:
     """Which of ``every`` number, ascending, is among ``numbers``."""
     wanted = np.zeros(len(every), np.bool_)

@@ -28,6 +28,7 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
+from sparkhaven.jobs.streams.stream_group import joint_state
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import ignored_in
@@ -35,7 +36,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 
@@ -138,12 +139,15 @@ def ingest(
 def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted]) -> int:
     """Prints the end of each stream; returns the exit code of the first that failed."""
     code = EXIT_DONE
+    reported: list[Exception] = []  # the tables of a feed have one error together
     for run in runs:
         if isinstance(run, NotStarted):
             failed.append(run)
         elif run.error is not None:
-            ended = _failed(cli, run)
-            code = code or ended
+            if not any(run.error is error for error in reported):
+                reported.append(run.error)
+                ended = _failed(cli, run)
+                code = code or ended
         elif run.totals is not None:
             _show_run(cli, run)
     unstarted = report_failed(cli, failed)
@@ -198,10 +202,11 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
     done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
-    has_run = spec.stream in list_streams(TablePlace(Fs(), layout, settings.table))
-    state = load_stream(StreamPlace(Fs(), layout, settings.table, spec.stream)) if has_run else None
+    own = StreamPlace(Fs(), layout, settings.table, spec.stream)
+    epoch = load_stream(own).epoch if spec.stream in list_streams(own) else 0
+    state = joint_state(Fs(), layout, settings)
     waiting = settings.feed.waiting(Fs(), state, LOOK_S)
-    record = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
+    record = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": epoch}
     trial = settings.feed.trial(Fs(), state, schema)
     record |= {**waiting.counts, "columns": len(schema.stored), "sample": _trial_json(trial), "dry_run": True}
     remarks = remarks_of(waiting.counts, settings.feed.resume.remember_s)

@@ -42,15 +42,23 @@ EXAMPLES = {
     "max_per_trigger": '{ bytes = "64MB" }',
     "commit": '[commit] with trigger = "1 second"',
     "bad_rows": "[bad_rows] with max_rows = 1000",
+    "tables": "a table [[tables]] with table, schema, where and partition",
+    "where": 'where = { column = "type", equals = "T" }',
     "columns": '[columns] with name = { from = "field" }',
 }
 FIRST = next(iter(PLANNED))  # whose keys are shown while the type is not known
 
 
-def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> SettingsError:
-    """One SettingsError: the first fault in full, the others by a line each under ``also``."""
+def translate(
+    error: ValidationError, raw: dict[str, Any], path: Path, root: type[BaseModel] = StreamModel
+) -> SettingsError:
+    """One SettingsError: the first fault in full, the others by a line each under ``also``.
+
+    ``root`` is the model of the file.
+    """
     faults = sorted(
-        (_fault(dict(detail), raw, path) for detail in error.errors(include_url=False)), key=lambda f: not f["unknown"]
+        (_fault(dict(detail), raw, path, root) for detail in error.errors(include_url=False)),
+        key=lambda f: not f["unknown"],
     )
     first, others = faults[0], faults[1:]
     also = "; ".join(": ".join(filter(None, (fault["where"], fault["what"]))) for fault in others) or None
@@ -64,7 +72,7 @@ def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> Settin
     )
 
 
-def _fault(detail: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, Any]:
+def _fault(detail: dict[str, Any], raw: dict[str, Any], path: Path, root: type[BaseModel]) -> dict[str, Any]:
     loc = _plain_location(detail["loc"])
     kind, key = detail["type"], next((str(step) for step in reversed(loc) if isinstance(step, str)), "")
     fault: dict[str, Any] = {
@@ -80,7 +88,7 @@ def _fault(detail: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str,
     if kind in TABLE:  # the message names a class of ours
         fault["what"] = f"{key}: input should be a table"
     if kind == "extra_forbidden":
-        keys = _known_keys(loc[:-1], raw)
+        keys = _known_keys(loc[:-1], raw, root)
         fault |= {"what": f"unknown key {key!r}", "expected": ", ".join(keys), "found": key, "unknown": True}
         fault["hint"] = _near(key, keys) or "remove it"
     elif kind in ("missing", "union_tag_not_found"):
@@ -110,9 +118,10 @@ def _plain_location(loc: tuple[Any, ...]) -> tuple[Any, ...]:
     """Pydantic's location without the tag of the feed and without the lifted list."""
     if len(loc) > 1 and loc[0] == "feed" and loc[1] in PLANNED:
         loc = (loc[0], *loc[2:])
-    if loc and loc[0] == "columns.ignore":
-        loc = ("columns", "ignore", *loc[1:])
-    if loc and loc[0] == "partition" and loc[-1] in ("int", "literal['wall','batch']"):
+    if "columns.ignore" in loc:
+        index = loc.index("columns.ignore")
+        loc = (*loc[:index], "columns", "ignore", *loc[index + 1 :])
+    if "partition" in loc and loc[-1] in ("int", "literal['wall','batch']"):
         loc = loc[:-1]
     return loc
 
@@ -121,9 +130,10 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
     """The value at a location as written in the file, without values of the environment."""
     if loc[:2] == ("feed", "client"):
         return None  # may be a secret
-    if loc[:2] == ("columns", "ignore") and "columns.ignore" in raw:
-        loc = ("columns.ignore", *loc[2:])
     node: Any = raw
+    if "ignore" in loc[:4] and loc[loc.index("ignore") - 1] == "columns":
+        index = loc.index("ignore")
+        loc = (*loc[: index - 1], "columns.ignore", *loc[index + 1 :])
     for step in loc:
         try:
             node = node[step]
@@ -134,10 +144,10 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
     return None if isinstance(node, dict) and node else repr(node)
 
 
-def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
-    model: type[BaseModel] | None = StreamModel
+def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any], root: type[BaseModel]) -> list[str]:
+    model: type[BaseModel] | None = root
     for step in loc:
-        if model is StreamModel and step == "feed":
+        if model is root and step == "feed":
             feed = raw.get("feed")
             model = _feed_model(feed.get("type") if isinstance(feed, dict) else None)
         elif model is not None and step in model.model_fields:

@@ -75,8 +75,10 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
     raw = read_toml(
         fs, path, expected="a TOML file with [feed], or files to infer a schema from", hint="check the path"
     )
+    remarks = ("the sample has rows of all tables of the stream file",) if "tables" in raw else ()
+    raw = {key: value for key, value in raw.items() if key not in ("tables", "else")} if remarks else raw
     settings = parse_stream({**LACKING, **raw}, path, environ, fs)
-    return FeedPart(raw, path.absolute().parent, settings.spec.feed)
+    return FeedPart(raw, path.absolute().parent, settings.spec.feed, remarks=remarks)
 
 
 def _moved(text: str, base: Path, directory: Path) -> str:

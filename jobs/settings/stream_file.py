@@ -9,14 +9,16 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from sparkhaven.ingest.feeds.base import PlannedFeed
+from sparkhaven.ingest.feeds.base import PlannedFeed, one_table_only
 from sparkhaven.ingest.feeds.registry import is_foreign, planned_class, planned_feed
 from sparkhaven.ingest.settings.base_model import beside
+from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import (
     Clock,
     ColumnSpec,
@@ -26,8 +28,11 @@ from sparkhaven.ingest.spec.stream_spec import (
     TextForm,
     ValueRule,
 )
+from sparkhaven.ingest.spec.table_routes import TableRoutes
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
+from sparkhaven.jobs.settings.table_routes import refuse_both, routes_of
+from sparkhaven.jobs.settings.tables_model import TableModel, TablesModel, tables_model
 from sparkhaven.jobs.settings.toml_values import as_written, fill_environment, named_in
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError, replaced
@@ -59,9 +64,14 @@ class StreamSettings:
 
 
 def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
-    """Reads and checks a stream file; one SettingsError reports all of its faults."""
+    """Reads and checks a stream file of one table; one SettingsError reports all of its faults."""
+    return _only(load_stream_tables(fs, path, environ))
+
+
+def load_stream_tables(fs: Fs, path: Path, environ: Mapping[str, str]) -> tuple[StreamSettings, ...]:
+    """The same for each table of a stream file, in the order in which they commit."""
     raw = read_toml(fs, path, hint="name a TOML file, like those in conf/streams")
-    return parse_stream(raw, path, environ, fs)
+    return parse_tables(raw, path, environ, fs)
 
 
 def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, object]:
@@ -77,7 +87,27 @@ def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, object]:
 
 
 def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs: Fs | None = None) -> StreamSettings:
-    """The settings of a parsed TOML tree; ``path`` is the file that relative paths start from."""
+    """The settings of a parsed TOML tree of one table; ``path`` is the file that relative paths start from."""
+    return _only(parse_tables(raw, path, environ, fs))
+
+
+def _only(tables: tuple[StreamSettings, ...]) -> StreamSettings:
+    if len(tables) > 1:
+        raise SettingsError(
+            "the stream file has several tables",
+            where=tables[0].file,
+            expected="a file of one table",
+            found=", ".join(settings.spec.table for settings in tables),
+            hint="name a stream file of one table",
+        )
+    return tables[0]
+
+
+def parse_tables(
+    raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs: Fs | None = None
+) -> tuple[StreamSettings, ...]:
+    """The same for each table of the tree, in the order in which they commit."""
+    refuse_both(raw, path)
     try:
         filled = fill_environment(raw, environ)
     except KeyError as error:
@@ -87,10 +117,12 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
             hint=f"export {error.args[0]}=..., or write the value. Write $${{ for the text ${{",
         ) from None
     with as_in_file(raw, environ):
+        several, foreign = "tables" in raw, _foreign_feed(raw, path)
+        kind: type[StreamModel | TablesModel] = tables_model(foreign) if several else stream_model(foreign)
         try:
-            model = stream_model(_foreign_feed(raw, path)).model_validate(_lift_ignored(filled))
+            model = kind.model_validate(_lift_ignored(filled))
         except ValidationError as error:
-            raise translate(error, _lift_ignored(raw), path) from None
+            raise translate(error, _lift_ignored(raw), path, TablesModel if several else StreamModel) from None
         with names_of(path):
             return _settings(model, path, fs or Fs())
 
@@ -132,28 +164,46 @@ def _foreign_feed(raw: Mapping[str, Any], path: Path) -> str | None:
     return name
 
 
-def _settings(model: StreamModel, path: Path, fs: Fs) -> StreamSettings:
-    base = path.absolute().parent
+def _settings(model: StreamModel | TablesModel, path: Path, fs: Fs) -> tuple[StreamSettings, ...]:
     kind = str(model.feed.type)  # type: ignore[attr-defined]  # every model of a feed has it
-    options = planned_class(kind).read(model.feed, base, fs)
-    keys = options.traits.keys
-    columns = tuple(_column(name, entry, path, keys=keys) for name, entry in model.columns.items())
+    feed = planned_class(kind)
+    options = feed.read(model.feed, path.absolute().parent, fs)
+    if isinstance(model, StreamModel):
+        return (_of_table(model, model, options, None, path),)
+    if feed.decode_tables is PlannedFeed.decode_tables:
+        raise replaced(one_table_only(kind), where=f"{path}: tables")
+    routes = routes_of(model, options, path)
+    return tuple(
+        _of_table(model, table, options, replace(routes, own=number), path) for number, table in enumerate(model.tables)
+    )
+
+
+def _of_table(
+    model: StreamModel | TablesModel,
+    table: StreamModel | TableModel,
+    options: FeedOptions,
+    routes: TableRoutes | None,
+    path: Path,
+) -> StreamSettings:
+    base, keys = path.absolute().parent, options.traits.keys
+    columns = tuple(_column(name, entry, path, keys=keys) for name, entry in table.columns.items())
     spec = StreamSpec(
         stream=check_stream(model.name),
-        table=str(TableName.parse(model.table)),
+        table=str(TableName.parse(table.table)),
         feed=options,
-        partition=partition_of(model.partition),
+        partition=partition_of(table.partition),
         columns=columns,
-        ignore=tuple(model.ignore),
+        ignore=tuple(table.ignore),
         bad_rows=model.bad_rows.budget,
         allow_null_alias=model.bad_rows.allow_null_alias,
+        routes=routes,
     )
     quarantine = model.bad_rows.quarantine
     return StreamSettings(
         file=path,
         spec=spec,
-        table=TableName.parse(model.table),
-        schema_file=beside(base, model.deployed_from),
+        table=TableName.parse(table.table),
+        schema_file=beside(base, table.deployed_from),
         policy=model.commit.policy,
         keep_epochs=model.commit.keep_epochs,
         trigger_s=model.commit.trigger,
@@ -213,7 +263,10 @@ def _value(model: ValueModel) -> ValueRule:
 
 
 def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:
-    """``[columns] ignore`` is a list among columns; the model has it beside them."""
+    """``[columns] ignore`` is a list among columns; the model has it beside them, also in ``[[tables]]``."""
+    tables = raw.get("tables")
+    if isinstance(tables, list):
+        raw = {**raw, "tables": [_lift_ignored(table) if isinstance(table, dict) else table for table in tables]}
     columns = raw.get("columns")
     if not isinstance(columns, dict) or not isinstance(columns.get("ignore"), list):
         return raw

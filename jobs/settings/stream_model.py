@@ -220,7 +220,12 @@ class StreamModel(SettingsModel):
 @lru_cache
 def stream_model(foreign: str | None = None) -> type[StreamModel]:
     """The model of a stream file whose feed is one of ours, chosen by ``type``; or the ``foreign`` one."""
+    return create_model("StreamFile", __base__=StreamModel, feed=feed_field(foreign))
+
+
+def feed_field(foreign: str | None) -> Any:
+    """The field ``feed`` of such a model, as ``create_model`` takes it."""
     if foreign is not None:
-        return create_model("StreamFile", __base__=StreamModel, feed=(settings_of(foreign), ...))
+        return settings_of(foreign), ...
     feed: Any = reduce(or_, (settings_of(name) for name in PLANNED))
-    return create_model("StreamFile", __base__=StreamModel, feed=(feed, Field(discriminator="type")))
+    return feed, Field(discriminator="type")

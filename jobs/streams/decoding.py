@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
-from sparkhaven.ingest.feeds.base import Block, reject_late, reject_rows, route, split_of
+from sparkhaven.ingest.feeds.base import Block, PlannedFeed, reject_late, reject_rows, route, route_block, split_of
 from sparkhaven.ingest.feeds.frames.options import FrameBatch
 from sparkhaven.ingest.feeds.registry import feed_of
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.io.fs import Fs
@@ -55,6 +57,37 @@ class Decoder:
         count = reject_rows(decode, left, rejects)
         _note(rejects, notes)
         return count
+
+
+@frozen
+class TablesDecoder:
+    """Decodes the splits of a task for the tables of a feed, each once; pickled to the workers.
+
+    ``tables`` are the decoders of each table alone, in the order of the stream file.
+    """
+
+    fs: Fs
+    routes: TableRoutes
+    tables: tuple[Decoder, ...]
+
+    def __call__(
+        self, split: Split, notes: Mapping[int, SplitNotes]
+    ) -> Iterable[tuple[int, LocationKey, pa.RecordBatch]]:
+        feed = feed_of(self.tables[0].spec)
+        assert isinstance(feed, PlannedFeed)  # noqa: S101  a stream file has named it
+        decoded = {
+            number: TableRows(
+                self.tables[number].spec, self.tables[number].schema, rejects_of(self.tables[number].spec, of)
+            )
+            for number, of in notes.items()
+        }
+        blocks = feed.decode_tables(self.fs, split_of(feed, split), decoded, self.routes, time.time)
+        for number, block in blocks:
+            for routed in route_block(block, decoded[number].rejects):
+                yield number, routed.key, routed.batch
+        for number, rows in decoded.items():
+            rows.rejects.flush()
+            _note(rows.rejects, notes[number])
 
 
 def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:

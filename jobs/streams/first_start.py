@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.ingest.feeds.base import Waiting
@@ -19,6 +19,7 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
+from sparkhaven.jobs.streams.stream_group import fed_places
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
@@ -56,13 +57,28 @@ class IdleRun:
         return self.settings.spec.stream
 
 
+class FirstLooks:
+    """Looks at the start of each stream; the tables of a feed are looked at together."""
+
+    def __init__(self, fs: Fs, layout: Layout, options: RunOptions) -> None:
+        self._fs, self._layout, self._options = fs, layout, options
+        self._looks: dict[Path, FirstStart] = {}
+
+    def at(self, settings: StreamSettings) -> FirstStart:
+        """Raises what ``look_at_start`` raises, for each table."""
+        look = self._looks.get(settings.file)
+        if look is None:
+            look = self._looks[settings.file] = look_at_start(self._fs, self._layout, settings, self._options)
+        return replace(look, settings=settings)
+
+
 def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: RunOptions) -> FirstStart:
     """Asks the source of a new stream before any file is created. Raises what would stop the stream at its first batch.
 
     With ``once`` that is also a source that does not answer, or a schema that a start may not deploy.
     """
-    place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
-    if not has_no_files(place):
+    places = fed_places(fs, layout, settings)
+    if not all(map(has_no_files, places)):
         return FirstStart(settings, False)
     remote = settings.feed.remote()
     if remote is not None:
@@ -72,8 +88,9 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Run
     waiting = settings.feed.waiting(fs, None)
     if waiting.nothing:
         deploy_schema(fs, layout, settings.schema_file, consent=options.consent, dry_run=True)
-        with suppress(TableNotFoundError):
-            require_stream(place)  # a lost log is an error, also without input
+        for place in places:
+            with suppress(TableNotFoundError):
+                require_stream(place)  # a lost log is an error, also without input
     return FirstStart(settings, True, waiting)
 
 

@@ -17,12 +17,13 @@ from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, look_at_start, remove_uncommitted, split_idle
+from sparkhaven.jobs.streams.first_start import FirstLooks, FirstStart, IdleRun, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
 from sparkhaven.jobs.streams.stream import Application, RunOptions, fail, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.stream_group import StreamGroup, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -50,9 +51,12 @@ def run_streams(
         require_jdk(fs, os.environ)
     check_memory(options.memory)
     sound, failed = try_each(streams, lambda settings: checked(fs, settings))  # all before the first is opened
+    sound = whole_files(sound, failed)
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        starts, unable = try_each(sound, lambda settings: look_at_start(fs, layout, settings, options))
+        looks = FirstLooks(fs, layout, options)
+        starts, unable = try_each(sound, looks.at)
+        starts = [start for start in starts if start.settings.file not in {stream.file for stream in unable}]
         first = {start.settings.file: start for start in starts if start.is_new}
         runs: list[StreamRun] = []
         opened.callback(remove_uncommitted, fs, layout, runs, first.keys(), progress)  # when all are closed
@@ -60,22 +64,23 @@ def run_streams(
         opened_runs, unopened = try_each(
             started, lambda settings: open_stream(fs, layout, settings, opened, progress, options)
         )
-        runs += opened_runs
+        runs += whole_files(opened_runs, unopened)
         failed += unable + unopened
+        groups = grouped(runs)
         for stream in failed:
             _report_failed(stream, streams, options, progress)
-        for run in runs:
-            look_at_source(run, opened, progress, options, checked=run.settings.file in first)
+        for group in groups:
+            look_at_source(group, opened, progress, options, checked=group.first.settings.file in first)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
             return [*runs, *idle, *failed]  # nothing to start Spark for
-        choice = fixed or choose_by_input(waiting_input(fs, runs, first, progress, options), options.limits)
+        choice = fixed or choose_by_input(waiting_input(fs, groups, first, progress, options), options.limits)
         if fixed is None and not choice.local:
             require_jdk(fs, os.environ)
         if all(run.error is not None for run in runs):
             return [*runs, *idle, *failed]
-        for run in runs:
-            if options.once and run.error is None:
-                progress.chosen(run.name, choice.local, choice.why)
+        for group in groups:
+            if options.once and group.error is None:
+                progress.chosen(group.name, choice.local, choice.why)
 
         def session() -> SparkSession:
             return build_session(
@@ -88,9 +93,9 @@ def run_streams(
 
         app = Application(fs, layout, open_runner(choice, session, opened), options, progress, stop)
         threads = {
-            run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
-            for run in runs
-            if run.error is None
+            group.name: threading.Thread(target=keep_one, args=(app, group), name=group.name)
+            for group in groups
+            if group.error is None
         }
         _run_threads(app, runs, threads, {stream.label: stream.error for stream in failed})
     return [*runs, *idle, *failed]
@@ -130,21 +135,22 @@ def _run_threads(
 
 
 def waiting_input(
-    fs: Fs, runs: Sequence[StreamRun], first: Mapping[Path, FirstStart], progress: Progress, options: RunOptions
+    fs: Fs, groups: Sequence[StreamGroup], first: Mapping[Path, FirstStart], progress: Progress, options: RunOptions
 ) -> list[Waiting]:
     """What waits for streams that have no error yet; a feed that cannot be asked is an error of its stream.
 
     The feeds of ``first`` starts have been asked.
     """
     inputs = []
-    for run in runs:
-        start = first.get(run.settings.file)
+    for group in groups:
+        settings = group.first.settings
+        start = first.get(settings.file)
         try:
-            if run.error is None:
+            if group.error is None:
                 waiting = start.waiting if start is not None else None
-                inputs.append(waiting or run.settings.feed.waiting(fs, run.log.state))
+                inputs.append(waiting or settings.feed.waiting(fs, group.state))
         except (SparkhavenError, OSError) as error:
-            fail(run, as_ours(error), progress, options)
+            fail(group, as_ours(error), progress, options)
     return inputs
 
 

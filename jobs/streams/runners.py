@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 from sparkhaven.jobs.session.spark_session import is_alive
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import SPLIT_OF, open_feed
-from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.batch.local_stream import run_local
-from sparkhaven.writers.batch.stream_batches import StreamPlan, StreamTotals
+from sparkhaven.writers.batch.local_stream import run_local_tables
+from sparkhaven.writers.batch.stream_batches import FedTables, SplitOf, StreamTotals
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
-from sparkhaven.writers.spark.stream_query import run_stream
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.spark.stream_query import run_stream_of_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,14 +22,20 @@ if TYPE_CHECKING:
 
 @frozen
 class StreamWork:
-    """An opened stream, where its rows go, and how it runs; ``stop``: end after the batch."""
+    """The opened streams of a stream file, one for each of its tables; ``stop``: end after the batch."""
 
     fs: Fs
     settings: StreamSettings
-    log: StreamLog
-    target: StreamTarget
-    plan: StreamPlan
+    fed: FedTables
     stop: threading.Event
+
+    def planned(self, split_of: SplitOf, *, allow_gap: bool) -> FedTables:
+        """The tables, with what the source tells of its splits."""
+        tables = (
+            replace(table, plan=replace(table.plan, split_of=split_of, allow_gap=allow_gap))
+            for table in self.fed.tables
+        )
+        return replace(self.fed, tables=tuple(tables))
 
 
 class Runner(Protocol):
@@ -43,8 +47,8 @@ class Runner(Protocol):
     def can_restart(self) -> bool:
         """Whether a stream that failed could be run again."""
 
-    def run(self, work: StreamWork) -> StreamTotals:
-        """Runs a stream to its end, or until it is stopped; raises what stops it."""
+    def run(self, work: StreamWork) -> list[StreamTotals]:
+        """Runs a stream to its end, or until it is stopped; the totals of each table. Raises what stops it."""
 
     def cause(self, error: Exception) -> Exception:
         """The error to report for one that was raised while a stream ran."""
@@ -63,10 +67,11 @@ class SparkRunner:
         """Not without a JVM."""
         return is_alive(self.spark)
 
-    def run(self, work: StreamWork) -> StreamTotals:
-        feed = open_feed(self.spark, work.target.layout, work.settings, once=work.plan.ends)
-        plan = replace(work.plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
-        return run_stream(self.spark, feed.source, work.fs, work.log, work.target, plan, stop=work.stop)
+    def run(self, work: StreamWork) -> list[StreamTotals]:
+        first = work.fed.first
+        feed = open_feed(self.spark, first.target.layout, work.settings, once=first.plan.ends)
+        fed = work.planned(feed.split_of, allow_gap=feed.allow_gap)
+        return run_stream_of_tables(self.spark, feed.source, work.fs, fed, stop=work.stop)
 
     def cause(self, error: Exception) -> Exception:
         """The end of the JVM shows as many errors."""
@@ -83,14 +88,14 @@ class LocalRunner:
         """A run of what is available now is not repeated."""
         return False
 
-    def run(self, work: StreamWork) -> StreamTotals:
+    def run(self, work: StreamWork) -> list[StreamTotals]:
         """One batch after the other, each as one task."""
         from sparkhaven.ingest.feeds.local_trigger import AvailableNow  # PySpark's classes of sources take their time
 
         feed = work.settings.feed
-        plan = replace(work.plan, split_of=SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)
-        planner = AvailableNow(feed.source(work.target.layout.root, 1))
-        return run_local(planner, work.fs, work.log, work.target, plan, stop=work.stop)
+        fed = work.planned(SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)
+        planner = AvailableNow(feed.source(fed.first.target.layout.root, 1))
+        return run_local_tables(planner, work.fs, fed, stop=work.stop)
 
     def cause(self, error: Exception) -> Exception:
         return error

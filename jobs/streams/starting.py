@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_file
+from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tables
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -33,12 +33,12 @@ class NotStarted:
 
 
 def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotStarted]]:
-    """The settings of every valid file. Of files that describe the same stream none is used."""
+    """The settings of every valid file, one for each of its tables. Of files with the same stream none is used."""
     loaded: list[StreamSettings] = []
     failed: list[NotStarted] = []
     for path in dict.fromkeys(files):
         try:
-            loaded.append(load_stream_file(Fs(), path, os.environ))
+            loaded += load_stream_tables(Fs(), path, os.environ)
         except (SparkhavenError, OSError) as error:
             failed.append(NotStarted(path, as_ours(error)))
     by_stream: dict[tuple[str, str], list[StreamSettings]] = {}
@@ -54,7 +54,8 @@ def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotS
                 hint="give each stream its own name",
             )
             failed.append(NotStarted(same[-1].file, double, stream, table))
-    return [same[0] for same in by_stream.values() if len(same) == 1], failed
+    double_files = {settings.file for same in by_stream.values() if len(same) > 1 for settings in same}
+    return [settings for settings in loaded if settings.file not in double_files], failed
 
 
 def try_each(

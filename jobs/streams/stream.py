@@ -21,15 +21,16 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.batch_reporter import BatchReporter
 from sparkhaven.jobs.streams.budget import ErrorBudget
-from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
 from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
-from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
+from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.reports.source_watch import SourceState
 from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
+from sparkhaven.jobs.streams.stream_group import StreamGroup, left_tables
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
@@ -42,7 +43,9 @@ from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.batch.stream_batches import StreamPlan
+from sparkhaven.writers.batch.stream_batches import FedTable, FedTables, StreamPlan
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.task.decoding import OneTable
 from sparkhaven.writers.task.target import StreamTarget
 
 
@@ -85,35 +88,38 @@ class Application:
 
 
 def look_at_source(
-    run: StreamRun, opened: ExitStack, progress: Progress, options: RunOptions, *, checked: bool = False
+    group: StreamGroup, opened: ExitStack, progress: Progress, options: RunOptions, *, checked: bool = False
 ) -> None:
-    """Checks a stream's source before Spark starts and watches it until ``opened`` ends; sets an error on ``run``.
+    """Checks the source of streams before Spark starts and watches it until ``opened`` ends; sets an error on them.
 
     Not if it was ``checked`` before.
     """
 
     def on_change(seen: SourceState) -> None:
-        progress.source(run.name, seen.reachable, time.monotonic() - since[0], seen.reason)
+        progress.source(group.name, seen.reachable, time.monotonic() - since[0], seen.reason)
         since[0] = time.monotonic()
 
     since = [time.monotonic()]
     try:
-        remote = run.settings.feed.remote()
+        remote = group.first.settings.feed.remote()
         if remote is not None:
             if not checked:
                 remote.check()
-            watch = watch_ends(remote, lambda: run.log.state.offsets.positions(), on_change)
-            run.watch = opened.enter_context(watch)
+            watch = watch_ends(remote, lambda: group.first.state.offsets.positions(), on_change)
+            opened.enter_context(watch)
+            for run in group.runs:
+                run.watch = watch
     except SparkhavenError as error:
-        fail(run, error, progress, options)
+        fail(group, error, progress, options)
 
 
-def fail(run: StreamRun, error: SparkhavenError, progress: Progress, options: RunOptions) -> None:
-    """Sets and reports the error of a stream that has not run yet."""
-    run.error = error
-    progress.stopped(run.name, error)
-    options.recorder(run.settings.spec.table, run.name, run.settings).failed(error)
-    options.metrics.failed(str(run.settings.table), run.name, error)
+def fail(group: StreamGroup, error: SparkhavenError, progress: Progress, options: RunOptions) -> None:
+    """Sets and reports the error of streams that have not run yet."""
+    group.error = error
+    progress.stopped(group.name, error)
+    for run in group.runs:
+        options.recorder(run.settings.spec.table, run.name, run.settings).failed(error)
+        options.metrics.failed(str(run.settings.table), run.name, error)
 
 
 def open_stream(
@@ -153,83 +159,126 @@ def open_stream(
     return StreamRun(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
 
 
-def keep_one(app: Application, run: StreamRun) -> None:
-    """Runs an opened stream, with restarts after retryable failures; its jobs share the workers with other streams."""
-    app.runner.enter(run.name)
-    metrics, table = app.options.metrics, str(run.settings.table)
+def keep_one(app: Application, group: StreamGroup) -> None:
+    """Runs the opened streams of a file, with restarts after retryable failures.
+
+    Its jobs share the workers with other files.
+    """
+    app.runner.enter(group.name)
+    metrics = app.options.metrics
     restarts = 0
     try:
         with ExitStack() as opened:
 
             def reopen() -> None:
-                run.log.abandon()
-                again = open_stream(
-                    app.fs, app.layout, run.settings, opened, app.progress, replace(app.options, consent=ADDITIONS)
-                )
-                run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
-                metrics.restarted(table, run.name)
+                for run in group.runs:
+                    run.log.abandon()
+                for run in group.runs:
+                    again = open_stream(
+                        app.fs, app.layout, run.settings, opened, app.progress, replace(app.options, consent=ADDITIONS)
+                    )
+                    run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
+                    metrics.restarted(str(run.settings.table), run.name)
 
             def on_restart(error: Exception, pause: float) -> None:
-                app.progress.restarts(run.name, pause)
-                metrics.failed(table, run.name, error)
+                app.progress.restarts(group.name, pause)
+                for run in group.runs:
+                    metrics.failed(str(run.settings.table), run.name, error)
 
             restarts = keep_running(
-                run,
-                partial(run_one, app, run),
+                group,
+                partial(run_one, app, group),
                 reopen,
                 stop=app.stop,
                 on_restart=on_restart,
                 can_restart=lambda: not app.options.once and app.runner.can_restart(),
             )
     except Exception as error:  # noqa: BLE001  an error of closing; reported by the command like any other
-        run.error = run.error or error
-    if run.error is not None:
-        metrics.failed(table, run.name, run.error)
-    if restarts and run.totals is not None:
-        run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
+        group.error = group.error or error
+    for run in group.runs:
+        if run.error is not None:
+            metrics.failed(str(run.settings.table), run.name, run.error)
+        if restarts and run.totals is not None:
+            run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
 
 
-def run_one(app: Application, run: StreamRun) -> None:
-    """Runs an opened stream until it ends; sets totals or the error on ``run``."""
+def run_one(app: Application, group: StreamGroup) -> None:
+    """Runs the opened streams of a file until they end; sets totals or the error on their runs."""
+    query_id = str(uuid.uuid4())
+    ready = [_ready(app, run, query_id) for run in group.runs]
+    app.progress.loss_window(group.name, group.first.settings.policy)
+    for name in left_tables(app.fs, app.layout, group):
+        app.progress.remark(
+            group.name,
+            f"table {name} is not in the stream file any more, and takes no more rows of this feed. Its rows stay",
+        )
+    try:
+        for one in ready:
+            one.settle(app)
+        decoders = tuple(one.decode for one in ready)
+        routes = group.first.settings.spec.routes
+        together = OneTable(decoders[0]) if routes is None else TablesDecoder(app.fs, routes, decoders)
+        fed = FedTables(tuple(one.fed for one in ready), together)
+        totals = app.runner.run(StreamWork(app.fs, group.first.settings, fed, app.stop))
+        for one, of_table in zip(ready, totals, strict=True):
+            one.run.totals = of_table
+            one.reporter.ended(of_table)
+    except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
+        group.error = app.runner.cause(error)
+        for one in ready:
+            one.reporter.failed(group.error or error)
+    finally:
+        for one in ready:
+            one.metrics.ended()
+
+
+@frozen
+class _ReadyTable:
+    """A stream of one table, ready to run."""
+
+    run: StreamRun
+    fed: FedTable
+    decode: Decoder
+    quarantine: Quarantine | None
+    reporter: BatchReporter
+    metrics: StreamSink
+
+    def settle(self, app: Application) -> None:
+        """Brings the quarantine into step with the log."""
+        if self.quarantine is not None:
+            place = TablePlace(app.fs, app.layout, self.run.settings.table)
+            settle(place, self.run.log.state, self.quarantine, f"{self.run.settings.file}: bad_rows.quarantine")
+
+
+def _ready(app: Application, run: StreamRun, query_id: str) -> _ReadyTable:
     fs, layout, options, settings = app.fs, app.layout, app.options, run.settings
-    place = TablePlace(fs, layout, settings.table)
     spec = settings.spec if settings.spec.bad_rows.allows_any else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.policy)
     quarantine = quarantine_of(fs, layout, settings) if spec.bad_rows.allows_any else None
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch)
     metrics.on_disk(fs, layout, settings.policy, run.opened_s)
-    budget, query_id = ErrorBudget(spec.bad_rows), str(uuid.uuid4())
+    budget = ErrorBudget(spec.bad_rows)
     reporter = BatchReporter(
         run,
         query_id,
         progress=app.progress,
         metrics=metrics,
         recorder=options.recorder(spec.table, run.name, settings),
-        schemas=SchemaWatch(place, run.schema),
+        schemas=SchemaWatch(TablePlace(fs, layout, settings.table), run.schema),
         budget=budget,
     )
+    decode = Decoder(fs, spec, run.schema)
     plan = StreamPlan(
         query_id=query_id,
         trigger=_trigger(settings, once=options.once),
-        decode=Decoder(fs, spec, run.schema),
+        decode=decode,
         check_budget=budget,
         quarantine=quarantine.add if quarantine else None,
         progress=reporter.batch,
         report=reporter.source,
         warn=reporter.warn,
     )
-    app.progress.loss_window(run.name, settings.policy)
-    try:
-        if quarantine is not None:
-            where = f"{settings.file}: bad_rows.quarantine"
-            settle(place, run.log.state, quarantine, where)
-        run.totals = app.runner.run(StreamWork(fs, settings, run.log, target, plan, app.stop))
-        reporter.ended(run.totals)
-    except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
-        run.error = app.runner.cause(error)
-        reporter.failed(run.error)
-    finally:
-        metrics.ended()
+    return _ReadyTable(run, FedTable(run.log, target, plan), decode, quarantine, reporter, metrics)
 
 
 def _trigger(settings: StreamSettings, *, once: bool) -> dict[str, Any]:

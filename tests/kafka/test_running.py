@@ -24,6 +24,7 @@ from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatc
 from sparkhaven.jobs.streams.restarts import is_retryable
 from sparkhaven.jobs.streams.runners import SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import (
@@ -60,9 +61,9 @@ def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iter
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
-        look_at_source(run, opened, progress, RunOptions())
+        look_at_source(StreamGroup([run]), opened, progress, RunOptions())
         app = Application(fs, layout, SparkRunner(spark), RunOptions(), progress, stop)
-        thread = threading.Thread(target=keep_one, args=(app, run))
+        thread = threading.Thread(target=keep_one, args=(app, StreamGroup([run])))
         thread.start()
         try:
             yield run

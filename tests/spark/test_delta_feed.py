@@ -19,6 +19,7 @@ from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
+from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.delta.log import list_log
@@ -68,7 +69,7 @@ def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: Me
         options = RunOptions(once=True, metrics=metrics)
         app = Application(Fs(), Layout(base / "db"), SparkRunner(spark), options, progress, threading.Event())
         run = open_stream(app.fs, app.layout, settings, opened, progress)
-        run_one(app, run)
+        run_one(app, StreamGroup([run]))
     if run.error is not None:
         raise run.error
     return run

@@ -122,14 +122,17 @@ def write_batch(
     return write_tables(fs, [TableBatch(log, target, memory, request)], execute)[0]
 
 
-def write_tables(fs: Fs, tables: Sequence[TableBatch], execute: ExecuteTables) -> list[BatchOutcome]:
+def write_tables(
+    fs: Fs, tables: Sequence[TableBatch], execute: ExecuteTables, before_commit: Callable[[], None] = lambda: None
+) -> list[BatchOutcome]:
     """The same for a batch of several tables, whose tasks run together; each table has an epoch of its own.
 
     No table commits before the tasks of all have ended, and the rejected rows of all are within their budgets. Then
-    they commit in order. Where one fails, those before it have committed: a repeat leaves their rows out.
+    ``before_commit`` is called, and they commit in order. Where one fails, those before it have committed: a repeat
+    leaves their rows out.
     """
     started = time.perf_counter()
-    batch = _Batch(fs, execute, started)
+    batch = _Batch(fs, execute, before_commit, started)
     names = [scratch_name(table.target, table.request.batch_id) for table in tables]
     ends = [table.log.removals_end for table in tables]
     try:
@@ -149,8 +152,8 @@ def write_tables(fs: Fs, tables: Sequence[TableBatch], execute: ExecuteTables) -
 class _Batch:
     """A batch of some tables, by number. ``outcomes``: of those that are done, which a second attempt leaves out."""
 
-    def __init__(self, fs: Fs, execute: ExecuteTables, started: float) -> None:
-        self._fs, self._execute, self._started = fs, execute, started
+    def __init__(self, fs: Fs, execute: ExecuteTables, before_commit: Callable[[], None], started: float) -> None:
+        self._fs, self._execute, self._before_commit, self._started = fs, execute, before_commit, started
         self.outcomes: dict[int, BatchOutcome] = {}
 
     def attempt(self, tables: Sequence[TableBatch], names: Sequence[str]) -> None:
@@ -177,6 +180,7 @@ class _Batch:
                 appended = time.perf_counter()
                 for number, rows in collected.items():
                     check_rejected(self._fs, rows, tables[number].request.check_budget)
+                self._before_commit()
                 for number, rows in collected.items():
                     committed[number] = self._commit(tables[number], rows, appended)
                     appended = time.perf_counter()

@@ -1,8 +1,8 @@
 """The first epoch of a table that is fed together with others: no rows, and the positions that it begins at.
 
-It is committed before a batch has rows in any table. Else a process that is killed between the commits of two tables
-would leave one without positions, and nobody could tell a table that lacks the batch from one that was added later. A
-table that is added to a stream begins where the stream is.
+It is committed when a batch is ready, before any table commits it. Else a process that is killed between the commits
+of two tables would leave one without positions, and nobody could tell a table that lacks the batch from one that was
+added later. A table that is added to a stream begins where the stream is.
 """
 
 from __future__ import annotations

@@ -199,15 +199,14 @@ class StreamBatches:
         runs = [[self._plan.split_of(row) for row in some] for _, some in groupby(rows, itemgetter("task"))]
         proposed = [split for splits in runs for split in splits]
         waiting = rows[0].get("waiting") if rows else None
-        if proposed:
-            query_id = self._plan.query_id
-            note_starts(self._fs, self._fed.tables, proposed, query_id=query_id, batch_id=batch_id)
         batches = [
             self._batch(number, batch_id, proposed, partial(self._committed, number, begun, waiting))
             for number in range(len(self._fed.tables))
         ]
         execute: ExecuteTables = partial(run, runs)
-        write_tables(self._fs, batches, execute)
+        query_id = self._plan.query_id
+        starts = partial(note_starts, self._fs, self._fed.tables, proposed, query_id=query_id, batch_id=batch_id)
+        write_tables(self._fs, batches, execute, starts)
         for maintenance in self._maintenance:
             maintenance.after_batch()
 

@@ -14,7 +14,7 @@ from sparkhaven.jobs.cli.options import DryRun, TableArgument, group, help_end, 
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs, row_value
 from sparkhaven.jobs.operations.quarantined_stream import find, ledger_of, no_stream
-from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.quarantines import settle
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
@@ -142,7 +142,8 @@ def requeue(
             hint="repair them in a program and write them with write_frame(..., label=...), which writes them once."
             f" Then run `sparkhaven quarantine drop {place.table} {stream}`",
         )
-    settings = load_stream_file(Fs(), stream_file or old_file or Path(rejected.ledger.file), os.environ)
+    tables = load_stream_tables(Fs(), stream_file or old_file or Path(rejected.ledger.file), os.environ)
+    settings = next((settings for settings in tables if settings.table == place.table), tables[0])
     if (settings.table, settings.spec.stream) != (place.table, stream):
         raise SettingsError(
             "the stream file describes another stream",

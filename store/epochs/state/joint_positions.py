@@ -3,9 +3,9 @@
 A process that is killed between two of these commits leaves tables at different positions, and so does the rollback of
 one of them. The feed is then read again from the furthest back, and each log leaves out what it has (R2, R4, R5).
 
-A table without an epoch has no position. It does not hold the others back: its first epoch says where it begins, and is
-committed before any table has rows of the batch (``first_range`` and ``FileWindow`` of the others). So a table that has
-an epoch, and does not know a partition, lacks all of it.
+A table without an epoch has no position. It does not hold the others back: its first epoch says where it begins
+(``first_ranges``, and the files of the others), and is committed before any table commits its first batch. So a table
+that has an epoch, and does not know a partition, lacks all of it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
+from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
@@ -66,7 +67,10 @@ def take(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> StreamRu
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
-        run_one(Application(fs, layout, SparkRunner(spark), RunOptions(once=True), progress, threading.Event()), run)
+        run_one(
+            Application(fs, layout, SparkRunner(spark), RunOptions(once=True), progress, threading.Event()),
+            StreamGroup([run]),
+        )
     return run
 
 

@@ -22,11 +22,12 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import process, runners
 from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.stream_batches import StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import FedTables, StreamTotals
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
@@ -92,9 +93,9 @@ def test_a_misspelt_setting_of_the_client_is_reported_before_spark_starts(
 def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def keep(app: object, run: StreamRun) -> None:
-        ran.append(run.name)
-        run.totals = StreamTotals()
+    def keep(app: object, group: StreamGroup) -> None:
+        ran.append(group.name)
+        group.first.totals = StreamTotals()
 
     session = SimpleNamespace(stop=lambda: None, dataSource=SimpleNamespace(register=lambda source: None))
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
@@ -193,13 +194,11 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
     settings = load_stream_file(Fs(), file, {})
     targets: list[StreamTarget] = []
 
-    def stream(
-        spark: object, source: object, fs: Fs, log: object, target: StreamTarget, plan: StreamPlan, *, stop: object
-    ) -> StreamTotals:
-        targets.append(target)
-        return StreamTotals()
+    def stream(spark: object, source: object, fs: Fs, fed: FedTables, *, stop: object) -> list[StreamTotals]:
+        targets.append(fed.first.target)
+        return [StreamTotals()]
 
-    monkeypatch.setattr(runners, "run_stream", stream)
+    monkeypatch.setattr(runners, "run_stream_of_tables", stream)
     monkeypatch.setattr(
         runners, "open_feed", lambda *_, **__: SimpleNamespace(source=None, split_of=None, allow_gap=False)
     )
@@ -210,7 +209,8 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
         progress = Progress(console=Console(file=out, width=200))
         stop = threading.Event()
         runner = runners.SparkRunner(None)  # type: ignore[arg-type]
-        ingest_run.run_one(ingest_run.Application(fs, layout, runner, ingest_run.RunOptions(), progress, stop), run)
+        app = ingest_run.Application(fs, layout, runner, ingest_run.RunOptions(), progress, stop)
+        ingest_run.run_one(app, StreamGroup([run]))
     assert run.error is None
     assert targets[0].policy.loss_window_s == {"fsync": 0.0, "periodic": 2.5, "none": math.inf}[durability]
     said = out.getvalue()
@@ -279,7 +279,7 @@ def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(
             spark: Any = None
             runner = runners.SparkRunner(spark)
             app = ingest_run.Application(fs, layout, runner, ingest_run.RunOptions(), progress, threading.Event())
-            ingest_run.run_one(app, run)
+            ingest_run.run_one(app, StreamGroup([run]))
         assert isinstance(run.error, CommitError) and "JVM has ended" in str(run.error)
         assert run.error.exit_code == EXIT_RETRY
 

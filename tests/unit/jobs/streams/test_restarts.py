@@ -19,6 +19,7 @@ from sparkhaven.jobs.streams import runners
 from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Backoff, is_retryable, keep_running
+from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
@@ -184,7 +185,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
             settings = load_stream_file(Fs(), file, {"FLIGHTS_FEED": str(tmp_path)})
             runs.append(ingest_run.open_stream(Fs(), Layout(tmp_path / "db"), settings, opened, progress))
         app = ingest_run.Application(Fs(), Layout(tmp_path / "db"), runner, ingest_run.RunOptions(), progress, stop)
-        threads = [threading.Thread(target=ingest_run.keep_one, args=(app, run)) for run in runs]
+        threads = [threading.Thread(target=ingest_run.keep_one, args=(app, StreamGroup([run]))) for run in runs]
         for thread in threads:
             thread.start()
         for thread in threads:
