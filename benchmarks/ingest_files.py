@@ -152,7 +152,14 @@ class Watch(Progress):
         self.outcomes: list[BatchOutcome] = []
 
     def batch(
-        self, stream: str, done: BatchProgress, partitions: str = "", *, table: object, unit: str = "files"
+        self,
+        stream: str,
+        done: BatchProgress,
+        partitions: str = "",
+        *,
+        table: object,
+        unit: str = "files",
+        label: str = "",
     ) -> None:
         """Notes the moment and the steps."""
         self.moments.append(time.perf_counter())

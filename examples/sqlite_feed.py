@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,6 +42,8 @@ from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, Setti
 from sparkhaven.ingest.spec.feed_traits import Traits
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.readers.spark.source_api import InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -152,8 +154,8 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
 
     def source(self, root: Path, tasks: int) -> Source:
         """Rows that name ranges of ids."""
-        table = TableName.parse(self.spec.table)
-        stream = RangeStream(root, table, self.spec.stream, self.options, tasks)
+        table, *others = map(TableName.parse, self.spec.fed_tables)
+        stream = RangeStream(root, table, self.spec.stream, self.options, tasks, tuple(others))
         return Source(range_source("sqlite", stream, SqliteReader), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
@@ -169,7 +171,32 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
         """Rows of a range, in the order of their ids."""
+        if (routes := self.spec.routes) is not None:
+            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
+        return self._blocks(split, schema, rejects, clock)
+
+    def decode_tables(
+        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        """The same for ``[[tables]]``: the field that decides first, then each row for its table."""
         del fs
+        targets = {number: resolve_targets(table.spec, table.schema) for number, table in tables.items()}
+        ignored = {number: counting(table.spec, routes).ignore for number, table in tables.items()}
+        decoders = {number: JsonRows(targets[number], ignored[number]) for number in tables}
+        deciding = JsonRows((routing_target(routes),), ())
+        choice = TableChoice(routes, tables, split.place, "offset")
+        for some in self.options.rows(split.start, split.stop):
+            block = framed_block([payload for _, payload in some], np.array([number for number, _ in some], np.int64))
+            texts = deciding.decode(block, split.place, choice.probe)
+            for number, ids in choice.numbers_of(texts, block.line_of).items():
+                table, part = tables[number], block.where(lines_of(block.numbers, ids))
+                rules = table.spec.partition
+                router = Router(targets[number], rules, split.place, rules.clock.now_ns(clock), "offset")
+                table.rejects.complete = partial(replace, unit="offset")
+                yield number, (router, decoders[number].decode(part, split.place, table.rejects), part.line_of)
+                table.rejects.complete = None
+
+    def _blocks(self, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         targets = resolve_targets(self.spec, schema)
         decoder = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias)
         rules = self.spec.partition

@@ -21,6 +21,7 @@ from sparkhaven.ingest.router import Routed, Router, reference_ns
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.ingest.table_choice import of_other_tables, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
@@ -70,12 +71,14 @@ def _own_rows(
     routes = feed.spec.routes
     if routes is None:
         return rows
-    if routes.kind == "topic":
-        return rows  # as when they were rejected: a message does not change its topic
     texts = feed.requeue(source, rows, (routing_target(routes),), now_ns, Rejects(SILENT, keep=0))
-    others = of_other_tables(texts.rows, routes)
+    deciding = texts.rows
+    if routes.kind == "topic":
+        topic = pa.array([source.rpartition("/")[0]] * len(deciding), pa.string())
+        deciding = TypedRows((topic,), deciding.numbers)
+    others = of_other_tables(deciding, routes)
     rejects.add_all(
-        bad_row(source, number, routes.column, why, shown, texts.payloads[number], unit=texts.unit)
+        bad_row(source, number, routes.column or None, why, shown, texts.payloads[number], unit=texts.unit)
         for number, (why, shown) in others.items()
     )
     return [row for row in rows if row["Position"] not in others]

@@ -8,6 +8,7 @@ rejected by one table (``TableRoutes.refusing``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +43,14 @@ class TableRows:
 
 def routing_target(routes: TableRoutes) -> Target:
     """The field that decides, as a column of texts."""
-    column = Column(routes.column, data_type("String"), Kind.NORMAL, Storage.NONE, -1, "UTF_8")
-    return Target(column, routes.column, "iso", None, None, False, form=TextForm(as_text=True))
+    name = routes.column or routes.kind
+    column = Column(name, data_type("String"), Kind.NORMAL, Storage.NONE, -1, "UTF_8")
+    return Target(column, name, "iso", None, None, False, form=TextForm(as_text=True))
+
+
+def counting(spec: StreamSpec, routes: TableRoutes) -> StreamSpec:
+    """The spec as decoders of its rows take it: the field that decides is used, also where no column has it."""
+    return replace(spec, ignore=(*spec.ignore, routes.column)) if routes.column else spec
 
 
 class TableChoice:
@@ -87,7 +94,8 @@ class TableChoice:
 
     def _refused(self, number: int, why: Refusal, text: str | None, payload: Callable[[int], bytes]) -> BadRow:
         shown = "null" if text is None else text
-        return bad_row(self._file, number, self._routes.column, why, shown, payload(number), unit=self._unit)
+        column = self._routes.column or None  # None: the topic decides
+        return bad_row(self._file, number, column, why, shown, payload(number), unit=self._unit)
 
 
 def unrouted(routes: TableRoutes) -> Refusal:
@@ -106,9 +114,8 @@ def of_other_tables(rows: TypedRows, routes: TableRoutes) -> dict[int, tuple[Ref
         if table != routes.own:
             why = unrouted(routes)
             if table != _NO_TABLE:
-                why = Refusal(
-                    Reason.NO_TABLE, f"a row of {routes.names[routes.own]}", f"{routes.names[table]} takes it"
-                )
+                own, other = routes.names[routes.own], routes.names[table]
+                why = Refusal(Reason.NO_TABLE, f"a row of {own}", f"{other} takes it")
             others[number] = why, "null" if text is None else text
     return others
 

@@ -66,7 +66,14 @@ class Watch(Progress):
         self.batches: list[BatchProgress] = []
 
     def batch(
-        self, stream: str, done: BatchProgress, partitions: str = "", *, table: object, unit: str = "files"
+        self,
+        stream: str,
+        done: BatchProgress,
+        partitions: str = "",
+        *,
+        table: object,
+        unit: str = "files",
+        label: str = "",
     ) -> None:
         """Keeps them."""
         self.batches.append(done)

@@ -176,8 +176,15 @@ def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
         "ignored": ignored_in(done.counts),
         "positions": _positions(state),
     }
-    text = f"{run.name}: {done.rows:,} rows of {amount:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"
+    read = f"{done.rows:,} rows of {amount:,} {unit} in {done.epochs:,} epochs"
+    text = f"{_label(run.settings)}: {read}, now epoch {done.epoch}"
     cli.result(record, text)
+
+
+def _label(settings: StreamSettings) -> str:
+    """The stream in a line; with its table, where the feed has several."""
+    spec = settings.spec
+    return f"{spec.stream} {spec.table}" if len(spec.fed_tables) > 1 else spec.stream
 
 
 def _positions(state: StreamState) -> dict[str, int | None]:
@@ -212,7 +219,7 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     remarks = remarks_of(waiting.counts, settings.feed.resume.remember_s)
     record["remarks"] = remarks
     record["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}
-    text = f"{spec.stream}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
+    text = f"{_label(settings)}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
     new = ""
     if done.written and done.before is not None:
         new = f"\n  would deploy schema version {done.schema.version}, which {done.change.words()}"

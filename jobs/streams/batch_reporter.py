@@ -48,9 +48,9 @@ class BatchReporter:
         self._metrics.batch(done)
         self._positions = run.log.state.offsets.positions()
         for text in run.remarks.of(done.outcome):
-            self._progress.remark(run.name, text)
+            self._progress.remark(run.label, text)
         if (news := self._schemas.news()) is not None:
-            self._progress.remark(run.name, news)
+            self._progress.remark(run.label, news)
         ends: Mapping[str, int] = {}
         if run.watch is not None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
@@ -58,19 +58,21 @@ class BatchReporter:
         self._recorder.batch(done, run.log, before, self._query_id)
         shown = self._progress.partitions_shown
         line = self._partitions.line(self._positions, ends, done.seconds, shown=shown)
-        self._progress.batch(run.name, done, line, table=run.settings.table, unit=self._unit)
+        self._progress.batch(run.name, done, line, table=run.settings.table, unit=self._unit, label=run.label)
 
     def source(self, report: Mapping[str, Any]) -> None:
         self._metrics.reported(report)
         self._listen(report)
 
     def warn(self, error: SparkhavenError) -> None:
-        self._progress.warn(self._run.name, error)
+        self._progress.warn(self._run.label, error)
 
     def ended(self, totals: StreamTotals) -> None:
-        self._progress.ended(self._run.name, totals)
+        self._progress.ended(self._run.label, totals)
         self._recorder.ended(totals.epoch)
 
-    def failed(self, error: Exception) -> None:
-        self._progress.stopped(self._run.name, error)
+    def failed(self, error: Exception, *, shown: bool = True) -> None:
+        """``shown``: not where the stream of another table has shown it."""
+        if shown:
+            self._progress.stopped(self._run.name, error)
         self._recorder.failed(error)

@@ -226,7 +226,7 @@ def run_one(app: Application, group: StreamGroup) -> None:
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
         group.error = app.runner.cause(error)
         for one in ready:
-            one.reporter.failed(group.error or error)
+            one.reporter.failed(group.error or error, shown=one is ready[0])
     finally:
         for one in ready:
             one.metrics.ended()

@@ -52,6 +52,12 @@ class StreamRun:
     def name(self) -> str:
         return self.settings.spec.stream
 
+    @property
+    def label(self) -> str:
+        """The stream in lines for people: with its table, where the feed has several."""
+        several = len(self.settings.spec.fed_tables) > 1
+        return f"{self.name} {self.settings.spec.table}" if several else self.name
+
     def listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
         """What receives the reports of the source, and reports every file that is not ingested."""
 

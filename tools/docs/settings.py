@@ -21,7 +21,7 @@ from sparkhaven.ingest.feeds.kafka import settings as kafka
 from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
-from sparkhaven.jobs.settings import stream_model
+from sparkhaven.jobs.settings import stream_model, tables_model
 from tools.docs.markdown import code, table
 
 SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
@@ -38,6 +38,9 @@ SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
     ("`[bad_rows]`", stream_model.BadRowsModel),
     ("`[commit]`", stream_model.CommitModel),
     ("`[logs]`", stream_model.LogsModel),
+    ("Top of a file with `[[tables]]`", tables_model.TablesModel),
+    ("`[[tables]]`, each entry", tables_model.TableModel),
+    ("`where` of `[[tables]]`", tables_model.WhereModel),
 )
 SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}

@@ -26,7 +26,7 @@ from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.spec.table_routes import TableRoutes
-from sparkhaven.ingest.table_choice import TableChoice, TableRows, routing_target
+from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import out_of_range
@@ -94,7 +94,8 @@ def file_table_blocks(
             table.rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
             targets[number] = resolve_targets(table.spec, table.schema)
             payload_targets = tuple(target for target in targets[number] if target.meta is None)
-            decodings[number] = Decoding(table.spec, options, payload_targets, known_file), table.rejects
+            spec = counting(table.spec, routes)
+            decodings[number] = Decoding(spec, options, payload_targets, known_file), table.rejects
             clock_ns = table.spec.partition.clock.now_ns(clock)
             routers[number] = Router(targets[number], table.spec.partition, place, clock_ns, form.unit)
         choice = TableChoice(routes, tables, place, form.unit)

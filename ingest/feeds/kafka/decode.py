@@ -20,7 +20,7 @@ from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.spec.table_routes import TableRoutes
-from sparkhaven.ingest.table_choice import TableChoice, TableRows, lines_of, routing_target
+from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -77,7 +77,7 @@ def message_table_blocks(
     routers: dict[int, Router] = {}
     for number, table in tables.items():
         targets = resolve_targets(table.spec, table.schema)
-        decoders[number] = MessageRows(targets, options, table.spec)
+        decoders[number] = MessageRows(targets, options, counting(table.spec, routes))
         routers[number] = Router(
             targets, table.spec.partition, source, table.spec.partition.clock.now_ns(clock), "offset"
         )

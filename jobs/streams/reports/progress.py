@@ -85,32 +85,42 @@ class Progress:
         return None if self._verbose else SHOWN
 
     def batch(
-        self, stream: str, done: BatchProgress, partitions: str = "", *, table: TableName, unit: str = FILES
+        self,
+        stream: str,
+        done: BatchProgress,
+        partitions: str = "",
+        *,
+        table: TableName,
+        unit: str = FILES,
+        label: str = "",
     ) -> None:
-        """One committed batch; ``partitions``: the progress by topic partition, ``unit`` is what it has read."""
-        outcome = done.outcome
+        """One committed batch; ``partitions``: the progress by topic partition, ``unit`` is what it has read.
+
+        ``label`` stands for the stream in its lines. Default: its name.
+        """
+        outcome, shown = done.outcome, label or stream
         if outcome.epoch is None:
-            self.say(stream, f"batch {outcome.batch_id}: committed before, nothing to do")
+            self.say(shown, f"batch {outcome.batch_id}: committed before, nothing to do")
             return
         read = taken(outcome, unit)
         lag = "" if done.lag is None else f", lag {done.lag:,} {unit}"
         self.say(
-            stream,
+            shown,
             f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of "
             f"{read:,} {unit} into "
             f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}"
             + (f": {escape(partitions)}" if partitions else ""),
         )
         if outcome.passed:
-            self.say(stream, f"[yellow]{outcome.passed:,} missing offsets were skipped, as allow_gap permits[/yellow]")
+            self.say(shown, f"[yellow]{outcome.passed:,} missing offsets were skipped, as allow_gap permits[/yellow]")
         if outcome.rejected:
             self.say(
-                stream,
+                shown,
                 f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list {table} {stream}`",
             )
         if self._verbose:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
-            self.say(stream, f"seconds: {parts}")
+            self.say(shown, f"seconds: {parts}")
 
     def older(self, stream: str, line: str) -> None:
         self.say(stream, f"[yellow]{escape(line)}[/yellow]")

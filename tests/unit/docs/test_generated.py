@@ -13,6 +13,7 @@ from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.jobs.metrics import catalogue
 from sparkhaven.jobs.settings.stream_model import StreamModel
+from sparkhaven.jobs.settings.tables_model import TablesModel
 from sparkhaven.store.types.datatypes import CODED, TYPES
 from tests.support.docs.pages import PAGES
 from tools.docs import GENERATED
@@ -66,7 +67,7 @@ def _in(hint: object) -> list[type[BaseModel]]:
 
 
 def test_every_model_of_the_stream_file_has_a_section() -> None:
-    wanted = models(StreamModel).union(*(models(settings_of(name)) for name in PLANNED))
+    wanted = models(StreamModel).union(models(TablesModel), *(models(settings_of(name)) for name in PLANNED))
     assert {model for _, model in SECTIONS} == wanted - {SettingsModel}
 
 

@@ -32,6 +32,7 @@ no-room-in-the-sets-of-the-location
 no-such-day
 no-such-offset
 no-such-time-of-day
+no-table
 no-time-of-day
 no-timestamp
 no-value-of-the-enum

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.jobs.settings.stream_file import parse_stream, parse_tables
 from sparkhaven.store.errors import SettingsError
 from tests.support.docs.console import blocks
 from tests.support.docs.pages import PAGES
@@ -35,13 +35,14 @@ def shown(page: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             read = tomllib.loads("\n".join(block.lines))
             if "calendars" not in read:
                 shipped = REPOSITORY.glob(f"examples/*/{block.file}") if block.file else iter(())
-                yield next(shipped, page), {**WHOLE, **read}
+                lacking = {key: WHOLE[key] for key in ("name", "feed")} if "tables" in read else WHOLE
+                yield next(shipped, page), {**lacking, **read}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_stream_files_of_a_page_are_accepted(page: Path) -> None:
     for path, raw in shown(page):
-        parse_stream(raw, path, ENVIRON)
+        parse_tables(raw, path, ENVIRON)
 
 
 def test_there_are_stream_files_and_a_wrong_key_is_seen() -> None:

@@ -82,7 +82,7 @@ def test_rows_of_no_table_and_unreadable_ones_are_rejected_by_one_table(tmp_path
         (13, "no-table", "7"),
     ]
     counts = results[0]["counts"]
-    assert counts["rejected.no-table"] == 5 and counts["rejected"] == 7
+    assert results[0]["ignored"] == {} and counts["rejected.no-table"] == 5 and counts["rejected"] == 7
 
 
 def test_rows_of_no_table_may_be_ignored_and_are_counted(tmp_path: Path) -> None:
