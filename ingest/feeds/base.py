@@ -237,7 +237,7 @@ class PlannedFeed(Feed[O, S]):
 def one_table_only(feed: str) -> SettingsError:
     """The error for [[tables]] with a feed that does not decode for several tables."""
     return SettingsError(
-        "the rows of this feed go to one table only",
+        "this feed does not decode for several tables",
         where="tables",
         expected="a feed whose class has decode_tables, as files, kafka and delta have",
         found=feed,

@@ -241,13 +241,13 @@ def test_a_signal_while_spark_starts_ends_well(
         os.kill(os.getpid(), number)
         return SimpleNamespace(stop=gone, sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None))
 
-    def stream(*_: object, stop: threading.Event) -> StreamTotals:
+    def stream(*_: object, stop: threading.Event) -> list[StreamTotals]:
         assert stop.is_set()
-        return StreamTotals()
+        return [StreamTotals()]
 
     monkeypatch.setattr(process, "build_session", start)
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
-    monkeypatch.setattr(runners, "run_stream", stream)
+    monkeypatch.setattr(runners, "run_stream_of_tables", stream)
     monkeypatch.setattr(
         runners, "open_feed", lambda *_, **__: SimpleNamespace(source=None, split_of=None, allow_gap=False)
     )
@@ -269,7 +269,7 @@ def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(
     fs, layout, progress = Fs(), Layout(tmp_path), Progress(console=Console(quiet=True))
     (tmp_path / "s").mkdir()
     settings = load_stream_file(fs, stream_file(tmp_path / "s", "127.0.0.1:1", 'topics = ["t"]'), {})
-    for place in ("open_feed", "run_stream"):
+    for place in ("open_feed", "run_stream_of_tables"):
         monkeypatch.setattr(
             runners, "open_feed", lambda *_, **__: SimpleNamespace(source=0, split_of=0, allow_gap=False)
         )

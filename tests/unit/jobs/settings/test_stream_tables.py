@@ -147,7 +147,7 @@ def test_a_feed_of_another_class_has_to_know_several_tables() -> None:
     kafka = TEXT[TEXT.index("type =") : TEXT.index("[[tables]]")].strip()
     module = "tests.unit.jobs.settings.test_stream_tables:OneTableFeed"
     error = refused((kafka, f'type = "{module}"\npath = "x.db"\ntable = "t"'))
-    assert error.what == "the rows of this feed go to one table only"
+    assert error.what == "this feed does not decode for several tables"
 
 
 from examples.sqlite_feed import SqliteFeed  # noqa: E402

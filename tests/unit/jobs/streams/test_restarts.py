@@ -34,7 +34,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FedTables, StreamTotals
 from tests.support.places import REPOSITORY
 
 AWAY = RetryableFeedError("the source is away")
@@ -149,9 +149,8 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     good_may_end, lives = threading.Event(), {"good": 0, "bad": 0}
     generations: list[int] = []
 
-    def stream(
-        spark: object, source: object, fs: Fs, log: Any, target: Any, plan: StreamPlan, *, stop: threading.Event
-    ) -> StreamTotals:
+    def stream(spark: object, source: object, fs: Fs, fed: FedTables, *, stop: threading.Event) -> list[StreamTotals]:
+        target, plan = fed.first.target, fed.first.plan
         lives[target.stream] += 1
         plan.progress(BatchProgress(BatchOutcome(0, None, rows=10), 0, 0.1))
         if target.stream == "good":
@@ -161,11 +160,11 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
             if lives["bad"] < 3:
                 raise CommitError("a worker died")
             good_may_end.set()
-        return StreamTotals(rows=10, seconds=2.0)
+        return [StreamTotals(rows=10, seconds=2.0)]
 
     pools: list[str] = []
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append(value))
-    monkeypatch.setattr(runners, "run_stream", stream)
+    monkeypatch.setattr(runners, "run_stream_of_tables", stream)
     monkeypatch.setattr(runners, "is_alive", lambda spark: True)
     monkeypatch.setattr("sparkhaven.jobs.streams.restarts.Backoff.pause", lambda self, failures: 0.01)
     monkeypatch.setattr(
