@@ -88,13 +88,13 @@ def joint_state(fs: Fs, layout: Layout, settings: StreamSettings) -> StreamState
 
 def left_tables(fs: Fs, layout: Layout, group: StreamGroup) -> list[str]:
     """Tables that the last run of the stream has fed, and that its file does not name any more."""
-    routes, last = group.first.settings.spec.routes, group.first.state.last_query
-    if routes is None or last is None:
+    routes, last = group.first.settings.spec.routes, {run.state.last_query for run in group.runs} - {None}
+    if routes is None or not last:
         return []
     left = []
     for table in user_tables(fs, layout):
         place = StreamPlace(fs, layout, table, group.name)
         has_run = str(table) not in routes.names and fs.stat(place.stream_log) is not None
-        if has_run and load_stream(place).last_query == last:
+        if has_run and load_stream(place).last_query in last:
             left.append(str(table))
     return left

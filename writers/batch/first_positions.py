@@ -43,3 +43,4 @@ def note_starts(fs: Fs, tables: Sequence[Fed], proposed: Sequence[Split], *, que
         with fs.during("first-positions"):
             table.target.check_generation(fs)
             table.log.publish(table.log.commit(Batch(query_id, batch_id, files, (), version, 0, ranges=ranges)))
+            table.log.sync_now()  # whatever the durability: a power cut may leave the batch in another table

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import sparkhaven
 from sparkhaven.jobs.cli.main import app
+from tests.support.ingest.delta.tables import unpack
 from tests.support.ingest.several_tables import (
     COLUMNS,
     Row,
@@ -22,6 +24,7 @@ from tests.support.ingest.several_tables import (
     row,
     rows,
     stored,
+    write_schema,
     write_stream,
 )
 
@@ -169,3 +172,44 @@ def test_a_dry_run_decodes_a_sample_for_each_table(tmp_path: Path) -> None:
     assert [result["table"] for result in results] == TABLES[:2]
     assert results[0]["sample"]["rejected"] == 9 and "column kid" in results[0]["sample"]["first"][0]
     assert results[1]["sample"] is None and not (tmp_path / "db").exists()
+
+
+def test_late_rows_are_rejected_in_their_table_alone(tmp_path: Path) -> None:
+    write_stream(tmp_path)
+    put_json(tmp_path / "feed", "1", rows(0, 9), 1000)
+    ingest(tmp_path)
+    for command in ("merge", "validate", "truncate"):
+        done = run(tmp_path / "db", command, "Md.Quote", "--date", "2026-11-20")
+        assert done.exit_code == 0, done.output
+    put_json(tmp_path / "feed", "2", rows(9, 18), 1001)
+    assert [(result["rows"], result["rejected"]) for result in ingest(tmp_path)] == [(3, 0), (0, 3), (3, 0)]
+    listed = run(tmp_path / "db", "quarantine", "list", "Md.Quote", "md", "--json").stdout.splitlines()
+    assert [json.loads(line)["reason"] for line in listed] == ["late"] * 3
+
+
+def test_a_delta_table_feeds_two_tables_by_a_column_that_is_in_no_file(tmp_path: Path) -> None:
+    source = unpack(tmp_path, until=7)
+    parts = []
+    for table, route in (("Md.Day", 'where = { column = "day", equals = "2026-11-21" }'), ("Md.None", "else = true")):
+        write_schema(tmp_path, table, {"id": "long"})
+        parts.append(
+            f'[[tables]]\ntable = "{table}"\nschema = "{table}.schema"\n{route}\n'
+            '[tables.partition]\ninternal = { fixed = "a" }\nvalue = { fixed = "all" }\n'
+        )
+    feed = f'name = "md"\n[feed]\ntype = "delta"\npath = "{source}"\n[bad_rows]\nmax_rows = 0\n'
+    (tmp_path / "md.toml").write_text(feed + "".join(parts))
+    assert [result["rows"] for result in ingest(tmp_path)] == [14, 7]
+    day, none = (
+        sparkhaven.open_table(tmp_path / "db", table).to_arrow(columns=["id"])["id"].to_pylist()
+        for table in ("Md.Day", "Md.None")
+    )
+    assert sorted(day) == [n for n in range(21) if n % 3] and sorted(none) == [*range(0, 21, 3)]
+    assert [result["rows"] for result in ingest(tmp_path)] == [0, 0]
+
+
+def test_records_over_lines_stay_whole(tmp_path: Path) -> None:
+    write_stream(tmp_path, f'type = "files"\npath = "{tmp_path}/feed"\nformat = "csv"\nsettle = "0s"')
+    every = [row | {"Sym": f'{row["Sym"]}\n,"T"'} if n % 2 else row for n, row in enumerate(rows(0, 40))]
+    put_csv(tmp_path / "feed", "1", every, 1000)
+    assert [result["rejected"] for result in ingest(tmp_path)] == [0, 0, 0]
+    require(tmp_path, every)
