@@ -42,8 +42,8 @@ def write_feed(feed: Path, rows: int) -> None:
         lines = []
         for row in range(rows // 10):
             kind = kinds[row % 3]
-            at = f"2026-11-20T10:{row // 60 % 60:02d}:{row % 60:02d}.{row % 1000:03d}Z"
-            record = {"kind": kind, "Sym": f"S{row % 50}", "At": at}
+            instant = f"2026-11-20T10:{row // 60 % 60:02d}:{row % 60:02d}.{row % 1000:03d}Z"
+            record = {"kind": kind, "Sym": f"S{row % 50}", "At": instant}
             values = VALUES | MORE
             lines.append(json.dumps(record | {name: values[name] for name in KINDS[kind] if name in values}))
         (feed / f"{number}.json").write_text("\n".join(lines) + "\n")

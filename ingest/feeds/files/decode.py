@@ -82,8 +82,8 @@ def file_table_blocks(
     known_file: KnownFile = NOTHING,
 ) -> Iterator[tuple[int, Block]]:
     """The same for the rows of several tables, by number. Raises what ``file_blocks`` raises."""
-    place, time_ns = known_file.place or split.path, _time_ns(split, known_file)
-    with guarded_file(place):
+    named, time_ns = known_file.place or split.path, _time_ns(split, known_file)
+    with guarded_file(named):
         file, form = PlannedFile(fs, split), FORMATS[options.format]
         before = file.verify()
         targets: dict[int, Sequence[Target]] = {}
@@ -97,8 +97,8 @@ def file_table_blocks(
             spec = counting(table.spec, routes)
             decodings[number] = Decoding(spec, options, payload_targets, known_file), table.rejects
             clock_ns = table.spec.partition.clock.now_ns(clock)
-            routers[number] = Router(targets[number], table.spec.partition, place, clock_ns, form.unit)
-        choice = TableChoice(routes, tables, place, form.unit)
+            routers[number] = Router(targets[number], table.spec.partition, named, clock_ns, form.unit)
+        choice = TableChoice(routes, tables, named, form.unit)
         choice.probe.time_ns = time_ns
         spec = next(iter(tables.values())).spec
         deciding = Decoding(spec, options, (routing_target(routes),), known_file)
