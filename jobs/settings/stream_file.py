@@ -104,9 +104,10 @@ def _only(tables: tuple[StreamSettings, ...]) -> StreamSettings:
 
 
 def parse_tables(
-    raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs: Fs | None = None
+    tree: Mapping[str, object], path: Path, environ: Mapping[str, str], fs: Fs | None = None
 ) -> tuple[StreamSettings, ...]:
     """The same for each table of the tree, in the order in which they commit."""
+    raw = dict(tree)
     refuse_both(raw, path)
     try:
         filled = fill_environment(raw, environ)
