@@ -4,6 +4,7 @@
 ``sql``               the result of a SELECT over tables, as Arrow
 ``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
 ``write_frame``       a batch DataFrame, as one epoch
+``merge_frame``       the rows of a frame as history of their dates, sorted, grouped and proved
 ``read_frame``        a table as a batch DataFrame
 ``save_table``        rows as a user table, replaced or extended as a whole
 ``validator``         declares a function that `validate --validator` runs over the rows of a date
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sparkhaven import errors
     from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
     from sparkhaven.jobs.dataframes.frames import read_frame, register
+    from sparkhaven.jobs.dataframes.merge_frame import merge_frame
     from sparkhaven.readers import Table, open_table
     from sparkhaven.readers.sql.query import sql
     from sparkhaven.writers.rewrites.rewrite_columns import rewrite_columns
@@ -39,6 +41,7 @@ __all__ = [
     "__version__",
     "deephaven_writer",
     "errors",
+    "merge_frame",
     "open_table",
     "read_frame",
     "register",
@@ -52,6 +55,7 @@ _ON_USE = {
     "FrameWriter": "jobs.dataframes.frame_writer",
     "Table": "readers",
     "deephaven_writer": "jobs.dataframes.frame_writer",
+    "merge_frame": "jobs.dataframes.merge_frame",
     "open_table": "readers",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",

@@ -16,11 +16,14 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and d
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, encode_manifest
 from sparkhaven.store.format.parquet.trees import (
@@ -40,7 +43,9 @@ from sparkhaven.store.merges.history import totals
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.export_check import check_leaf
 from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, LeafFormat, plan_export
 from sparkhaven.writers.exports.export_target import ExportTarget, clear, locked
@@ -73,6 +78,16 @@ def follow_history(
             raise
         fs.remove_tree(target.stage)
     return done
+
+
+def follow_table(place: TablePlace, schema: TableSchema, on_progress: Callable[[str], None]) -> None:
+    """The same after a command has changed history, and says so; nothing for a table without such a tree."""
+    if schema.extended not in EXTENDED:
+        return
+    opened = pinned_of(open_table(place.layout.root, schema.full_name, null_char=CHAR_NULL, fs=place.fs))
+    changes = follow_history(place, opened, now_ms=int(time.time() * 1000), on_progress=on_progress)
+    done = f"{len(changes.written):,} dates written, {len(changes.removed):,} removed"
+    on_progress(f"{schema.extended}: {done}, {changes.path}")
 
 
 class _Follow:

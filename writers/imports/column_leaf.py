@@ -47,7 +47,7 @@ class ColumnLeafReader:
         self.size = sum(record.data_file_sizes.values())
         names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
         columns = [column.name for column in schema.stored if column.name not in self._given]
-        odd = sorted(set(names) ^ set(columns))
+        odd = sorted((set(names) ^ set(columns)) - options.ignored)
         if odd:
             lacks = odd[0] in columns
             violation = "leaf lacks a column" if lacks else "leaf has a column that the table lacks"

@@ -6,7 +6,7 @@ stored and is an error too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from sparkhaven.store.conversions.coded_arrays import coded_array, takes_element
 from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,
     PARTITION,
+    SIGNIFICANT,
     ConversionRule,
     Take,
     accepted,
@@ -25,16 +26,17 @@ from sparkhaven.store.conversions.conversion_table import (
 )
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
-from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError
 from sparkhaven.store.format.column.charset import unencodable
 from sparkhaven.store.format.column.fixed import sentinels
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.layout import check_partition
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import Coding, UnfitError
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 Place = Callable[[int], str]
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
@@ -45,12 +47,14 @@ _COUNTED = frozenset({Group.DATE, Group.SPAN})
 class AllowedConversions:
     """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8.
 
-    ``null_char``: the null of char in column files of the tree.
+    ``null_char``: the null of char in column files of the tree. ``ignored``: columns that are not those of the table,
+    and are not read.
     """
 
     lossy: frozenset[str] = frozenset()
     binary_as_text: bool = False
     null_char: int = CHAR_NULL
+    ignored: frozenset[str] = frozenset()
 
     def given(self) -> frozenset[str]:
         """The names of the options of the table of conversions that are set."""
@@ -58,6 +62,19 @@ class AllowedConversions:
 
 
 STRICT = AllowedConversions()
+
+
+def lossy_columns(schema: TableSchema, names: Collection[str]) -> frozenset[str]:
+    """The columns that may take the nearest value; SettingsError for one that is no float or double of the table."""
+    floating = [column.name for column in schema.stored if column.type.name in SIGNIFICANT]
+    if odd := sorted(set(names) - set(floating)):
+        raise SettingsError(
+            "--lossy names a column that is not a float or double of the table",
+            where=schema.full_name,
+            expected=", ".join(floating) or "no column: the table has no float or double",
+            found=", ".join(odd),
+        )
+    return frozenset(names)
 
 
 def _rule(kind: pa.DataType, column: Column) -> ConversionRule:
@@ -109,6 +126,31 @@ def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedCon
         row = int(np.argmax(bad))
         raise _inexact(column, name_row(row), array[row], "it is not exactly representable")
     return storable(converted, column, name_row)
+
+
+def partition_values(
+    array: pa.Array, column: Column, name_row: Place, options: AllowedConversions = STRICT
+) -> pa.DictionaryArray:
+    """Values of the partitioning column, as texts that name partitions.
+
+    SchemaMismatchError: one is null. InvalidNameError: one names no partition.
+    """
+    values = mapped(array, column, name_row, options).cast(pa.string()).dictionary_encode()
+    if values.null_count:
+        raise SchemaMismatchError(
+            "a row has no partition value",
+            where=name_row(next(row for row, valid in enumerate(values.is_valid().to_pylist()) if not valid)),
+            expected=f"a value of {column.name}",
+            found="null",
+            hint="leave such rows out, or give them a value",
+        )
+    for value in values.dictionary.to_pylist():
+        try:
+            check_partition("partition value", value)
+        except InvalidNameError as error:
+            error.where = f"column {column.name}"
+            raise
+    return values
 
 
 def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> number_arrays.Converted:

@@ -85,7 +85,7 @@ class LeafReader:
         assert partitioning is not None  # noqa: S101
         columns = {column.name: column for column in self._schema.columns}
         twice = [name for name, times in Counter(schema.names).items() if times > 1]
-        odd = [name for name in schema.names if name not in columns]
+        odd = [name for name in schema.names if name not in columns and name not in self._options.ignored]
         odd += [name for name in schema.names if name in self._given]
         missing = [c.name for c in self._schema.stored if c.name not in schema.names and c.name not in self._given]
         if self.value is None and partitioning.name not in schema.names:
@@ -118,9 +118,9 @@ class LeafReader:
                 hint=hint,
             )
         for field in schema:
-            if not takes(field.type, columns[field.name], self._options):
+            if field.name in columns and not takes(field.type, columns[field.name], self._options):
                 raise refused_type(columns[field.name], field.type, f"{path}, row group 0")
-        return tuple(columns[name] for name in schema.names)
+        return tuple(columns[name] for name in schema.names if name in columns)
 
     def counts(self) -> dict[str, int]:
         """Rows of each partition value; only the partitioning column is read, where there is no other way."""

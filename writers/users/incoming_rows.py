@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError
-from sparkhaven.store.layout import check_partition
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.model import Column, Kind
-from sparkhaven.writers.imports.foreign_values import mapped
+from sparkhaven.writers.imports.foreign_values import mapped, partition_values
 
 KINDS = "a pyarrow Table, RecordBatch or RecordBatchReader, pandas or polars data frame, Arrow stream, or Spark frame"
 BATCH_ROWS = 1 << 17
@@ -61,19 +60,4 @@ def _values(batch: pa.RecordBatch, column: Column, first: int) -> pa.Array:
 
     if column.kind is not Kind.PARTITIONING:
         return mapped(array, column, place)
-    values = mapped(array, column, place).cast(pa.string()).dictionary_encode()
-    if values.null_count:
-        raise SchemaMismatchError(
-            "a row has no partition value",
-            where=place(next(row for row, valid in enumerate(values.is_valid().to_pylist()) if not valid)),
-            expected=f"a value of {column.name}",
-            found="null",
-            hint="leave such rows out, or give them a value",
-        )
-    for value in values.dictionary.to_pylist():
-        try:
-            check_partition("partition value", value)
-        except InvalidNameError as error:
-            error.where = f"column {column.name}"
-            raise
-    return values
+    return partition_values(array, column, place)

@@ -23,7 +23,6 @@ from sparkhaven.jobs.cli.options import (
     split_dates,
 )
 from sparkhaven.jobs.settings.deployment import deploy_schema
-from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -37,8 +36,9 @@ from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char
 from sparkhaven.writers.imports.date_import import Imported, ImportOptions, ImportOutcome, import_dates
-from sparkhaven.writers.imports.foreign_values import AllowedConversions
+from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.imports.tree_leaves import FoundTree, find_tree
+from sparkhaven.writers.imports.tree_rows import TreeRows
 from sparkhaven.writers.imports.value_template import ValueTemplate
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
@@ -120,30 +120,18 @@ def import_tree(
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values, value=template)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
     null = chosen_null_char(null_char, os.environ)
-    conversions = AllowedConversions(_lossy(definition, lossy or []), binary_as_text, null)
-    options = ImportOptions(tuple(dates) if dates else None, replace, merge, conversions)
+    conversions = AllowedConversions(lossy_columns(definition, lossy or []), binary_as_text, null)
+    rows = TreeRows(fs, definition, tree, tuple(dates) if dates else None, conversions)
+    options = ImportOptions(replace, merge)
     with ExitStack() as opened:
         executor = opened.enter_context(LocalExecutor(workers or 1))
         results = import_dates(
-            place, definition, tree, options, executor=executor, clock=time.time, dry_run=dry_run, on_progress=cli.note
+            place, definition, rows, options, executor=executor, clock=time.time, dry_run=dry_run, on_progress=cli.note
         )
         code = _show(cli, name, tree, results, dry_run)
         if not dry_run:
             follow(cli, fs, cli.layout(), definition)
     exit_with(code)
-
-
-def _lossy(schema: TableSchema, names: list[str]) -> frozenset[str]:
-    """The columns of ``--lossy``; SettingsError for one that is no float or double of the table."""
-    floating = [column.name for column in schema.stored if column.type.name in SIGNIFICANT]
-    if odd := sorted(set(names) - set(floating)):
-        raise SettingsError(
-            "--lossy names a column that is not a float or double of the table",
-            where=schema.full_name,
-            expected=", ".join(floating) or "no column: the table has no float or double",
-            found=", ".join(odd),
-        )
-    return frozenset(names)
 
 
 def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_run: bool) -> TableSchema:

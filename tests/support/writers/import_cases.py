@@ -14,7 +14,9 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.imports.date_import import Imported, ImportOptions, import_dates
+from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.tree_leaves import find_tree
+from sparkhaven.writers.imports.tree_rows import TreeRows
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from tests.support.writers.merge_cases import SCHEMA
@@ -49,17 +51,20 @@ def bring(
     tree_layout: str = "auto",
     raw_values: bool = False,
     dry_run: bool = False,
+    dates: tuple[str, ...] | None = None,
+    conversions: AllowedConversions = STRICT,
     **options: Any,
 ) -> list[Imported]:
     """Imports a tree; raises the error of a date."""
     schema = merged_schema(TablePlace(fs, layout, TableName.parse(table)))
     found = find_tree(fs, tree, schema, tree_layout, raw_values=raw_values)
+    rows = TreeRows(fs, schema, found, dates, conversions)
     chosen = ImportOptions(**options)
     results = list(
         import_dates(
             TablePlace(fs, layout, TableName(schema.namespace, schema.name)),
             schema,
-            found,
+            rows,
             chosen,
             executor=LocalExecutor(),
             clock=lambda: NOW_S,

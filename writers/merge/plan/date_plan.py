@@ -157,7 +157,7 @@ def plan_merge(
         drops = joined_drops(base.column_drops, drops)
     taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, corrections=kept)
     if rule.keys:
-        taken = _deduped(place.fs, schema, taken, options)
+        taken = without_duplicates(place.fs, schema, taken, options)
     if base is not None and base.proof is not None and origin == "history":
         taken = replace(taken, left_out=add_left_out(base.proof.left_out, taken.left_out))
     plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
@@ -180,8 +180,8 @@ def _require_intraday(
         )
 
 
-def _deduped(fs: Fs, schema: TableSchema, taken: Taken, options: MergeOptions) -> Taken:
-    """What is taken without the rows that the rule leaves out."""
+def without_duplicates(fs: Fs, schema: TableSchema, taken: Taken, options: MergeOptions) -> Taken:
+    """What is taken without the rows that the rule of the options leaves out. MergeError: they do not add up."""
     assert options.dedupe is not None  # noqa: S101
     duplicates = find_duplicates(fs, schema, taken.sources, options.dedupe, options.usable)
     sources = tuple(replace(source, kept=kept) for source, kept in zip(taken.sources, duplicates.kept, strict=True))

@@ -17,6 +17,7 @@ from sparkhaven.store.merges.merge_records import all_values, generations, lock_
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, PublishPhase
+from sparkhaven.writers.merge.publish.staged_locations import sweep, taken_rows
 
 
 @frozen
@@ -63,6 +64,7 @@ def clean(
         return _parted(waiting(place, clock()))
     with lock_table(place):
         histories = [load_history(place, value) for value in all_values(place)]
+        sweep(place.fs, [taken_rows(place)])
         now_s, publishing = clock(), PublishPhase(place, clock)
         due, later = _parted([item for history in histories for item in replaced_by(place, history, now_s)])
         for history in histories:
@@ -74,6 +76,7 @@ def clean(
 def clean_after(place: TablePlace, clock: Callable[[], float], on_progress: Callable[[str], None]) -> None:
     """The same at the end of a merge, which holds the table's lock; reports an error and does not raise it."""
     publishing = PublishPhase(place, clock)
+    sweep(place.fs, [taken_rows(place)])  # of a merge of a frame that was killed
     for value in all_values(place):
         try:
             if len(generations(place, value)) < 2:

@@ -123,3 +123,8 @@ def _device(fs: Fs, path: Path) -> int:
 def sweep(fs: Fs, roots: Iterable[Path]) -> None:
     for root in roots:
         fs.remove_tree(root)
+
+
+def taken_rows(place: TablePlace) -> Path:
+    """Where rows of a data frame wait for their merge. It belongs to whoever holds the table's lock."""
+    return place.layout.scratch(place.table, ".merge")
