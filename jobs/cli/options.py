@@ -134,6 +134,10 @@ DatesOption = Annotated[
         help="A date, or all dates from A to B. May be repeated, or separated by commas.",
     ),
 ]
+LossyOption = Annotated[
+    list[str] | None,
+    typer.Option("--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option(

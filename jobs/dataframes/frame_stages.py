@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def run_frame_stages(
     fs: Fs, frame: DataFrame, root: Path, marker: Path
 ) -> Callable[[StagePlan, Progress], list[StagedShare]]:
-    """What gives the rows of a frame to tasks, each partition to one; ``marker``: a file of ``root``, which workers see.
+    """What gives the rows of a frame to tasks, a partition to each; ``marker``: a file of ``root`` that workers see.
 
     An error of a task comes unchanged. MergeError: Spark could not run the tasks.
     """

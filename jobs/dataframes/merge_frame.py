@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,12 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import refuse_malformed
-from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.extended_tree import follow_table
 from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
 from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.imports.frames.arrow_rows import run_reader
 from sparkhaven.writers.imports.frames.frame_columns import ignored_columns
-from sparkhaven.writers.imports.frames.frame_rows import FrameRows
+from sparkhaven.writers.imports.frames.frame_rows import FrameChoice, FrameRows
 from sparkhaven.writers.imports.frames.staged_rows import StagedShare, StagePlan
 from sparkhaven.writers.imports.given_rows import Progress
 from sparkhaven.writers.merge.date_result import DateResult
@@ -103,24 +103,19 @@ def merge_frame(
             format=_format(format),
         )
         fields, run, name = _rows(place, frame, ignored)
-        rows = FrameRows(
-            place,
-            schema,
-            fields,
-            run,
-            name=name,
+        choice = FrameChoice(
+            name,
             dates=_names(dates),
             conversions=conversions,
             memory=options.memory,
             allow_missing=allow_empty,
         )
+        rows = FrameRows(place, schema, fields, run, choice)
         with ExitStack() as opened:
             executor = _executor(opened, place, frame, workers)
             chosen = ImportOptions(rewrite, options, AGAIN)
-            imported = import_dates(
-                place, schema, rows, chosen, executor=executor, clock=time.time, dry_run=dry_run,
-                on_progress=on_progress,
-            )  # fmt: skip
+            run_import = partial(import_dates, executor=executor, clock=time.time, on_progress=on_progress)
+            imported = run_import(place, schema, rows, chosen, dry_run=dry_run)
             results = [date.merged() for date in imported]
         if not dry_run:
             follow_table(place, schema, on_progress)

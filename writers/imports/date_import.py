@@ -27,7 +27,14 @@ from sparkhaven.store.errors import (
     phase_of,
 )
 from sparkhaven.store.merges.history import DateHistory, current_names, load_history
-from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, lock_table, merged_rows, store_records
+from sparkhaven.store.merges.merge_records import (
+    LeftOut,
+    MergeInput,
+    MergeRecord,
+    lock_table,
+    merged_rows,
+    store_records,
+)
 from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
@@ -111,7 +118,6 @@ class Imported:
     def digests(self) -> dict[str, str]:
         written = self.record if self.outcome is not ImportOutcome.UNCHANGED else None
         return written.proof.digests_out if written and written.proof else {}
-
 
     def merged(self) -> DateResult:
         """The same as the result of a merge, whose rows in are those that were given and those of history they join."""
@@ -276,8 +282,8 @@ class _Import:
         options = replace(options, rewrite=self.options.replace, dedupe=rule)
         if joined is not None:
             require_volumes(self.place, joined)
-        drops = joined.column_drops if joined is not None else ()
-        taken = Taken((), ORIGIN, _inputs(part, base, joined), drops=drops)
+        drops, corrections = (joined.column_drops, joined.corrections) if joined is not None else ((), ())
+        taken = Taken((), ORIGIN, _inputs(part, base, joined), drops=drops, corrections=corrections)
         plan, record = plan_output(self.place, self.schema, history, options, taken)
         record = replace(record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree))
         try:
@@ -291,8 +297,9 @@ class _Import:
             if rule.keys:
                 taken = without_duplicates(fs, self.schema, taken, options)
             left_out, now = taken.left_out, taken.left_out
-            if joined is not None and joined.proof is not None:
-                left_out = add_left_out(current_names(joined, self.schema).proof.left_out, left_out)
+            if joined is not None:
+                before_left = current_names(joined, self.schema).proof
+                left_out = add_left_out(before_left.left_out if before_left else LeftOut(), left_out)
             plan = replace(plan, sources=taken.sources, left_out=left_out)
             record = self._merge(part, plan, record)
             self._require_rows(part, record, converted, joined, now.digests)

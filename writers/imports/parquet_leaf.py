@@ -87,7 +87,8 @@ class LeafReader:
         twice = [name for name, times in Counter(schema.names).items() if times > 1]
         odd = [name for name in schema.names if name not in columns and name not in self._options.ignored]
         odd += [name for name in schema.names if name in self._given]
-        missing = [c.name for c in self._schema.stored if c.name not in schema.names and c.name not in self._given]
+        elsewhere = {*schema.names, *self._given, *self.leaf.absent}
+        missing = [column.name for column in self._schema.stored if column.name not in elsewhere]
         if self.value is None and partitioning.name not in schema.names:
             self.value = self._default
             if self.value is None:
@@ -142,6 +143,8 @@ class LeafReader:
         for index in range(self._file.num_row_groups):
             for values, count in self._batches(index, self._columns):
                 values |= {name: pa.repeat(value[0], count) for name, value in self._given.items()}
+                absent = [column for column in stored if column.name not in values]
+                values |= {column.name: pa.nulls(count, column.type.arrow) for column in absent}
                 arrays, rows = tuple(values[column.name] for column in stored), count
                 dates = next((values[c.name] for c in self._columns if c not in stored), None)
                 if dates is not None and self.value is None:

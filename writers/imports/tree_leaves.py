@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import NAME
@@ -41,12 +42,17 @@ from sparkhaven.writers.imports.value_template import ValueTemplate
 
 @frozen
 class FoundTree:
-    """A tree; ``manifest`` is that of an export."""
+    """A tree; ``manifest`` is that of an export. ``version``: of a Delta table."""
 
     root: Path
-    layout: TreeLayout
+    layout: TreeLayout | Literal["delta"]
     leaves: tuple[FoundLeaf, ...]
-    manifest: Manifest | None
+    manifest: Manifest | None = None
+    version: int | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.root) if self.version is None else f"{self.root}, version {self.version}"
 
 
 def find_tree(
@@ -173,11 +179,17 @@ class Part:
 
 
 def survey(
-    fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | None, options: AllowedConversions = STRICT
+    fs: Fs,
+    tree: FoundTree,
+    schema: TableSchema,
+    dates: Sequence[str] | None,
+    options: AllowedConversions = STRICT,
+    *,
+    allow_missing: bool = False,
 ) -> list[Part]:
     """What there is to import, by date. SchemaMismatchError: a file has other columns or types.
 
-    TableNotFoundError: the tree has no rows of a date that is asked for.
+    TableNotFoundError: the tree has no rows of a date that is asked for, unless ``allow_missing``.
     """
     single = dates[0] if dates and len(dates) == 1 and ".." not in dates[0] else None
     selection = Selection.of(dates, None)
@@ -186,7 +198,7 @@ def survey(
         reader = open_leaf(fs, leaf, schema, single, options)
         for value, rows in reader.counts().items():
             leaves_by_date.setdefault(value, []).append((leaf, rows, reader.size))
-    for date in dates or ():
+    for date in () if allow_missing else dates or ():
         if not any(Selection.of(date, None).takes_value(value) for value in leaves_by_date):
             raise TableNotFoundError(
                 "the tree has no rows of this date",
@@ -200,6 +212,6 @@ def survey(
         for value, leaves in sorted(leaves_by_date.items())
         if selection.takes_value(value)
     ]
-    if not parts:
+    if not parts and not allow_missing:
         raise TableNotFoundError("the tree has no rows", where=tree.root, expected="rows", found="none")
     return parts

@@ -31,7 +31,7 @@ from sparkhaven.writers.merge.sources.parquet_source import text_bytes
 
 class TreeRows:
     """The rows of a tree, as ``GivenRows``. ``dates``: values and ranges that are taken (None: all), or the one date of
-    rows that have none.
+    rows that have none. ``allow_missing``: no error where there are none.
     """
 
     def __init__(
@@ -41,14 +41,16 @@ class TreeRows:
         tree: FoundTree,
         dates: Sequence[str] | None = None,
         conversions: AllowedConversions = STRICT,
+        *,
+        allow_missing: bool = False,
     ) -> None:
         self._fs, self._schema, self._tree = fs, schema, tree
-        self._dates, self._conversions = dates, conversions
+        self._dates, self._conversions, self._allow_missing = dates, conversions, allow_missing
         self._sums: dict[Path, tuple[int, int]] = {}
 
     @property
     def name(self) -> str:
-        return str(self._tree.root)
+        return self._tree.name
 
     @property
     def layout(self) -> str:
@@ -56,11 +58,12 @@ class TreeRows:
 
     @cached_property
     def _parts(self) -> list[Part]:
-        return survey(self._fs, self._tree, self._schema, self._dates, self._conversions)
+        allowed = self._allow_missing
+        return survey(self._fs, self._tree, self._schema, self._dates, self._conversions, allow_missing=allowed)
 
     def check(self) -> None:
         """Raises what ``survey`` raises."""
-        assert self._parts  # noqa: S101  it raises an error where there is none
+        _ = self._parts
 
     def look(self, on_progress: Progress) -> list[Part]:
         del on_progress

@@ -11,12 +11,15 @@ from sparkhaven.writers.merge.phase_times import PhaseTimes
 
 
 class MergeOutcome(StrEnum):
+    """What a merge does or did with a date; filled: it had no rows, and got an empty location."""
+
     MERGED = "merged"
     SUPPLEMENT = "supplement"
     REWRITTEN = "rewritten"
     RESUMED = "resumed"
     NOTHING = "nothing"
     EMPTY = "empty"
+    FILLED = "filled"
     PLANNED = "planned"
     FAILED = "failed"
 

@@ -15,6 +15,7 @@ from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import (
     DryRun,
+    LossyOption,
     NullCharOption,
     TableArgument,
     WorkersOption,
@@ -92,12 +93,7 @@ def import_tree(
             help="The date by keys of directories, like '{year}-{month:02}-{day:02}' or '{dt:date}'.",
         ),
     ] = None,
-    lossy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."
-        ),
-    ] = None,
+    lossy: LossyOption = None,
     binary_as_text: Annotated[
         bool, typer.Option("--binary-as-text", help="Columns of bytes without annotation are texts in UTF-8.")
     ] = False,

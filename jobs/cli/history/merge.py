@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,14 +13,17 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.context import CliContext, exit_with
 from sparkhaven.jobs.cli.history.merge_runner import spark_executor
+from sparkhaven.jobs.cli.history.merged_dates import noted, show_dates
+from sparkhaven.jobs.cli.history.missing_dates import asked_days, days_without_history, report_missing
 from sparkhaven.jobs.cli.history.partitions import roll_line
 from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
     LocalOption,
+    LossyOption,
     SparkOption,
     StopOnErrorOption,
     WorkersOption,
@@ -30,15 +33,14 @@ from sparkhaven.jobs.cli.options import (
     old_spelling,
 )
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
-from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted, rows_of
+from sparkhaven.jobs.session.spark_or_local import choose, choose_for_merge, is_submitted, rows_of
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import EXIT_DONE, RetryableStorageError, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import EXIT_DONE, RetryableStorageError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
@@ -46,10 +48,9 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
 from sparkhaven.writers.merge.date_merges import merge_dates
-from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
+from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
-from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
 from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
@@ -60,11 +61,20 @@ DEFAULT_FORMAT = "default"
 
 
 def register(app: typer.Typer) -> None:
-    lines = ("merge Nyc13.Flight --dates 2013-07-04", "merge Nyc13.Flight --closed", "merge --status")
+    lines = (
+        "merge Nyc13.Flight --dates 2013-07-04",
+        "merge Nyc13.Flight --closed",
+        "merge Nyc13.Flight --from /data/corrected --dates 2013-07-04 --rewrite",
+        "merge --status",
+    )
     done = "merged, or nothing new to merge, with --allow-empty also no rows or no dates"
     usage = "wrong options, no such table or dates"
     retry = "another merge runs, rows are not synced yet, no space on the disk"
-    app.command(epilog=help_end(*lines, done=done, bad_data="a date failed", usage=usage, retry=retry))(merge)
+    app.command(
+        epilog=help_end(
+            *lines, done=done, bad_data="a date failed, --strict found dates without history", usage=usage, retry=retry
+        )
+    )(merge)
 
 
 def merge(
@@ -151,7 +161,26 @@ def merge(
         int | None,
         typer.Option("--max-columns", min=1, metavar="N", help="Columns of a date at once. Default: one a worker."),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TREE|DELTA|SQL",
+            help="Merge rows of Parquet files, a Delta table or a SELECT over tables, and not of intraday.",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column of --from that the table lacks. May be repeated."),
+    ] = None,
+    lossy: LossyOption = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
+    fill_missing: Annotated[
+        bool, typer.Option("--fill-missing", help="Write an empty location for days of --dates without history.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 if a day of --dates has no history in the end, with their names.")
+    ] = False,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
     local: LocalOption = False,
@@ -160,6 +189,8 @@ def merge(
     dry_run: DryRun = False,
 ) -> None:
     """Merges dates from intraday into sorted, grouped history.
+
+    With --from the rows are those of the source, and not of intraday. Rows that are intraday stay there.
 
     Symbols are deduplicated. Equal row counts and digests prove that history holds the same rows. At the end replaced
     generations are removed whose grace period is over, as by `clean`.
@@ -174,7 +205,10 @@ def merge(
         return
     if name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
-    choice = parse_choice(dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
+    days = asked_days(dates, fill=fill_missing, strict=strict)
+    _refuse_mixed(source, closed=closed, ignore=ignore, lossy=lossy)
+    zone_given = "UTC" if zone is None else zone
+    choice = None if source is not None else parse_choice(dates, closed, zone=zone_given, grace_s=grace)
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     schema = load_deployed(place)
     if (unbuilt := unbuilt_indexes(schema)) is not None:
@@ -196,45 +230,55 @@ def merge(
         sync_mode=_sync_mode(sync_mode),
         max_columns=max_columns,
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
+        fill_missing=fill_missing,
     )
     rolling = _roll_limit(roll_above, roll_to)
     where = chosen_runner(local, spark)
-    merged, states = all_values(place), newest_states(place)
-    try:
-        values = _values(
-            place.table,
-            choice,
-            states,
-            merged,
-            rewrite=rewrite or discard_corrections,
-            ask_zone=closed and zone is None,
-        )
-    except TableNotFoundError as error:
-        if not allow_empty:
-            raise
-        _show_nothing(cli, name, error, dry_run)
-        if not dry_run:
-            _follow(cli, place.fs, place.layout, schema)
-        return
-    if rolling is not None:
-        _roll(cli, place, rolling, roll_to, dry_run=dry_run)
-    run = partial(merge_dates, place, options=options, clock=time.time)
     with ExitStack() as opened:
         count = workers or local_workers()
-        local_executor = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
-        executor: Executor = local_executor
-        if not dry_run:
+        here = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
+        start_spark = partial(spark_executor, opened, place, "sparkhaven merge", workers, verbose=cli.verbose)
+        run = partial(merge_dates, place, options=options, clock=time.time, dry_run=dry_run, on_progress=cli.note)
+        executor: Executor = here
+        code, values, done = EXIT_DONE, list[str](), set[str]()
+        if choice is None:
+            from sparkhaven.jobs.cli.history.merge_from import merge_from, source_of  # which other merges do not need
+
+            fixed = choose(where, is_submitted(os.environ))
+            executor = start_spark() if fixed is not None and not fixed.local and not dry_run else here
+            if rolling is not None:
+                _roll(cli, place, rolling, roll_to, dry_run=dry_run)
+            given = source_of(source or "", dates, ignore, lossy)
+            results = merge_from(cli, place, schema, given, options, executor=executor, dry_run=dry_run)
+            code = show_dates(cli, name, noted(results, done, stop_on_error), dry_run)
+        else:
+            merged, states = all_values(place), newest_states(place)
+            try:
+                again_too = rewrite or discard_corrections
+                ask_zone = closed and zone is None
+                values = _values(place.table, choice, states, merged, rewrite=again_too, ask_zone=ask_zone)
+            except TableNotFoundError as error:
+                if not allow_empty and not days:
+                    raise
+                if not fill_missing or not days_without_history(place, days):
+                    _show_nothing(cli, name, error, dry_run)
+        if fill_missing:
+            values = sorted({*values, *days_without_history(place, days, {*values, *done})})
+        if choice is not None and values and rolling is not None:
+            _roll(cli, place, rolling, roll_to, dry_run=dry_run)
+        if choice is not None and values and not dry_run:
             again = [value for value in values if value in merged]
             rows = rows_of(states, set(values).difference(again))
-            planned = run(values=again, executor=local_executor, dry_run=True)
+            planned = merge_dates(place, again, options, executor=here, clock=time.time, dry_run=True)
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, options.parallel_rows)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
-            if not chosen.local:
-                executor = spark_executor(opened, place, "sparkhaven merge", workers, verbose=cli.verbose)
-        results = run(
-            values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
-        )
-        code = _show(cli, name, results, dry_run)
+            executor = here if chosen.local else start_spark()
+        if values:
+            results = run(values=values, executor=executor, stop_on_error=stop_on_error)
+            code = show_dates(cli, name, noted(results, done), dry_run) or code
+        if strict:
+            missing = days_without_history(place, days, done if dry_run else ())
+            code = report_missing(cli, name, missing, dry_run) or code
         if not dry_run:
             _follow(cli, place.fs, place.layout, schema)
     exit_with(code)
@@ -264,6 +308,17 @@ def _roll(cli: CliContext, place: TablePlace, limit: float, volume: Path | None,
         cli.note(f"storage partitions of {namespace} are full and were not rolled: {error}")
 
 
+def _refuse_mixed(
+    source: str | None, *, closed: bool, ignore: Sequence[str] | None, lossy: Sequence[str] | None
+) -> None:
+    """SettingsError for options of intraday with ``--from``, and for those of ``--from`` without it."""
+    if source is not None and closed:
+        raise SettingsError("--closed chooses dates of intraday", expected="--from without --closed", found="both")
+    if source is None and (ignore or lossy):
+        option = "--ignore" if ignore else "--lossy"
+        raise SettingsError(f"{option} is for the rows of --from", expected=f"--from with {option}", found="no --from")
+
+
 def _show_nothing(cli: CliContext, name: str, error: TableNotFoundError, dry_run: bool) -> None:
     why = f"{error.what}: expected {error.expected}, found {error.found}"
     cli.note(f"0 dates merged ({why})")
@@ -285,80 +340,6 @@ def _values(
     if ask_zone:
         choice = replace(choice, zone=recorded_zone(table, states))
     return choice.pick({*intraday_dates(states), *again}, time.time(), lambda: merged)
-
-
-def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
-    """Prints one result a date as it comes; the exit code is that of the first error."""
-    code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
-    begun = time.monotonic()
-    for merged in results:
-        rows += merged.rows_in if dry_run else merged.rows_out
-        dates, seconds = dates + 1, time.monotonic() - begun
-        parts = ", ".join(f"{internal} {n:,}" if n else internal for internal, n in merged.destinations)
-        record = {
-            "table": name,
-            "date": merged.value,
-            "outcome": merged.outcome,
-            "phase": merged.phase,
-            "rows_in": merged.rows_in,
-            "rows_out": merged.rows_out,
-            "destinations": {internal: None if dry_run else n for internal, n in merged.destinations},
-            "generation": merged.generation,
-            "sort": list(merged.sort),
-            "format": merged.format,
-            "distribution": merged.distribution,
-            "columns_dropped": dict(merged.drops),
-            "columns_corrected": sorted({correction.name for correction in merged.corrections}),
-            "rows_dropped": merged.left_out,
-            "rows_identical": merged.identical,
-            "waiting_rows": merged.waiting,
-            "seconds": round(merged.seconds, 3),
-            "phase_ms": dict(merged.phase_ms),
-            "dry_run": dry_run,
-        }
-        if merged.error is not None:
-            failed = as_ours(merged.error)
-            code = code or failed.exit_code
-            cli.note(f"{merged.value}: {failed}")
-            record["error"] = error_json(failed)
-        if merged.clean_error is not None:
-            record["clean_error"] = error_json(as_ours(merged.clean_error))
-        cli.result(record, f"{merged.value}: {_sentence(merged, parts)}")
-        if merged.clean_error is not None:
-            cli.note(_left_behind(name, merged, as_ours(merged.clean_error)))
-        if merged.waiting and merged.error is None:
-            left_out = f"{merged.waiting:,} rows are not synced to disk yet and are left out"
-            cli.note(f"{merged.value}: {left_out}. To do: {after_sync(TableName.parse(name))}, then merge again")
-    cli.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
-    return code
-
-
-def _left_behind(name: str, merged: DateResult, error: SparkhavenError) -> str:
-    state = "the merge failed, and files of it" if merged.error is not None else "is published, but files of a merge"
-    return (
-        f"{merged.value}: {state} could not be removed ({error}). No row is affected. End the cause, then"
-        f" `sparkhaven merge {name} --dates {merged.value}` removes them"
-    )
-
-
-def _sentence(merged: DateResult, parts: str) -> str:
-    if merged.outcome is MergeOutcome.NOTHING:
-        return "merged before, nothing new"
-    order = f", sorted by {', '.join(merged.sort)}" if merged.sort else ""
-    if merged.format in ("parquet", "both"):
-        order += ", as Parquet" if merged.format == "parquet" else ", as column files and Parquet"
-    if merged.left_out:
-        order += f", without {merged.left_out:,} duplicates ({merged.identical:,} of them equal to a kept row)"
-    if merged.corrections:
-        names = ", ".join(sorted({correction.name for correction in merged.corrections}))
-        order += f", {names} as rewrite-column has changed {'it' if ',' not in names else 'them'}"
-    if merged.drops:
-        order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in merged.drops)}"
-    if merged.outcome is MergeOutcome.PLANNED:
-        return f"would merge {merged.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
-    if merged.outcome in (MergeOutcome.EMPTY, MergeOutcome.FAILED):
-        return merged.outcome
-    return f"{merged.outcome}, {merged.rows_out:,} rows to {parts or 'nowhere'}{order}"
 
 
 def _format(word: str | None, schema: TableSchema) -> Format | None:

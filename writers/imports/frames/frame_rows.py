@@ -20,6 +20,7 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.frames.frame_columns import fit_columns
@@ -27,49 +28,59 @@ from sparkhaven.writers.imports.frames.staged_rows import StagedFile, StagedShar
 from sparkhaven.writers.imports.given_rows import ConvertedRows, Progress
 from sparkhaven.writers.imports.tree_leaves import Part
 from sparkhaven.writers.imports.tree_rows import parquet_rows
-from sparkhaven.writers.merge.publish.staged_locations import taken_rows
 from sparkhaven.writers.merge.plan.merge_plan import DEFAULT_MEMORY
+from sparkhaven.writers.merge.publish.staged_locations import taken_rows
 
 SHARE = 4  # of the memory of a worker, what rows wait in
 
 
-class FrameRows:
-    """The rows of a frame, as ``GivenRows``. ``fields``: its columns; ``run``: gives its rows to the tasks of a plan.
+@frozen
+class FrameChoice:
+    """What is taken of a frame. ``name`` and ``layout``: what errors and the merge record say of it.
 
-    ``dates``: values and ranges that are taken (None: all), or the one date of rows that have none. ``name`` and
-    ``layout``: what errors and the merge record say of it. ``memory``: bytes of a task. ``allow_missing``: no error
-    where there are no rows, or none of a date that is named.
+    ``dates``: values and ranges that are taken (None: all), or the one date of rows that have none. ``memory``: bytes
+    of a task. ``allow_missing``: no error where there are no rows, or none of a date that is named.
     """
 
+    name: str
+    layout: str = "frame"
+    dates: tuple[str, ...] | None = None
+    conversions: AllowedConversions = STRICT
+    memory: int = DEFAULT_MEMORY
+    allow_missing: bool = False
+
+
+RunPlan = Callable[[StagePlan, Progress], Sequence[StagedShare]]
+
+
+class FrameRows:
+    """The rows of a frame, as ``GivenRows``. ``fields``: its columns; ``run`` gives rows to the tasks of a plan."""
+
     def __init__(
-        self,
-        place: TablePlace,
-        schema: TableSchema,
-        fields: pa.Schema,
-        run: Callable[[StagePlan, Progress], Sequence[StagedShare]],
-        *,
-        name: str,
-        layout: str = "frame",
-        dates: Sequence[str] | None = None,
-        conversions: AllowedConversions = STRICT,
-        memory: int = DEFAULT_MEMORY,
-        allow_missing: bool = False,
+        self, place: TablePlace, schema: TableSchema, fields: pa.Schema, run: RunPlan, choice: FrameChoice
     ) -> None:
-        self.name, self.layout = name, layout
         self._place, self._schema, self._fields, self._run = place, schema, fields, run
-        self._dates, self._conversions = None if dates is None else tuple(dates), conversions
-        self._memory, self._allow_missing = memory, allow_missing
+        self._choice = choice
         self._directory: Path | None = None
         self._shares: list[StagedShare] = []
+
+    @property
+    def name(self) -> str:
+        return self._choice.name
+
+    @property
+    def layout(self) -> str:
+        return self._choice.layout
 
     def check(self) -> None:
         """Raises what ``fit_columns`` raises."""
         self._plan()
 
     def _plan(self) -> StagePlan:
-        columns = fit_columns(self._fields, self._schema, self._dates, self._conversions, self.name)
-        memory = max(self._memory // SHARE, 1 << 20)
-        return StagePlan(self._schema, columns, self._dates, self._conversions, None, memory, self.name)
+        chosen = self._choice
+        columns = fit_columns(self._fields, self._schema, chosen.dates, chosen.conversions, chosen.name)
+        memory = max(chosen.memory // SHARE, 1 << 20)
+        return StagePlan(self._schema, columns, chosen.dates, chosen.conversions, None, memory, chosen.name)
 
     def look(self, on_progress: Progress) -> list[Part]:
         return self._parts(self._plan(), on_progress)
@@ -89,13 +100,13 @@ class FrameRows:
             for value, date in share.dates.items():
                 rows, size = totals.get(value, (0, 0))
                 totals[value] = rows + date.rows, size + date.bytes
-        if not self._allow_missing:
+        if not self._choice.allow_missing:
             self._require(totals)
         on_progress(f"{sum(rows for rows, _ in totals.values()):,} rows of {len(totals):,} dates read")
         return [Part(value, (), *totals[value]) for value in sorted(totals)]
 
     def _require(self, totals: dict[str, tuple[int, int]]) -> None:
-        for date in self._dates or ():
+        for date in self._choice.dates or ():
             if not any(Selection.of(date, None).takes_value(value) for value in totals):
                 raise TableNotFoundError(
                     "there are no rows of this date",

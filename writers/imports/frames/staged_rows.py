@@ -1,9 +1,9 @@
 """Rows of a data frame as files of a merge: converted, by date, in memory that is bounded.
 
-A task of Spark, or the one reader of an Arrow stream, converts batch by batch and holds the rows by date until they take
-``memory`` bytes. Then it writes for each date a directory with one ``table.parquet``. Of each date it keeps the number of
-rows, the digests of the columns, and a digest of the rows: a sum, which does not depend on their order, and a running
-one that does. So the same rows are known again.
+A task of Spark, or the one reader of an Arrow stream, converts batch by batch and holds the rows by date until they
+take ``memory`` bytes. Then it writes for each date a directory with one ``table.parquet``. Of each date it keeps the
+number of rows, the digests of the columns, and a digest of the rows: a sum, which does not depend on their order, and a
+running one that does. So the same rows are known again.
 """
 
 from __future__ import annotations

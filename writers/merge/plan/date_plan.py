@@ -131,6 +131,9 @@ def plan_merge(
                 hint=after_sync(place.table),
                 phase="plan",
             )
+        if options.fill_missing:
+            plan, record = plan_output(place, schema, history, options, Taken((), "intraday", ()), dry_run=dry_run)
+            return PlannedMerge(MergeOutcome.FILLED, record, history, plan)
         if not options.allow_empty:
             raise TableNotFoundError(
                 "no committed rows to merge",
@@ -156,7 +159,7 @@ def plan_merge(
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
     taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, corrections=kept)
-    if rule.keys:
+    if rule.keys and sources:
         taken = without_duplicates(place.fs, schema, taken, options)
     if base is not None and base.proof is not None and origin == "history":
         taken = replace(taken, left_out=add_left_out(base.proof.left_out, taken.left_out))

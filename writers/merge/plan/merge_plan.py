@@ -36,8 +36,9 @@ class MergeOptions:
 
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``dedupe`` None keeps its
     rule, or that of the schema, and one without keys means none. ``rewrite`` merges a merged date again, as a new
-    generation; ``discard_corrections`` from intraday, without what commands changed in its columns. ``format`` None is
-    that of the date's last merge, of a first one the schema's.
+    generation; ``discard_corrections`` from intraday, without what commands changed in its columns. ``fill_missing``
+    writes an empty location for a date without rows. ``format`` None is that of the date's last merge, of a first one
+    the schema's.
 
     ``distribution`` None is that of the date's last merge, of a first one the schema's; ``only``: names of the writable
     partitions that may be chosen, empty for all of them. ``sync_mode``: when column files are synced beside the sync of
@@ -49,6 +50,7 @@ class MergeOptions:
     rewrite: bool = False
     discard_corrections: bool = False
     allow_empty: bool = False
+    fill_missing: bool = False
     memory: int = DEFAULT_MEMORY
     workers: int = 1
     max_supplements: int = 4

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column
@@ -53,9 +54,18 @@ def stage_date(
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
     by_columns = split and plan.by_columns()
-    texts = prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
+    texts: Unions = (
+        {}
+        if not plan.sources
+        else prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
+    )
     used: Mapping[str, npt.NDArray[np.bool_]] = {}
-    if by_columns:
+    if not plan.sources:  # a date without rows: an empty location in each destination
+        count = len(plan.destinations)
+        texts = {column.name: pa.array([], pa.string()) for column in plan.symbol_columns}
+        used = {name: np.zeros((count, 0), np.bool_) for name in texts}
+        written = [StagedPiece((0,) * count, {}, {})]
+    elif by_columns:
         written = _stage_columns(fs, plan, run, texts)
     elif split:
         written, used = _stage_pieces(fs, plan, run, texts)
@@ -64,8 +74,9 @@ def stage_date(
     finished = []
     for index, destination in enumerate(plan.destinations):
         rows = sum(piece.rows[index] for piece in written)
-        if rows:
-            runs = {c.name: [part.runs[c.name][index] for part in written if part.runs] for c in plan.schema.grouping}
+        if rows or not plan.sources:
+            groups = plan.schema.grouping if plan.sources else ()
+            runs = {c.name: [part.runs[c.name][index] for part in written if part.runs] for c in groups}
             finished.append(finish(fs, plan, index, rows, runs, used, texts))
         else:
             fs.remove_tree(destination.stage_root / destination.internal)
