@@ -20,6 +20,7 @@ MANY_PARAMETERS = {
     "jobs/cli/**",
     "jobs/dataframes/frame_writer.py",
     "jobs/dataframes/frames.py",
+    "jobs/dataframes/merge_frame.py",
     "jobs/settings/frame_options.py",
 }
 COMPARED = {"phase", "outcome"}

@@ -27,8 +27,8 @@ from sparkhaven.store.errors import (
     phase_of,
 )
 from sparkhaven.store.merges.history import DateHistory, current_names, load_history
+from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import (
-    LeftOut,
     MergeInput,
     MergeRecord,
     lock_table,

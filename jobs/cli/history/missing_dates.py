@@ -24,7 +24,7 @@ def asked_days(dates: Sequence[str] | None, *, fill: bool, strict: bool) -> list
         return []
     option = "--fill-missing" if fill else "--strict"
     if not dates:
-        raise SettingsError(f"{option} needs dates", expected="--dates D or A..B, which say the days", found="none")
+        raise SettingsError(f"no days are named for {option}", expected="--dates D, or A..B", found="no --dates")
     days: set[str] = set()
     for text in dates:
         ends = range_of(text)
@@ -38,13 +38,15 @@ def _days(first: str, last: str, option: str) -> list[str]:
     length = len("20260102" if compact else "2026-01-02")
     if begin is None or end is None or {len(first), len(last)} != {length} or compact != ("-" not in last):
         raise SettingsError(
-            f"{option} needs ranges of days",
+            f"the range of {option} is not from day to day",
             expected="A..B from day to day, like 2026-01-01..2026-01-31",
             found=f"{first}..{last}",
         )
     count = (end[0] - begin[0]).days + 1
     if count > MOST_DAYS:
-        raise SettingsError(f"{option} has too many days", expected=f"at most {MOST_DAYS:,}", found=f"{count:,}")
+        raise SettingsError(
+            f"the range of {option} has too many days", expected=f"at most {MOST_DAYS:,}", found=f"{count:,}"
+        )
     form = "%Y%m%d" if compact else "%Y-%m-%d"
     return [(begin[0] + timedelta(days=number)).strftime(form) for number in range(count)]
 
