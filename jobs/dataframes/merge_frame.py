@@ -132,15 +132,14 @@ def _rows(
     if not _is_spark(frame):
         reader = arrow_stream(frame)
         return reader.schema, run_reader(place.fs, reader), "the frame"
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     from sparkhaven.jobs.dataframes.frame_stages import run_frame_stages
+    from sparkhaven.readers.spark.spark_types import arrow_schema
 
     refuse_remote(frame.sparkSession)
     settle_interpreter(frame.sparkSession)
     read = frame.drop(*ignored)
     stages = run_frame_stages(place.fs, frame, place.layout.root, place.schema)
-    return to_arrow_schema(read.schema), stages, "the Spark frame"
+    return arrow_schema(read.schema), stages, "the Spark frame"
 
 
 def _executor(opened: ExitStack, place: TablePlace, frame: Any, workers: int | None) -> Executor:

@@ -44,7 +44,7 @@ class PartMessage(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not 
 
 def user_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """The writer of a frame of this schema. SettingsError, InvalidNameError: wrong options; nothing was written."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from sparkhaven.readers.spark.spark_types import arrow_schema
 
     checked = user_options(options, os.environ)
     fs, layout = Fs(), Layout(checked.root)
@@ -52,7 +52,7 @@ def user_writer(options: Mapping[str, str], schema: StructType, overwrite: bool)
     with as_storage_errors():
         remove_stale(fs, scratch.parent, time.time())
         fs.mkdirs(scratch)
-    return UserTableWriter(checked, to_arrow_schema(schema), scratch, "replace" if overwrite else "append")
+    return UserTableWriter(checked, arrow_schema(schema), scratch, "replace" if overwrite else "append")
 
 
 class UserTableWriter(DataSourceArrowWriter):  # type: ignore[misc]

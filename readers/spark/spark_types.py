@@ -23,6 +23,7 @@ Map                          map of string to the type of its values
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,16 @@ from sparkhaven.store.types.model import Column
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 SURROGATES = range(0xD800, 0xE000)
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """The Arrow types of a Spark frame; Spark 4.2 asks for the zone of timestamps, earlier releases have UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    asked = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **asked)
+
+
 _SPARK: dict[str, tuple[spark.DataType, pa.DataType]] = {
     "Boolean": (spark.BooleanType(), pa.bool_()),
     "byte": (spark.ByteType(), pa.int8()),

@@ -41,6 +41,14 @@ def save(frame: DataFrame, base: Path, mode: str, **options: str) -> None:
     frame.write.format("deephaven").option("user", "me.T").options(**options).mode(mode).save(str(base))
 
 
+def test_frames_with_timestamps_are_saved(spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    frame = spark.sql("select id as N, timestamp_micros(id) as At from range(3)")
+    save(frame, tmp_path, "append")
+    assert numbers(tmp_path) == [0, 1, 2]
+    assert open_table(tmp_path, "me.T").to_arrow("At")["At"].cast("int64").to_pylist() == [0, 1000, 2000]
+
+
 def numbers(root: Path) -> list[int]:
     return sorted(open_table(root, "me.T").to_arrow("N")["N"].to_pylist())
 
