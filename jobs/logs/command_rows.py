@@ -14,6 +14,7 @@ from typing import Any
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named, user_name
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.logged_commands import DRY_RUN
+from sparkhaven.store.epochs.reading.epoch_records import epoch_records
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -65,7 +66,9 @@ def log_command(
         user = user_name()
         for log_table, row in admin_rows(table, command, words, results, code):
             details: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if log_table is ADMIN else {}
-            writer.add(log_table, {**row, **details})
+            if log_table is EPOCH and table is not None:
+                details = _of_log(TablePlace(fs, layout, table), row, warn)
+            writer.add(log_table, {**details, **row} if log_table is EPOCH else {**row, **details})
     writer.flush()
 
 
@@ -172,10 +175,27 @@ def admin_rows(
             yield EPOCH, {**about, "Epoch": result["epoch"], "Kind": "rollback", "Rows": -result["rows_dropped"]}
         epochs = result.get("epochs", ()) if command == "quarantine requeue" else ()
         for epoch in epochs:
-            yield (
-                EPOCH,
-                {**about, "Epoch": epoch, "Kind": "requeue", "Rows": result["sent"] if len(epochs) == 1 else None},
-            )
+            yield EPOCH, {**about, "Epoch": epoch, "Kind": "requeue"}
+
+
+def _of_log(place: TablePlace, row: LogRow, warn: Callable[[str], None]) -> LogRow:
+    """What the commit log has of the epoch of a row; nothing, with a warning, if it cannot be read."""
+    try:
+        records = epoch_records(place.of_stream(str(row["Stream"])), [int(str(row["Epoch"]))])
+    except (SparkhavenError, OSError) as error:
+        warn(f"{EPOCH.table} lacks what the commit log has of epoch {row['Epoch']}: {error}")
+        return {}
+    record = records.get(int(str(row["Epoch"])))
+    if record is None:
+        return {}
+    return {
+        "Locations": record.locations,
+        "Rows": record.rows,
+        "Digest": record.digest,
+        "SchemaId": record.schema_version,
+        "Generation": record.generation,
+        "QueryId": record.query_id,
+    }
 
 
 def _wrong_usage(result: Result) -> bool:

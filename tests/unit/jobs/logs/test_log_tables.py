@@ -148,6 +148,10 @@ def test_commands_that_change_a_table_are_logged_and_dry_runs_as_such(tmp_path: 
     }
     (epoch,) = rows_of(root, EPOCH)
     assert (epoch["Stream"], epoch["Epoch"], epoch["Kind"], epoch["Rows"]) == ("s", 3, "rollback", -1)
+    assert (epoch["Locations"], epoch["Generation"], epoch["QueryId"]) == (1, 2, None)
+    log = Layout(root).stream_log(TableName("Test", "Event"), "s").read_bytes()
+    (payload,) = [found.payload for found in scan(log).frames if b'"rollback"' in found.payload]
+    assert epoch["Digest"] == sha256(frame(payload)).hexdigest()
     own = "SparkhavenInternal.AdminLog"
     assert run(root, "epochs", "rollback", own, "log-0", "--to", "0").exit_code == 0
     assert rows_of(root, ADMIN) == []  # the log tables do not log themselves

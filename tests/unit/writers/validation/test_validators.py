@@ -12,14 +12,17 @@ import pytest
 import sparkhaven
 from sparkhaven.store.errors import CorruptFileError, SettingsError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult
+from sparkhaven.writers.merge.plan.merge_inputs import history_sources
 from sparkhaven.writers.validation.date_validation import validate_date
-from sparkhaven.writers.validation.rows.date_rows import PassSizes
+from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
 from sparkhaven.writers.validation.rule_runs import RuleChoice
 from sparkhaven.writers.validation.validators.loading import load_validators
-from tests.support.disks.contents import flip
+from sparkhaven.writers.validation.validators.running import run_validator
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE
+from tests.support.writers.merge_runs import FS
 from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import empty
 from tests.support.writers.validated_dates import validated
@@ -103,12 +106,19 @@ def test_an_error_of_the_function_fails_with_its_line(lines: str, message: str, 
     assert message.format(file=code / "checks.py") in found.message
 
 
-def test_errors_of_reading_are_errors_whatever_the_function_makes_of_them(db: IntradayRows, code: Path) -> None:
-    path = db.layout.history_location(TABLE, LocationKey("0", DAY)) / "Sym.sym"
-    flip(path, 1)
-    body = declared('["Sym"]', "try:\n    list(batches)\nexcept Exception:\n    pass\nreturn []")
-    with pytest.raises(CorruptFileError):
-        ran(db, code, body)
+@pytest.mark.parametrize("swallows", [True, False])
+def test_errors_of_reading_are_errors_whatever_the_function_makes_of_them(
+    swallows: bool, db: IntradayRows, code: Path
+) -> None:
+    record = newest(db.place, DAY)
+    assert record is not None
+    rows = RowSet(FS, db.schema, DAY, tuple(history_sources(db.place, record)))
+    (db.layout.history_location(TABLE, LocationKey("0", DAY)) / "Sym.sym").unlink()
+    lines = "try:\n    list(batches)\nexcept Exception:\n    pass\nreturn []" if swallows else "return list(batches)"
+    (code / "checks.py").write_text(HEAD + declared('["Sym"]', lines), encoding="utf-8")
+    (validator,) = load_validators(["checks:check"], [code], db.layout.root)
+    with pytest.raises((CorruptFileError, OSError)):
+        run_validator(validator, rows, lambda error: pytest.fail(str(error)))
 
 
 def test_a_column_that_the_table_lacks_is_not_evaluated(db: IntradayRows, code: Path) -> None:
