@@ -7,8 +7,8 @@ no such field; of Parquet they are ``TypedParts``, one a file, since each file d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -80,6 +80,39 @@ class Sample:
                 yield None if self.is_null(text) else text
         else:
             yield from self.fields[name]
+
+    def where(self, name: str, wanted: Callable[[str | None], bool]) -> Sample:
+        """The rows whose field ``name`` has a wanted text, without fields that none of them has.
+
+        The same sample where there is no such field.
+        """
+        if name not in self.fields:
+            return self
+        texts = [None if value is None else str(value) for value in self._plain(name)]
+        rows = [row for row, text in enumerate(texts) if wanted(text)]
+        fields = {field: self._picked(field, rows) for field in self.fields}
+        some = {field: values for field, values in fields.items() if values is not None}
+        return replace(self, fields=some, positions=[self.positions[row] for row in rows])
+
+    def _plain(self, name: str) -> Iterator[Any]:
+        if self.form != "parquet":
+            yield from self.values(name)
+        else:
+            for part in self.fields[name]:
+                yield from part.array.to_pylist()
+
+    def _picked(self, name: str, rows: Sequence[int]) -> Sequence[Any] | None:
+        """Some values of a field; None where all of them are null."""
+        if self.form != "parquet":
+            values, every = [*self.values(name)], self.fields[name]
+            return [every[row] for row in rows] if any(values[row] is not None for row in rows) else None
+        parts, start = [], 0
+        for part in self.fields[name]:
+            mine = pa.array([row - start for row in rows if start <= row < start + len(part.array)], pa.int64())
+            far = None if part.far is None else part.far.take(mine)
+            parts.append(TypedPart(part.array.take(mine), far, part.old))
+            start += len(part.array)
+        return parts if any(len(part.array) > part.array.null_count or part.far for part in parts) else None
 
     def is_null(self, text: str | None) -> bool:
         """Whether a field of a CSV record is null."""

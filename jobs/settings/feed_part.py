@@ -14,7 +14,9 @@ from sparkhaven.ingest.inference.file_feed import file_feed
 from sparkhaven.ingest.inference.texts.toml_text import literal
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
-from sparkhaven.jobs.settings.stream_file import parse_stream, read_toml
+from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.jobs.settings.stream_file import parse_stream, parse_tables, read_toml
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.types.frozen import frozen
@@ -41,10 +43,26 @@ class FeedPart:
     options: FeedOptions
     files: bool = False
     remarks: tuple[str, ...] = ()
+    routes: TableRoutes | None = None
 
-    def sample(self, fs: Fs, rows: int) -> Sample:
+    def sample(self, fs: Fs, rows: int, table: str | None = None) -> Sample:
+        """At most so many rows; of a feed with several tables those of ``table``, where a column tells.
+
+        SettingsError for a table that the stream file does not name.
+        """
         sample: Sample = planned_class(self.options.traits.feed).sample(fs, self.options, rows)
-        return replace(sample, remarks=(*self.remarks, *sample.remarks))
+        remarks, routes = self.remarks, self.routes
+        if routes is not None and table is not None:
+            if table not in routes.names:
+                named = ", ".join(routes.names)
+                raise SettingsError("the stream file has no such table", where="--table", expected=named, found=table)
+            if routes.kind == "column":
+                own, table_of, rest = routes.names.index(table), routes.table_of, routes.rest
+                sample = sample.where(routes.column, lambda text: table_of.get(text or "", rest) == own)
+                routes = None
+        if routes is not None:
+            remarks = (*remarks, "the sample has rows of all tables of the stream file")
+        return replace(sample, remarks=(*remarks, *sample.remarks))
 
     def beside(self, directory: Path) -> dict[str, Any]:
         """The tables as they are written in a file of another directory."""
@@ -75,10 +93,12 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
     raw = read_toml(
         fs, path, expected="a TOML file with [feed], or files to infer a schema from", hint="check the path"
     )
-    remarks = ("the sample has rows of all tables of the stream file",) if "tables" in raw else ()
-    raw = {key: value for key, value in raw.items() if key not in ("tables", "else")} if remarks else raw
+    routes = None
+    if "tables" in raw:
+        routes = parse_tables(raw, path, environ, fs)[0].spec.routes
+        raw = {key: value for key, value in raw.items() if key not in ("tables", "else")}
     settings = parse_stream({**LACKING, **raw}, path, environ, fs)
-    return FeedPart(raw, path.absolute().parent, settings.spec.feed, remarks=remarks)
+    return FeedPart(raw, path.absolute().parent, settings.spec.feed, routes=routes)
 
 
 def _moved(text: str, base: Path, directory: Path) -> str:

@@ -99,7 +99,7 @@ def infer(
     name = TableName.parse(table or feed.raw.get("table") or _table_of(source))
     check_zone(zone, "--zone")
     wishes = SchemaWishes(identifier(partitioning), zone, tuple(grouping or ()), key_formula)
-    proposal = propose(feed.sample(fs, rows), partitioning=wishes.partitioning, zone=zone, blobs=blobs or ())
+    proposal = propose(feed.sample(fs, rows, table), partitioning=wishes.partitioning, zone=zone, blobs=blobs or ())
     _check_names(proposal, [*(grouping or ()), *(blobs or ())])
     text = schema_text(name, proposal, wishes)
     parse_schema(text.encode(), "")
@@ -142,7 +142,7 @@ def new(
     written = out or schema_file.parent / f"{stream}.toml"
     target = written.absolute()
     columns = {key: entry for key, entry in feed.raw.get("columns", {}).items() if key != "ignore"}
-    fit = fit_schema(schema, feed.sample(fs, rows), columns, zone)
+    fit = fit_schema(schema, feed.sample(fs, rows, schema.full_name if feed.routes else None), columns, zone)
     beside = os.path.relpath(schema_file.absolute(), target.parent)
     text = stream_text(schema, feed.beside(target.parent), fit, StreamWishes(stream, beside, zone, time.time_ns()))
     settings = parse_stream(tomllib.loads(text), target, os.environ, fs)

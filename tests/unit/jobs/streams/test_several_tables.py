@@ -213,3 +213,16 @@ def test_records_over_lines_stay_whole(tmp_path: Path) -> None:
     put_csv(tmp_path / "feed", "1", every, 1000)
     assert [result["rejected"] for result in ingest(tmp_path)] == [0, 0, 0]
     require(tmp_path, every)
+
+
+@pytest.mark.parametrize(("form", "put"), [("json", put_json), ("csv", put_csv), ("parquet", put_parquet)])
+def test_a_schema_is_inferred_from_the_rows_of_its_table(tmp_path: Path, form: str, put: Put) -> None:
+    write_stream(tmp_path, f'type = "files"\npath = "{tmp_path}/feed"\nformat = "{form}"\nsettle = "0s"')
+    put(tmp_path / "feed", "1", rows(0, 30), 1000)
+    done = run(tmp_path / "db", "schema", "infer", str(tmp_path / "md.toml"), "--table", "Md.Quote", "--json")
+    assert done.exit_code == 0, done.output
+    value = json.loads(done.stdout)
+    assert [column["field"] for column in value["columns"] if column["name"]] == ["kind", "Sym", "At", "Bid", "Ask"]
+    assert value["rows"] == 10 and value["remarks"] == []
+    wrong = run(tmp_path / "db", "schema", "infer", str(tmp_path / "md.toml"), "--table", "Md.Quotes", "--json")
+    assert (wrong.exit_code, json.loads(wrong.stdout)["error"]["expected"]) == (2, "Md.Trade, Md.Quote, Md.Other")
