@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import sparkhaven
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
@@ -19,7 +20,8 @@ from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.contracts.executors import ExecutorContract
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, history_bytes
+from tests.support.writers.merge_runs import FS, history_bytes, make, merge
+from tests.support.writers.rewrite_runs import rewrite
 
 pytestmark = pytest.mark.spark
 DAYS = [DAY, "2024-03-06", "2024-03-07"]
@@ -61,3 +63,27 @@ def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, spark: SparkSession
     there = run(tmp_path / "there", SparkExecutor(spark.sparkContext, tmp_path, marker), 1)
     assert here
     assert there == here
+
+
+@pytest.mark.parametrize("form", ["deephaven", "parquet"])
+def test_columns_rewritten_in_spark_are_the_same_bytes_and_read_by_it(
+    tmp_path: Path, spark: SparkSession, form: str
+) -> None:
+    changes = {"Sym": 'Flag ? "moved" : Sym', "L": "coalesce(S, 0) * 1000", "Note": 'coalesce(Note, "none")'}
+    written = []
+    for name in ("here", "there"):
+        root = tmp_path / name
+        db, rows = make(root, 4000)
+        merge(db.layout, format=form)
+        marker = tmp_path / "marker"
+        marker.write_bytes(b"here")
+        executor = SparkExecutor(spark.sparkContext, tmp_path, marker) if name == "there" else LocalExecutor()
+        done = rewrite(db.layout, changes, executor=executor, workers=2, parallel_rows=500)
+        assert (done.outcome, done.rows_out, done.pieces) == ("rewritten", 4000, 2)
+        written.append(history_bytes(db.layout))
+    assert written[0] == written[1]
+    sparkhaven.register(spark)
+    frame = spark.read.format("deephaven").option("root", str(tmp_path / "there")).load("Test.Every")
+    (found,) = frame.selectExpr("sum(L)", "count_if(Sym = 'moved')", "count_if(Note is null)").collect()
+    moved = sum(row["Flag"] is True for row in rows)
+    assert tuple(found) == (sum((row["S"] or 0) * 1000 for row in rows), moved, 0)

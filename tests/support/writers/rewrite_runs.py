@@ -10,7 +10,7 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult
-from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges, Value
 from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
@@ -21,11 +21,17 @@ Row = Mapping[str, Any]
 
 
 def rewrite(
-    layout: Layout, values: Mapping[str, Value], *, fs: Fs = FS, again: bool = False, **options: Any
+    layout: Layout,
+    values: Mapping[str, Value],
+    *,
+    fs: Fs = FS,
+    again: bool = False,
+    executor: Executor | None = None,
+    **options: Any,
 ) -> DateResult:
     """Sets columns of the date; raises the error that it ends with."""
     place = TablePlace(fs, layout, TABLE)
-    executor = LocalExecutor(options.get("workers", 1), processes=False)
+    executor = executor or LocalExecutor(options.get("workers", 1), processes=False)
     planner = RewritePlanner(ColumnChanges(set=values), again=again)
     merges = DateMerges(place, MergeOptions(**options), executor, lambda: 1_700_000_000.0, planner=planner)
     (result,) = merges.locked([DAY])

@@ -253,6 +253,7 @@ def test_what_is_logged_of_the_command_line() -> None:
     assert logged_command(("truncate", "A.B", "--date", "2026-01-01")) == "truncate"
     assert logged_command(("quarantine", "drop", "A.B", "s")) == "quarantine drop"
     assert logged_command(("truncate", "A.B", "--dry-run")) == "truncate"
+    assert logged_command(("rewrite-column", "A.B", "--set", "P=1.5")) == "rewrite-column"
     for words in (
         ("read", "A.B"),
         ("epochs", "list", "A.B", "s"),

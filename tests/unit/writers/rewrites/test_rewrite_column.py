@@ -7,15 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
-from tests.support.commands import run
+from tests.support.commands import run, run_json
 from tests.support.streams.schema_site import DAY, TABLE, Site
 
 XML = """<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">
@@ -110,6 +112,11 @@ def test_a_corrected_date_is_read_validated_truncated_and_deleted(site: Correcte
     assert before.proof is not None and after.proof is not None
     digests = before.proof.digests_out, after.proof.digests_out
     assert {name for name in digests[0] if digests[0][name] == digests[1][name]} == {"A", "G"}
+    code, total = run_json(site.root, "sql", "SELECT sum(P) AS p, count(*) AS n FROM Test.Event")
+    assert (code, total["first"]) == (0, [{"p": sum(row["P"] or 0 for row in site.kept), "n": 5}])
+    if form != "deephaven":
+        files = [str(site.place.history_location(LocationKey(o.internal, DAY)) / NAME) for o in after.outputs]
+        assert duckdb.read_parquet(files).sum("P").fetchall() == [(total["first"][0]["p"],)]
     site.end_of_day()
     site.check()
 
@@ -293,4 +300,21 @@ def test_functions_over_record_batches_compute_columns(site: Corrected) -> None:
         sparkhaven.rewrite_columns(site.root, TABLE, {"P": lambda rows: pa.array([1.0])}, dates=[DAY])
     with pytest.raises(sparkhaven.errors.SettingsError):
         sparkhaven.rewrite_columns(site.root, TABLE, {"P": "1"}, dates="2026-01-0x")
+    site.check()
+
+
+def test_a_corrected_date_is_copied_moved_inspected_and_compared(site: Corrected, tmp_path: Path) -> None:
+    site.merge()
+    site.rewrite("--set", "P=P + 1")
+    site.set("P", lambda row: None if row["P"] is None else row["P"] + 1)
+    (path,) = site.root.rglob("2.json")
+    code, told = run_json(site.root, "inspect", str(path))
+    assert code == 0 and [c["changed"] for c in told["facts"]["corrections"]] == [4], told
+    site.end_of_day()
+    site.do("snapshot", "--out", str(tmp_path / "copy"))
+    site.do("restore", str(tmp_path / "copy"), "--root", str(tmp_path / "other"))
+    assert run(site.root, "compare", str(tmp_path / "other")).exit_code == 0
+    assert run(site.root, "dates", "move", TABLE, "--dates", DAY, "--to", "1").exit_code == 0
+    assert [c.changed for c in site.record().corrections] == [4]
+    site.do("validate", TABLE, "--date", DAY)
     site.check()
