@@ -83,7 +83,11 @@ def test_columns_rewritten_in_spark_are_the_same_bytes_and_read_by_it(
         written.append(history_bytes(db.layout))
     assert written[0] == written[1]
     sparkhaven.register(spark)
-    frame = spark.read.format("deephaven").option("root", str(tmp_path / "there")).load("Test.Every")
+    frame = (
+        spark.read.format("deephaven")
+        .options(root=str(tmp_path / "there"), instant="long", char="int")
+        .load("Test.Every")
+    )
     (found,) = frame.selectExpr("sum(L)", "count_if(Sym = 'moved')", "count_if(Note is null)").collect()
     moved = sum(row["Flag"] is True for row in rows)
     assert tuple(found) == (sum((row["S"] or 0) * 1000 for row in rows), moved, 0)
