@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from types import CodeType
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -40,7 +42,7 @@ class ColumnChanges:
     lossy: frozenset[str] = frozenset()
 
     def words(self) -> list[str]:
-        """The changes as options, for the record: a function by its name."""
+        """The changes as options, for the record: a function as ``value_name`` has it."""
         words = [f"--add {name}" for name in self.add] + [f"--drop {name}" for name in self.drop]
         words += [f"--rename {old}={new}" for old, new in self.rename.items()]
         words += [f"--retype {name}={kind}" for name, kind in self.retype.items()]
@@ -48,10 +50,26 @@ class ColumnChanges:
 
 
 def value_name(value: Value) -> str:
-    """An expression as it is written, a function by its name."""
+    """An expression as it is written, a function by its name and a checksum of its code and of what it was given."""
     if isinstance(value, str):
         return value
-    return f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
+    name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
+    code = getattr(value, "__code__", None)
+    if not isinstance(code, CodeType):
+        return name
+    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    plain = [cell if isinstance(cell, str | int | float | bytes) else type(cell).__name__ for cell in cells]
+    given = repr((getattr(value, "__defaults__", None), plain)).encode()
+    return f"{name}#{crc32(given, _code_sum(code)):08x}"
+
+
+def _code_sum(code: CodeType) -> int:
+    """A checksum of a function's code, and of that of the functions inside of it."""
+    total = crc32(code.co_code + repr(code.co_names).encode())
+    for constant in code.co_consts:
+        inner = isinstance(constant, CodeType)
+        total = crc32(_code_sum(constant).to_bytes(4) if inner else repr(constant).encode(), total)
+    return total
 
 
 @frozen

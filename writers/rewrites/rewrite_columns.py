@@ -56,8 +56,8 @@ def rewrite_columns(
     with the types of ``open_table``. ``dates``: dates, or ranges like ``2026-11-01..2026-11-30``. ``lossy``: columns of
     floating numbers that take the nearest value.
 
-    A date whose last merge was this very rewrite is left as it is, unless ``again``; a function is known by its name.
-    Dates come one after the other; the first error ends the call, and those before it stay rewritten.
+    A date whose last merge was this very rewrite is left as it is, unless ``again``. A function is known by its name
+    and code. Dates come one after the other; the first error ends the call, and those before it stay rewritten.
 
     TableNotFoundError: no such table, or no merged date. SettingsError, SchemaParseError: a column or expression cannot
     be used. SchemaMismatchError: a value cannot be stored in its column. LockLostError: a merge is running.

@@ -51,8 +51,8 @@ class RewritePlanner:
     def plan(
         self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
     ) -> PlannedMerge:
-        """TableNotFoundError: history has no rows of the date. MergeError: it was rewritten so before, and rows were
-        merged since. Else as ``deployed_changes`` and the plans of merges."""
+        """TableNotFoundError: history has no rows of the date. MergeError: it was rewritten so before its last merge.
+        Else as ``deployed_changes`` and the plans of merges."""
         base = _history(place, history)
         schema = merged_schema(place)
         changes = deployed_changes(self._changes, schema)
@@ -99,7 +99,7 @@ def _require_first(place: TablePlace, base: MergeRecord, changes: DeployedChange
         done = before.get((setting.column.id, setting.value)) if isinstance(setting.value, str) else None
         if done is not None:
             raise MergeError(
-                "the date was rewritten by this expression before, and rows were merged since",
+                "the date was rewritten by this expression before",
                 where=f"{place.table} {base.value}, merge {done.generation}",
                 expected=f"a column {setting.column.name} that was not computed from itself by: {setting.value}",
                 found=f"{done.changed:,} rows that were",
