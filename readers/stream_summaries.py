@@ -58,7 +58,7 @@ def _summary(place: StreamPlace) -> StreamSummary:
     state = load_stream(place)
     live = [e for e in list_epochs(place) if e.live and e.kind == "commit"]
     times = [e.time_ms for e in live] or [location.time_ms for location in state.locations.values()]
-    rows = sum(location.rows for location in state.locations.values())
+    rows = sum(location.shown_rows for location in state.locations.values())
     begun = max((epoch for restored, epoch in state.rolled_back if restored == 0), default=0)
     return StreamSummary(
         table=str(place.table),

@@ -63,7 +63,7 @@ def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> 
         summaries.append(
             {
                 "table": str(name),
-                "rows": sum(slice_.stop - slice_.start for slice_ in slices),
+                "rows": sum(slice_.count for slice_ in slices),
                 "dates": len(values),
                 "first": values[0] if values else None,
                 "last": values[-1] if values else None,
@@ -91,18 +91,18 @@ def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any
     for tier, slices in tiers.items():
         for slice_ in slices:
             size = _bytes(slice_)
-            totals[tier].add(slice_.rows, size)
-            sources.setdefault((tier, slice_.key.internal), Total()).add(slice_.rows, size)
+            totals[tier].add(slice_.count, size)
+            sources.setdefault((tier, slice_.key.internal), Total()).add(slice_.count, size)
             date = dates.setdefault(slice_.key.value, {"rows": 0, "intraday": 0, "history": 0, "bytes": 0})
-            date[tier] += slice_.rows
+            date[tier] += slice_.count
             date["bytes"] += size
     for slice_ in whole:
-        dates[slice_.key.value]["rows"] += slice_.stop - slice_.start
+        dates[slice_.key.value]["rows"] += slice_.count
     live = {slice_.directory: slice_ for slices in tiers.values() for slice_ in slices}
     wasted = (_waste(live.get(leaf), _sizes(place.fs, leaf)) for leaf in _directories(place))
     return {
         "table": table.name,
-        "rows": sum(slice_.stop - slice_.start for slice_ in whole),
+        "rows": sum(slice_.count for slice_ in whole),
         "bytes": sum(total.bytes for total in totals.values()),
         "waste": sum(wasted) if is_newest else None,
         "tiers": {tier: total.to_json() for tier, total in totals.items()},

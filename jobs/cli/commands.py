@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tables": ("sparkhaven.jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
     "stats": ("sparkhaven.jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
     "symbols": ("sparkhaven.jobs.cli.reading.symbols", "Reports symbol tables: texts, duplicates, bytes, advice."),
-    "epochs": ("sparkhaven.jobs.cli.streams.epochs", "List, show and roll back epochs of a stream."),
+    "epochs": ("sparkhaven.jobs.cli.streams.epochs", "List, show, roll back and undo epochs of a stream."),
     "streams": ("sparkhaven.jobs.cli.streams.streams", "List streams, and remove those of which no row is left."),
     "recover": ("sparkhaven.jobs.cli.streams.recover", "Runs crash recovery only, without ingest."),
     "quarantine": ("sparkhaven.jobs.cli.streams.quarantine", "List, requeue and drop rows that could not be stored."),

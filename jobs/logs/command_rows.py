@@ -173,6 +173,8 @@ def admin_rows(
         about = {**_table(table, result), "Stream": result.get("stream")}
         if command == "epochs rollback":
             yield EPOCH, {**about, "Epoch": result["epoch"], "Kind": "rollback", "Rows": -result["rows_dropped"]}
+        if command == "epochs undo" and result["epoch"] is not None:
+            yield EPOCH, {**about, "Epoch": result["epoch"], "Kind": "withdraw", "Rows": -result["rows"]}
         epochs = result.get("epochs", ()) if command == "quarantine requeue" else ()
         for epoch in epochs:
             yield EPOCH, {**about, "Epoch": epoch, "Kind": "requeue"}

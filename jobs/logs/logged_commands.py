@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 LOGGED = frozenset(
     {("merge",), ("validate",), ("truncate",), ("delete",), ("clean",), ("import",), ("recover",)}
-    | {("epochs", "rollback"), ("streams", "remove"), ("quarantine", "requeue"), ("quarantine", "drop")}
+    | {("epochs", "rollback"), ("epochs", "undo"), ("streams", "remove")}
+    | { ("quarantine", "requeue"), ("quarantine", "drop")}
     | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy"), ("metadata", "update")}
     | {("dates", "drop"), ("dates", "expire"), ("dates", "move"), ("snapshot",), ("restore",)}
     | {("rewrite-column",), ("partitions", "roll")}

@@ -110,6 +110,20 @@ def check_positions(place: StreamPlace, state: StreamState) -> Iterator[CheckFin
         )
 
 
+def check_withdrawn(place: StreamPlace, state: StreamState) -> Iterator[CheckFinding]:
+    """Locations with withdrawn rows, of which engines that read the files by themselves see a part only."""
+    for key, location in sorted(state.locations.items()):
+        if location.withdrawn:
+            yield finding(
+                "note",
+                place.intraday_location(key),
+                "rows are withdrawn. Programs that read the files by themselves see those before the first of them",
+                expected=f"{location.rows} rows in its files",
+                found=f"{location.withdrawn.rows} withdrawn rows, the first is row {location.withdrawn.start}",
+                hint=f"`sparkhaven merge {place.table} --dates {key.value}` writes the date without them",
+            )
+
+
 def check_removals(place: StreamPlace, state: StreamState) -> Iterator[CheckFinding]:
     """Removals of a location that another epoch of the same number created: an older log was restored."""
     path = place.stream_removals

@@ -25,6 +25,7 @@ from sparkhaven.readers.checks.stream_files import (
     check_log,
     check_positions,
     check_removals,
+    check_withdrawn,
     stray_stream_files,
 )
 from sparkhaven.readers.checks.user_tables import check_user_table, undefined_tables
@@ -207,6 +208,7 @@ class _TableCheck:
             self.streams.append(state)
             yield from check_beside(place, state)
             yield from check_positions(place, state)
+            yield from check_withdrawn(place, state)
             for key, location in state.locations.items():
                 if key in self.located:
                     yield finding(

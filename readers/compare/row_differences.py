@@ -18,6 +18,7 @@ from sparkhaven.store.digest.row_hashes import Hashes, value_hashes
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.row_ranges import Positions
 
 PASS_ROWS = 1 << 25  # hashes in memory at once, of each side
 Side = Literal["here", "there"]
@@ -47,18 +48,19 @@ class RowSet:
     def rows(self) -> int:
         return sum(slice_.count for slice_ in self.slices)
 
-    def hashed(self) -> Iterator[tuple[Slice, int, list[pa.Array], Hashes]]:
-        """Batches of rows: slice, number of the first row, arrays of the columns, hashes of the rows."""
+    def hashed(self) -> Iterator[tuple[Slice, Positions, list[pa.Array], Hashes]]:
+        """Batches of rows: slice, numbers of its rows from there on, arrays of the columns, hashes of the rows."""
         ids = self.digests.ids
         identified = [replace(column, id=ids[column.name]) for column in self.columns]
         for slice_ in self.slices:
-            first = slice_.start
+            rows, done = slice_.chosen.positions if slice_.selected is not None else None, 0
             for arrays in self.digests.pinned.arrays([slice_], self.columns, None, STEP_ROWS, self.digests.count):
                 hashes = np.zeros(len(arrays[0]), np.uint64)
                 for column, array in zip(identified, arrays, strict=True):
                     hashes += value_hashes(column, array)
-                yield slice_, first, arrays, hashes
-                first += len(hashes)
+                numbers = np.arange(done, done + len(hashes)) + slice_.start if rows is None else rows[done:]
+                yield slice_, numbers, arrays, hashes
+                done += len(hashes)
 
 
 def row_differences(
@@ -101,13 +103,14 @@ def _named(row_set: RowSet, extra: Sequence[tuple[Hashes, np.ndarray[Any, Any]]]
     if not wanted:
         return named
     sought = np.array(sorted(wanted), np.uint64)
-    for slice_, first, arrays, hashes in row_set.hashed():
+    for slice_, numbers, arrays, hashes in row_set.hashed():
         for row in np.flatnonzero(np.isin(hashes, sought)).tolist():
             key = int(hashes[row])
             if wanted[key] and len(named) < limit:
                 wanted[key] -= 1
                 values = {c.name: array[row].as_py() for c, array in zip(row_set.columns, arrays, strict=True)}
-                named.append(DifferentRow(row_set.side, slice_.key.value, slice_.key.internal, first + row, values))
+                where = slice_.key.value, slice_.key.internal, int(numbers[row])
+                named.append(DifferentRow(row_set.side, *where, values))
         if len(named) == limit or not any(wanted.values()):
             break
     return named

@@ -52,6 +52,8 @@ class SnapshotDigests:
 
     def _recorded(self, slice_: Slice, column: Column) -> int | None:
         output = self._outputs.get(slice_.key) if slice_.tier == "history" else None
+        if output is not None and slice_.count != output.rows:
+            return None
         if output is None or column.id != self.ids[column.name] or has_other_null(column):
             return None
         if column.name in output.digests:
@@ -63,7 +65,7 @@ class SnapshotDigests:
 def same_bytes(one: Slice, other: Slice, pair: tuple[Column, Column]) -> bool:
     """Whether the records of two slices of intraday have the same lengths and checksums for all files of a column."""
     mine, theirs = pair
-    if any(part.tier != "intraday" or part.start or part.stop != part.rows for part in (one, other)):
+    if any(part.tier != "intraday" or part.count != part.rows for part in (one, other)):
         return False
     if (one.key, one.rows) != (other.key, other.rows) or any(map(has_other_null, pair)):
         return False

@@ -10,7 +10,14 @@ from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
 from sparkhaven.store.epochs.files.head import decode_head, open_head
 from sparkhaven.store.epochs.files.removals import decode_removals
-from sparkhaven.store.epochs.state.log_records import CommitRecord, OpenRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.log_records import (
+    CommitRecord,
+    OpenRecord,
+    Record,
+    RollbackRecord,
+    WithdrawRecord,
+    decode,
+)
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
@@ -43,7 +50,7 @@ def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
             )
         previous = record.n
         records.append({"byte": log_frame.offset, **_summary(record)})
-    epochs = [r["epoch"] for r in records if r["kind"] in ("commit", "rollback")]
+    epochs = [r["epoch"] for r in records if r["kind"] in ("commit", "rollback", "withdraw")]
     facts.update(
         firstEpoch=epochs[0] if epochs else None,
         lastEpoch=epochs[-1] if epochs else None,
@@ -66,6 +73,22 @@ def _summary(record: Record) -> dict[str, Any]:
             return {"kind": "commit", **common, **counts, **spans, "batch": batch.batch_id, "time": batch.time_ms}
         case RollbackRecord():
             return {"kind": "rollback", **common, "to": record.to, "reason": record.reason, "time": record.time_ms}
+        case WithdrawRecord():
+            withdrawn = [
+                {
+                    "internal": part.key.internal,
+                    "value": part.key.value,
+                    "since": part.since,
+                    "rows": part.rows.rows,
+                    "ranges": len(part.rows),
+                    "first": part.rows.start,
+                    "last": part.rows.stop - 1,
+                }
+                for part in record.locations
+                if part.rows
+            ]
+            what = {"undoes": list(record.undoes), "reason": record.reason, "rows": record.rows, "locations": withdrawn}
+            return {"kind": "withdraw", **common, **what, "time": record.time_ms}
         case OpenRecord():
             owner = {"pid": record.pid, "host": record.host, "durability": record.durability, "zone": record.zone}
             return {"kind": "open", **common, **owner, "time": record.time_ms}
@@ -97,9 +120,16 @@ def _state(state: StreamState, removals: int) -> dict[str, Any]:
         "rememberedFiles": len(state.files),
         "positions": state.offsets.positions(),
         "removalsBytes": removals,
-        "rows": sum(location.rows for location in state.locations.values()),
+        "rows": sum(location.shown_rows for location in state.locations.values()),
         "locations": [
-            {"internal": key.internal, "value": key.value, "rows": loc.rows, "since": loc.since, "epoch": loc.epoch}
+            {
+                "internal": key.internal,
+                "value": key.value,
+                "rows": loc.rows,
+                "since": loc.since,
+                "epoch": loc.epoch,
+                **({"withdrawn": loc.withdrawn.rows} if loc.withdrawn else {}),
+            }
             for key, loc in sorted(state.locations.items())
         ],
     }

@@ -10,7 +10,7 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
 from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
-from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, WithdrawRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState, grown
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Removal
@@ -94,6 +94,9 @@ class Follower:
     def _apply(self, record: Record) -> set[LocationKey]:
         state = self.state
         state.n = record.n
+        if isinstance(record, WithdrawRecord):
+            state.apply(record)
+            return {part.key for part in record.locations}
         if not isinstance(record, CommitRecord):
             return set()
         batch = record.batch

@@ -21,7 +21,9 @@ AGAIN = "open the table again. It has the same name"
 
 @frozen
 class LiveLocation:
-    """The rows from ``first`` on of one location; an engine's key. Never used again for other rows.
+    """The rows from ``first`` on of one location, up to ``stop`` where that is set; an engine's key.
+
+    Never used again for other rows. Between two of one location there may be withdrawn rows, which neither shows.
 
     ``since`` and ``made_ms`` distinguish a location from one that was removed and created again under its name; 0 in
     history, where names are never used again.
@@ -33,6 +35,11 @@ class LiveLocation:
     since: int
     made_ms: int
     first: int
+    stop: int | None = None
+
+    def shown_of(self, rows: int) -> int:
+        """The row after the last one that is shown of so many rows of the location."""
+        return rows if self.stop is None else min(rows, self.stop)
 
 
 @frozen
@@ -64,7 +71,7 @@ class Held:
 
     @property
     def size(self) -> int:
-        return self.shown.rows - self.place.first if self.shown else 0
+        return self.place.shown_of(self.shown.rows) - self.place.first if self.shown else 0
 
     def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
         reader = self.columns.get(column.name)

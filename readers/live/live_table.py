@@ -84,7 +84,8 @@ class LiveTable:
             self._shown.merged.note(record)
         for slice_ in plan.slices:
             if slice_.stream is None:
-                self._shown.add_history(slice_.key, Committed(slice_.rows, 0, slice_.files, slice_.indexes))
+                committed = Committed(slice_.rows, 0, slice_.files, slice_.indexes)
+                self._shown.add_history(slice_.key, committed, slice_.chosen)
             else:
                 self._shown.grow(slice_.stream, self._streams[slice_.stream].state.locations[slice_.key])
         if len(self._shown.held) > MAX_PLACES:
@@ -105,7 +106,7 @@ class LiveTable:
         SnapshotMovedError: the rows are gone. CorruptFileError: they are not those that were committed.
         """
         held, shown, column = self._column(location, name)
-        rows = shown.rows if shown else location.first
+        rows = location.shown_of(shown.rows) if shown else location.first
         start, stop = location.first + offset, min(location.first + offset + most, rows)
         if stop - start < least:
             raise IndexError(f"rows [{offset}, {offset + least}) of {rows - location.first} in {location}")
@@ -122,7 +123,7 @@ class LiveTable:
         if column.rows < shown.rows:
             self._map(held, shown, column, name)
         with as_storage_errors():
-            return column.plain(location.first, shown.rows)
+            return column.plain(location.first, location.shown_of(shown.rows))
 
     def is_indexed(self, name: str) -> bool:
         """Whether merges write an index that begins with a column."""

@@ -11,14 +11,15 @@ from pathlib import Path
 from sparkhaven.readers.live.live_locations import AGAIN, Committed, Held, LiveLocation
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
-from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
+from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import LocationKey, table_of
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, merged_rows, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.row_ranges import RowRanges
 
 
 class Merged:
@@ -27,6 +28,7 @@ class Merged:
     def __init__(self, place: TablePlace) -> None:
         self._place = place
         self._rows: dict[tuple[str, LocationKey, int], int] = {}
+        self._withdrawn: dict[tuple[str, LocationKey, int], int] = {}
         self._generations: dict[str, int] = {}  # by date, of the record that was looked at
 
     def rows(self, stream: str, key: LocationKey, since: int) -> int:
@@ -36,9 +38,19 @@ class Merged:
     def note_rows(self, stream: str, key: LocationKey, since: int, rows: int) -> None:
         self._rows[stream, key, since] = max(rows, self.rows(stream, key, since))
 
+    def has_withdrawn_since(self, stream: str, state: LocationState) -> bool:
+        """Whether rows of a location were withdrawn after a merge that is shown, or known, had taken them."""
+        location = stream, state.key, state.since
+        if location not in self._withdrawn:
+            return False
+        return state.withdrawn.within(0, self._rows.get(location, 0)).rows > self._withdrawn[location]
+
     def note(self, record: MergeRecord) -> None:
         """The outputs of a record are shown, or the rows of all of its inputs."""
         self._generations[record.value] = record.generation
+        for taken in record.inputs:
+            location = taken.stream, LocationKey(taken.internal, record.value), taken.since
+            self._withdrawn[location] = taken.withdrawn
         for (stream, internal, since), rows in merged_rows(record).items():
             self.note_rows(stream, LocationKey(internal, record.value), since, rows)
 
@@ -52,6 +64,22 @@ class Merged:
             record = newest(self._place, date)
             if record is not None and record.generation != generation:
                 yield record
+
+
+MOST_PIECES = 1 << 12  # places of one location: an engine keeps each as a location of its own
+
+
+def pieces_of(rows: RowRanges, directory: Path) -> list[tuple[int, int]]:
+    """Row ranges as places. UnsupportedVersionError: there are too many for an engine."""
+    if len(rows) > MOST_PIECES:
+        raise UnsupportedVersionError(
+            "the location has too many withdrawn ranges of rows for an engine",
+            where=directory,
+            expected=f"at most {MOST_PIECES:,} ranges of rows between them",
+            found=f"{len(rows):,}",
+            hint=f"merge the date with --rewrite, which writes it without them. Table {table_of(directory)}",
+        )
+    return list(zip(rows.starts.tolist(), rows.stops.tolist(), strict=True))
 
 
 _REMOVED = "rows were merged and removed from intraday before this table had mapped them"
@@ -75,6 +103,7 @@ class ShownPlaces:
         self.pending: dict[LiveLocation, Held] = {}
         self.merged = Merged(place)
         self._current: dict[tuple[str, LocationKey], Held] = {}
+        self._parts: dict[tuple[str, LocationKey], list[Held]] = {}  # of its location, before withdrawn rows
 
     def publish(self) -> Update:
         fresh: list[LiveLocation] = []
@@ -85,8 +114,14 @@ class ShownPlaces:
         self.pending = {}
         return Update(tuple(fresh), tuple((location, self.held[location].size) for location in grown))
 
-    def add_history(self, key: LocationKey, committed: Committed) -> None:
-        self.add_whole(key, self._place.history_location(key), committed)
+    def add_history(self, key: LocationKey, committed: Committed, rows: RowRanges | None = None) -> None:
+        """A location of history, or ``rows`` of it."""
+        directory = self._place.history_location(key)
+        if rows is None or rows == RowRanges.one(0, committed.rows):
+            self.add_whole(key, directory, committed)
+            return
+        for start, stop in pieces_of(rows, directory):
+            self._add(Held(LiveLocation("history", None, key, 0, 0, start, stop), directory, committed))
 
     def add_whole(self, key: LocationKey, directory: Path, committed: Committed) -> None:
         """A location that never changes under its name."""
@@ -104,18 +139,61 @@ class ShownPlaces:
         if held is not None and (held.place.since, held.place.made_ms) != (state.since, state.made_ms):
             self.merged.note_rows(stream, state.key, held.place.since, held.committed.rows)
             held = None  # another location, created after that one was removed
+            self._parts.pop((stream, state.key), None)
+        if state.withdrawn and self._are_withdrawn(stream, state):
+            held = None
         if held is None:
             first = self.merged.rows(stream, state.key, state.since)
-            if state.rows <= first:
-                return
-            directory = directory or self._place.intraday_location(state.key)
-            location = LiveLocation("intraday", stream, state.key, state.since, state.made_ms, first)
-            held = Held(location, directory, Committed(state.rows, state.epoch, state.files))
-            self._current[stream, state.key] = held
-            self._add(held)
+            if state.rows > first:
+                self._begin(stream, state, first, directory or self._place.intraday_location(state.key))
         elif state.rows > held.committed.rows and not held.left:
             held.committed = Committed(state.rows, state.epoch, state.files)
-            self.pending[held.place] = held
+            self.held[held.place] = self.pending[held.place] = held
+
+    def _begin(self, stream: str, state: LocationState, first: int, directory: Path) -> None:
+        """A location from row ``first`` on: a place that grows, and one for the rows before each withdrawn range."""
+        committed = Committed(state.rows, state.epoch, state.files)
+        pieces = [(first, state.rows)]
+        if state.withdrawn:
+            pieces = pieces_of(state.withdrawn.outside(first, state.rows), directory)
+            if not pieces or pieces[-1][1] < state.rows:
+                pieces.append((state.rows, state.rows))  # where the next rows will be
+        for start, stop in pieces:
+            end = None if stop == state.rows else stop
+            location = LiveLocation("intraday", stream, state.key, state.since, state.made_ms, start, end)
+            held = Held(location, directory, committed)
+            if end is None:
+                self._current[stream, state.key] = held
+            else:
+                self._parts.setdefault((stream, state.key), []).append(held)
+            if start < stop:
+                self._add(held)
+
+    def _are_withdrawn(self, stream: str, state: LocationState) -> bool:
+        """Whether rows were withdrawn that no engine has seen: their location is to begin again.
+
+        SnapshotMovedError: rows that were shown were withdrawn, or rows behind them in a place that grows.
+        """
+        if self.merged.has_withdrawn_since(stream, state):
+            raise self.unseen(state.key.value)
+        mine = [held for key, held in self._of(stream) if key == state.key]
+        if not any(state.withdrawn.within(held.place.first, held.place.shown_of(state.rows)) for held in mine):
+            return False
+        for held in mine:
+            if held.shown is not None:
+                raise held.gone(f"rows of this table were withdrawn in epoch {state.epoch} of stream {stream!r}")
+        for held in mine:
+            self._forget(stream, state.key, held)
+        return True
+
+    def _forget(self, stream: str, key: LocationKey, held: Held) -> None:
+        """A place that no engine has seen."""
+        self.pending.pop(held.place, None)
+        self.held.pop(held.place, None)
+        if self._current.get((stream, key)) is held:
+            del self._current[stream, key]
+        else:
+            self._parts[stream, key].remove(held)
 
     def roll_back(self, stream: str, epoch: int) -> None:
         """What was not shown yet goes without a trace. SnapshotMovedError: rows that were shown were rolled back."""
@@ -123,10 +201,10 @@ class ShownPlaces:
             if held.shown and held.shown.epoch > epoch:
                 raise held.gone(f"rows of this table were rolled back to epoch {epoch} of stream {stream!r}")
             if held.committed.epoch > epoch:
-                self.pending.pop(held.place, None)
                 if held.shown is None:
-                    del self.held[held.place], self._current[stream, key]
+                    self._forget(stream, key, held)
                 else:
+                    self.pending.pop(held.place, None)
                     held.committed = held.shown
 
     def remove(
@@ -146,7 +224,8 @@ class ShownPlaces:
         if removal.phase == RemovalPhase.DELETE or removal.rows > held.committed.rows:
             raise held.gone(_REMOVED)
         try:
-            held.keep(fs, columns, checks)
+            for part in (*self._parts.get((stream, removal.key), ()), held):
+                part.keep(fs, columns, checks)
         except (FileNotFoundError, FormatError) as error:
             raise held.gone(_REMOVED) from error
         return held
@@ -174,6 +253,7 @@ class ShownPlaces:
         for (owner, key), held in list(self._current.items()):
             if owner == stream and not held.left:
                 yield key, held
+                yield from ((key, part) for part in list(self._parts.get((owner, key), ())))
 
     def merge(self, record: MergeRecord) -> None:
         """Nothing changes where the rows of a merge are shown; a date of which there are none is added as history."""

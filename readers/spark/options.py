@@ -38,13 +38,16 @@ TASK_BYTES = 128 << 20
 LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
 BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char")
 COMMON = ("checksumVerify", "nullChar", "userIntraday", "skipSetAside", "taskBytes")
-STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger")
+STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger", "skipWithdrawn")
 EPOCH = '{"STREAM": EPOCH}'
 
 
 @frozen
 class ReadOptions:
-    """What to read. ``start``, ``max_rows`` and ``max_epochs`` are of streams; ``task_bytes``: most bytes of a task."""
+    """What to read. ``start`` and what follows are of streams; ``task_bytes``: most bytes of a task.
+
+    ``skip_withdrawn``: pass over epochs that withdraw rows which a stream has read before.
+    """
 
     root: Path
     name: str
@@ -65,6 +68,7 @@ class ReadOptions:
     start: Literal["earliest", "latest"] | Epochs = "earliest"
     max_rows: int | None = None
     max_epochs: int | None = None
+    skip_withdrawn: bool = False
 
     @property
     def place(self) -> TablePlace:
@@ -112,6 +116,7 @@ def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stre
         start=_parsed(values, "start", _start) or "earliest",
         max_rows=_parsed(values, "maxRowsPerTrigger", whole_number),
         max_epochs=_parsed(values, "maxEpochsPerTrigger", whole_number),
+        skip_withdrawn=_parsed(values, "skipWithdrawn", truth) or False,
     )
 
 

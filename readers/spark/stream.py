@@ -38,6 +38,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of
 from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
 from sparkhaven.store.scan.pruning import kept_slices
+from sparkhaven.store.scan.ranges import intraday_slice
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_ambiguous_source
@@ -117,6 +118,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 plan = table.plan(dates=options.dates, sources=options.sources, where=self._where, tier=options.tier)
                 slices: Sequence[Slice] = plan.slices
             else:
+                self._refuse_withdrawn(table, start, end)
                 added = self._added(table, start, end)
                 slices = kept_slices(self._schema, added, filter_of(self._where, self._schema.readable))
             require_exact(slices, self._columns, options)
@@ -182,9 +184,30 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 if loc is None or loc.truncated or (loc.since != since if since is not None else loc.since > after):
                     raise changes.left_unread(key, after, until)
                 if selection.takes_value(key.value) and selection.takes_source(key.internal):
-                    directory = self._place.intraday_location(key)
-                    rows, newer = (added.start, added.stop, loc.rows), loc.schema_version > self._schema.version
-                    yield Slice("intraday", stream, key, directory, *rows, loc.files, loc.stats, newer)
+                    newer = loc.schema_version > self._schema.version
+                    rows = added.start, added.stop
+                    slice_ = intraday_slice(self._place.layout, self._place.table, stream, loc, *rows, newer=newer)
+                    if slice_ is not None:
+                        yield slice_
+
+    def _refuse_withdrawn(self, table: PinnedTable, start: Epochs, end: Epochs) -> None:
+        """SnapshotMovedError: an epoch of the batch has withdrawn rows that an earlier batch has given out."""
+        if self._options.skip_withdrawn:
+            return
+        for stream in sorted(start):
+            after, until = start[stream], end.get(stream, start[stream])
+            if after == until:
+                continue
+            changes = self._changes_of(stream)
+            records = changes.withdrawn(after, until)
+            added = changes.added(after, until) if records else {}
+            for record in records:
+                for part in record.locations:
+                    new = added.get(part.key)
+                    first = None if new is None else 0 if new.since is not None else new.start
+                    given = part.rows.rows if first is None else part.rows.within(0, first).rows
+                    if given:
+                        raise changes.withdrawn_since(record, part.key, given)
 
 
 def _all_added(

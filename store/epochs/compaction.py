@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.reading.opening import mapped
-from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, Record, decode
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs, restored
 from sparkhaven.store.errors import CorruptFileError
@@ -164,7 +164,7 @@ class Compaction:
         return checkpoint.state, checkpoint.removals
 
     def _is_live(self, record: Record) -> bool:
-        if isinstance(record, CommitRecord | RollbackRecord):
+        if isinstance(record, EpochRecord):
             return restored(self._dead, record.epoch) is None
         return False
 

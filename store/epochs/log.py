@@ -19,6 +19,7 @@ is unknown: every further call raises CommitUnknownError until the stream is ope
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from types import TracebackType
@@ -35,9 +36,10 @@ from sparkhaven.store.epochs.log_maintenance import Shortening
 from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
 from sparkhaven.store.epochs.rollback import plan_rollback
-from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord
+from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import Batch
 from sparkhaven.store.epochs.state.tombstone import RemovalPhase
+from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table
@@ -251,6 +253,30 @@ class StreamLog:
                 apply(place, rollback.plan)
             self._damaged.clear()
         return rollback.record.epoch
+
+    def withdraw(self, plan: Callable[[], Withdrawal]) -> int:
+        """Commits as an epoch that rows are withdrawn, and publishes their locations; returns its number.
+
+        ``plan`` is called under the locks of the table and of commits: what it reads is what the record is of. It
+        raises where rows cannot be withdrawn; nothing is changed then. LockLostError: a merge or removal is running.
+        """
+        self.sync_now()
+        self.publish()
+        with lock_table(self._place), self._commit_lock():
+            self.refresh()
+            self._file.require_owned()
+            for error in self._damaged.values():
+                raise error
+            what, state = plan(), self.state
+            numbers = state.n + 1, state.epoch + 1, state.generation, self._now_ms()
+            record = WithdrawRecord(*numbers, what.undoes, what.reason, what.locations)
+            self._file.append(record, sync=True)
+            state.apply(record)
+            state.note(record)
+            with self._place.fs.during("withdraw-publish"):
+                for part in record.locations:
+                    publish_location(self._place, state.locations[part.key])
+        return record.epoch
 
     def close(self) -> None:
         """Syncs what is not durable yet and releases the stream; idempotent."""

@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
 from sparkhaven.store.epochs.recovery.recover import held_to_read, plan_recovery
 from sparkhaven.store.epochs.recovery.resume import resume
-from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, RollbackRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableExistsError
 from sparkhaven.store.layout import LocationKey
@@ -22,6 +22,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 
 @frozen
@@ -94,19 +95,23 @@ def require_unmerged(place: StreamPlace, to: int) -> None:
     """
     then, touched = _since(place, to)
     for value in sorted({key.value for key, _ in touched}):
-        for record in _records(place, value):
-            taken = {(i.internal, i.since): i.rows for i in record.inputs if i.stream == place.stream}
+        for record in merge_records_of(place, value):
+            taken = {(i.internal, i.since): i for i in record.inputs if i.stream == place.stream}
             for key, since in sorted(touched):
-                rows, merged = then.get((key, since), 0), taken.get((key.internal, since), 0)
-                if key.value == value and rows < merged:
-                    raise _refused(place, record, key, merged, rows, to)
+                (rows, withdrawn), merged = then.get((key, since), (0, NO_ROWS)), taken.get((key.internal, since))
+                if merged is None or key.value != value:
+                    continue
+                if rows < merged.rows:
+                    raise _refused(place, record, key, merged.rows, rows, to)
+                if withdrawn.within(0, merged.rows).rows < merged.withdrawn:
+                    raise _would_return(place, record, key, merged.withdrawn, to)
 
 
-def _since(place: StreamPlace, to: int) -> tuple[dict[Made, int], set[Made]]:
-    """Rows of each location at epoch ``to``, without later removals, and the locations that grew after it."""
+def _since(place: StreamPlace, to: int) -> tuple[dict[Made, tuple[int, RowRanges]], set[Made]]:
+    """Rows of each location at epoch ``to``, and withdrawn ones, without removals; and what has changed after it."""
     files = read_files(place)
     state = files.checkpoint.state
-    then: dict[Made, int] = {}
+    then: dict[Made, tuple[int, RowRanges]] = {}
     touched: set[Made] = set()
     passed = state.epoch == to
     for record in itertools.chain([None], files.chain()):
@@ -114,15 +119,32 @@ def _since(place: StreamPlace, to: int) -> tuple[dict[Made, int], set[Made]]:
             state.apply(record)
         if passed and isinstance(record, CommitRecord):
             touched.update((report.key, state.locations[report.key].since) for report in record.batch.reports)
-        if state.epoch == to and (record is None or isinstance(record, CommitRecord | RollbackRecord)):
-            then = {(key, location.since): location.rows for key, location in state.locations.items()}
+        if passed and isinstance(record, WithdrawRecord):
+            touched.update((part.key, part.since) for part in record.locations)
+        if state.epoch == to and (record is None or isinstance(record, EpochRecord)):
+            located = state.locations.items()
+            then = {(key, location.since): (location.rows, location.withdrawn) for key, location in located}
             passed = True
     return then, touched
 
 
-def _records(place: TablePlace, value: str) -> list[MergeRecord]:
+def merge_records_of(place: TablePlace, value: str) -> list[MergeRecord]:
+    """The records of a date that have read its rows for good: the newest complete one, and one that was killed."""
     records = [newest(place, value), newest(place, value, complete=False)]
     return [r for r in records if r is not None and r.phase.reached(MergePhase.CHECK)]
+
+
+def _would_return(
+    place: StreamPlace, record: MergeRecord, key: LocationKey, withdrawn: int, to: int
+) -> TableExistsError:
+    return TableExistsError(
+        "the rollback would bring back withdrawn rows that history lacks",
+        where=place.merges / key.value,
+        expected=f"the {withdrawn} rows of {key.internal}/{key.value} that merge {record.generation} left out",
+        found=f"fewer at epoch {to}",
+        hint="roll back to the epoch that withdrew them or a later one. See"
+        f" `sparkhaven epochs list {place.table} {place.stream}`",
+    )
 
 
 def _refused(

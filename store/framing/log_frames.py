@@ -32,9 +32,11 @@ HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")
 LOG_MAGIC = b"SHVLOG2\n"
 CHECKPOINT_MAGIC = b"SHVCKP2\n"
+CHECKPOINT_MAGIC_3 = b"SHVCKP3\n"  # of a stream that has withdrawn rows
 REMOVALS_MAGIC = b"SHVREM2\n"
 REMOVALS_MAGIC_1 = b"SHVREM1\n"  # of a file that was only ever appended to
 HEAD_MAGIC = b"SHVHED2\n"
+HEAD_MAGIC_3 = b"SHVHED3\n"
 PIECE = 1 << 20
 _OPENING = b'{"'
 

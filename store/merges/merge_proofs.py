@@ -11,12 +11,13 @@ from sparkhaven.store.types.frozen import frozen
 class LeftOut:
     """Rows of the sources that the outputs lack by a rule: how many, and how many of them were equal to a kept row.
 
-    ``digests`` are those of the rows by column, as 32 hex digits.
+    ``digests`` are those of the rows by column, as 32 hex digits. ``withdrawn``: how many were withdrawn by a command.
     """
 
     rows: int = 0
     identical: int = 0
     digests: dict[str, str] = field(default_factory=dict)
+    withdrawn: int = 0
 
 
 @frozen

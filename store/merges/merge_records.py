@@ -3,13 +3,13 @@
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
 
-The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, with ``corrections`` ``SHVMRG2``, as number
-the generation (equal to that in the file name), and one frame, to the end of the file. Its payload has the fields of
-``MergeRecord``; inputs are lists [stream, internal, since, epoch, rows], files [bytes, crc], ranges as
-``store.epochs.state.log_records`` spells them; ``indexes``, files likewise, is left out of an output that has none.
-``columnDrops``, lists [id, name, rows, digest], is left out where no column was dropped; ``corrections`` are as
-``column_corrections`` has them. A proof has ``identical`` and ``digestsDropped`` where ``dropped`` rows were left out
-by a rule.
+The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, with ``corrections`` or withdrawn rows
+``SHVMRG2``, as number the generation (equal to that in the file name), and one frame, to the end of the file. Its
+payload has the fields of ``MergeRecord``; inputs are lists [stream, internal, since, epoch, rows], and the number of
+withdrawn rows where there are some, files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
+``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
+left out where no column was dropped; ``corrections`` are as ``column_corrections`` has them. A proof has ``identical``
+and ``digestsDropped`` where ``dropped`` rows were left out by a rule; ``withdrawn`` where some of them were by a command.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -47,7 +47,7 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats, deco
 from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVMRG2\n"
-MAGIC_1 = b"SHVMRG1\n"  # of a record without corrections
+MAGIC_1 = b"SHVMRG1\n"  # of a record without corrections and withdrawn rows
 REMEMBERED_BYTES = 1 << 18  # of a record
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
@@ -63,7 +63,8 @@ class MergeInput:
 
     ``since`` is the epoch that made the location, ``epoch`` the one at which it was pinned. A re-merge from
     history carries the inputs of the record that it replaces, so that rows stay counted once. Rows of an import have no
-    stream and epoch -1; where it replaced merged rows, their inputs stay with 0 rows.
+    stream and epoch -1; where it replaced merged rows, their inputs stay with 0 rows. ``withdrawn``: how many of
+    the rows were withdrawn in the stream when they were merged, and are not in the outputs.
     """
 
     stream: str
@@ -71,6 +72,7 @@ class MergeInput:
     since: int
     epoch: int
     rows: int
+    withdrawn: int = 0
 
     @property
     def key(self) -> InputKey:
@@ -127,8 +129,13 @@ class MergeRecord:
 
     @property
     def emptied(self) -> bool:
-        """Whether it has dropped all history of the date."""
-        return not self.outputs and self.proof is not None and self.proof.dropped > 0
+        """Whether it has dropped all history of the date; not where all rows were withdrawn before they were merged."""
+        return not self.outputs and self.proof is not None and self.proof.dropped > self.proof.left_out.withdrawn
+
+    @property
+    def has_withdrawn(self) -> bool:
+        """Whether releases that know no withdrawn rows would misread it."""
+        return any(taken.withdrawn for taken in self.inputs)
 
     @property
     def dropped_columns(self) -> tuple[tuple[str, int], ...]:
@@ -147,7 +154,8 @@ def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
 
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
-    return header(MAGIC if record.corrections else MAGIC_1, record.generation) + frame(dump(_to_json(record)))
+    magic = MAGIC if record.corrections or record.has_withdrawn else MAGIC_1
+    return header(magic, record.generation) + frame(dump(_to_json(record)))
 
 
 def decode_record(data: bytes, where: object) -> MergeRecord:
@@ -276,8 +284,14 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
     )
 
 
+def _input(taken: MergeInput) -> list[str | int]:
+    numbers = taken.since, taken.epoch, taken.rows
+    return [taken.stream, taken.internal, *numbers, *([taken.withdrawn] if taken.withdrawn else ())]
+
+
 def _left_out(rows: LeftOut) -> dict[str, Any]:
-    return {"identical": rows.identical, "digestsDropped": rows.digests} if rows.rows else {}
+    withdrawn = {"withdrawn": rows.withdrawn} if rows.withdrawn else {}
+    return {"identical": rows.identical, "digestsDropped": rows.digests, **withdrawn} if rows.rows else {}
 
 
 def _files(states: dict[str, FileState]) -> dict[str, list[int]]:
@@ -296,7 +310,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
         "timeMs": record.time_ms,
         "replaces": list(record.replaces),
         "details": encode_run(record.run),
-        "inputs": [[i.stream, i.internal, i.since, i.epoch, i.rows] for i in record.inputs],
+        "inputs": [_input(taken) for taken in record.inputs],
         "outputs": [
             {
                 "internal": output.internal,
@@ -347,7 +361,12 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
             proof["rowsOut"],
             proof["digestsIn"],
             proof["digestsOut"],
-            LeftOut(proof["dropped"], proof.get("identical", 0), proof.get("digestsDropped", {})),
+            LeftOut(
+                proof["dropped"],
+                proof.get("identical", 0),
+                proof.get("digestsDropped", {}),
+                proof.get("withdrawn", 0),
+            ),
         ),
         source=data["source"],
         schema_version=data["schemaVersion"],

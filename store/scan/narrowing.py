@@ -47,9 +47,16 @@ def narrowed(
 ) -> list[Slice]:
     """Slices of whole locations without rows that cannot match; one slice for all scattered rows of a location.
 
+    Of a slice with selected rows, such as those that were not withdrawn, only these are left.
+
     Indexes say it of history, statistics of the rest.
     """
-    return [part for slice_ in slices for part in _narrowed(files, schema, slice_, where, worth)]
+    return [
+        part
+        for slice_ in slices
+        for piece in _narrowed(files, schema, replace(slice_, selected=None), where, worth)
+        if (part := piece.limited(slice_.selected)) is not None
+    ]
 
 
 def _narrowed(files: LocationFiles, schema: TableSchema, whole: Slice, where: Filter, worth: Worth) -> Iterator[Slice]:

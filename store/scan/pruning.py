@@ -34,7 +34,14 @@ def value_stats(schema: TableSchema, value: str, start: int, stop: int) -> dict[
 
 
 def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | None) -> list[Slice]:
-    return list(slices) if where is None else [part for slice_ in slices for part in pruned(schema, slice_, where)]
+    if where is None:
+        return list(slices)
+    return [
+        part
+        for slice_ in slices
+        for piece in pruned(schema, replace(slice_, selected=None), where)
+        if (part := piece.limited(slice_.selected)) is not None
+    ]
 
 
 def may_match(schema: TableSchema, slice_: Slice, where: Filter) -> bool:

@@ -7,7 +7,8 @@ the sources or the committed statistics prove that no row of it can be in the re
 How each row comes once in tier ``all``: a date whose newest usable merge record says that the first ``n`` rows of
 an intraday location (known by stream, internal partition and the epoch that made it) are merged gives the record's
 outputs, and of that location the rows from ``n`` on. A record is usable if the snapshot holds every row that it took
-in; else an older record, or intraday alone, gives the same rows.
+in, and has withdrawn exactly those of them that the record left out as withdrawn; else an older record, or intraday
+alone, gives the same rows. Of intraday the withdrawn rows are left out.
 """
 
 from __future__ import annotations
@@ -178,7 +179,9 @@ def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
         return True  # the stream no longer exists, only its history does
     if location is None or location.truncated or location.since > taken.since:
         return stream.epoch >= taken.epoch  # removed with proof after the merge, unless the snapshot is older
-    return location.since == taken.since and location.rows >= taken.rows
+    if location.since != taken.since or location.rows < taken.rows:
+        return False
+    return location.withdrawn.within(0, taken.rows).rows == taken.withdrawn
 
 
 def _has_left(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
@@ -220,11 +223,27 @@ def _remainder(
     slices = []
     for stream, location in located:
         start = merged.get((stream, location.key.internal, location.since), 0)
-        if location.rows > start:
-            directory = layout.intraday_location(snapshot.table, location.key)
-            newer = location.schema_version > snapshot.schema.version
-            rows = start, location.rows, location.rows
-            slices.append(
-                Slice("intraday", stream, location.key, directory, *rows, location.files, location.stats, newer)
-            )
+        newer = location.schema_version > snapshot.schema.version
+        slice_ = intraday_slice(layout, snapshot.table, stream, location, start, newer=newer)
+        if slice_ is not None:
+            slices.append(slice_)
     return slices
+
+
+def intraday_slice(
+    layout: Layout,
+    table: TableName,
+    stream: str,
+    location: LocationState,
+    start: int,
+    stop: int | None = None,
+    *,
+    newer: bool,
+) -> Slice | None:
+    """The rows of a location in ``[start, stop)`` (None: all from there on) that were not withdrawn; None: no row."""
+    stop = location.rows if stop is None else stop
+    if start >= stop:
+        return None
+    directory, rows = layout.intraday_location(table, location.key), (start, stop, location.rows)
+    whole = Slice("intraday", stream, location.key, directory, *rows, location.files, location.stats, newer)
+    return whole.limited(location.withdrawn.outside(start, stop) if location.withdrawn else None)

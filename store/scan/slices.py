@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal
@@ -42,6 +42,15 @@ class Slice:
     def chosen(self) -> RowRanges:
         """The rows that are read."""
         return RowRanges.one(self.start, self.stop) if self.selected is None else self.selected
+
+    def limited(self, rows: RowRanges | None) -> Slice | None:
+        """The slice with those of its rows alone that are among ``rows`` (None: all); None where there is none."""
+        if rows is None:
+            return self
+        kept = self.chosen.intersection(rows)
+        if not kept:
+            return None
+        return replace(self, start=kept.start, stop=kept.stop, selected=kept if len(kept) > 1 else None)
 
     @property
     def count(self) -> int:

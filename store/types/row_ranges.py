@@ -54,6 +54,14 @@ class RowRanges:
         """The number of ranges."""
         return len(self.starts)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowRanges):
+            return NotImplemented
+        return np.array_equal(self.starts, other.starts) and np.array_equal(self.stops, other.stops)
+
+    def __hash__(self) -> int:
+        return hash((self.starts.tobytes(), self.stops.tobytes()))
+
     @property
     def rows(self) -> int:
         return int((self.stops - self.starts).sum())
@@ -66,6 +74,12 @@ class RowRanges:
     @property
     def stop(self) -> int:
         return int(self.stops[-1])
+
+    @property
+    def edges(self) -> list[int]:
+        """First row and row after the last of each range, in turn."""
+        edges: list[int] = np.stack((self.starts, self.stops), axis=1).reshape(-1).tolist()
+        return edges
 
     @property
     def positions(self) -> Positions:
@@ -96,6 +110,14 @@ class RowRanges:
             np.maximum(few.starts[own], many.starts[partner]), np.minimum(few.stops[own], many.stops[partner])
         )
 
+    def outside(self, start: int, stop: int) -> RowRanges:
+        """The rows of ``[start, stop)`` that are not among these."""
+        inner = self.within(start, stop)
+        starts = np.concatenate((np.array([start], np.int64), inner.stops))
+        stops = np.concatenate((inner.starts, np.array([stop], np.int64)))
+        filled = starts < stops
+        return RowRanges(starts[filled], stops[filled])
+
     def steps(self, rows: int) -> Iterator[RowRanges]:
         """The same rows in parts of so many, the last one of fewer."""
         ends = np.cumsum(self.stops - self.starts)
@@ -111,3 +133,6 @@ class RowRanges:
         """The row of that number among these."""
         index = int(np.searchsorted(ends, number, side="right"))
         return int(self.stops[index] - (ends[index] - number))
+
+
+NO_ROWS = RowRanges.of(())

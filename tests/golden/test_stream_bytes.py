@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sparkhaven.store.epochs.state.log_records import (
     Record,
     RollbackRecord,
     SyncRecord,
+    WithdrawRecord,
     decode,
     encode,
 )
@@ -27,6 +29,7 @@ from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationRepo
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.epochs.state.tombstone import Named, Removal
+from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import (
     LOG_MAGIC,
@@ -41,6 +44,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.row_ranges import RowRanges
 
 HERE = Path(__file__).parent
 JFK = LocationKey("JFK", "2013-01-01")
@@ -212,3 +216,37 @@ def test_newer_versions_and_other_files_are_distinguished() -> None:
         decode(b'{"kind":"split"}', "log")
     with pytest.raises(CorruptFileError, match="incomplete"):
         decode(b'{"kind":"commit"}', "log")
+
+
+WITHDRAW = WithdrawRecord(
+    6, 4, 1, 1_357_000_003_000, (2,), "undone", (Withdrawn(JFK, 1, RowRanges.of([(0, 1), (3, 5)])),)
+)
+WITHDRAW_TEXT = (
+    b'{"epoch":4,"generation":1,"kind":"withdraw","locations":[["JFK","2013-01-01",1,2]],"n":6,"reason":"undone",'
+    b'"time":1357000003000,"undoes":[2]}\n'
+)
+WITHDRAW_RANGES = struct.pack("<4q", 0, 1, 3, 5)
+
+
+def test_withdrawn_rows_are_packed_behind_their_record() -> None:
+    data = encode(WITHDRAW)
+    assert data == WITHDRAW_TEXT + WITHDRAW_RANGES
+    assert decode(data, "log") == decode(data, "log", reports=False) == WITHDRAW
+    for ranges in (WITHDRAW_RANGES[:-1], WITHDRAW_RANGES + b"\0", struct.pack("<4q", 0, 3, 3, 5)):
+        with pytest.raises(CorruptFileError, match="withdraw record is incomplete"):
+            decode(WITHDRAW_TEXT + ranges, "log")
+
+
+def test_a_checkpoint_of_withdrawn_rows_has_a_version_of_its_own() -> None:
+    state = _state(RECORDS[:4])
+    plain = encode_checkpoint(Checkpoint(state, 0))
+    replay(state, (replace(WITHDRAW, n=5, epoch=3),))
+    state.floor = state.durable = state.epoch
+    data = encode_checkpoint(Checkpoint(state, 0))
+    assert (plain[:7], data[:7]) == (b"SHVCKP2", b"SHVCKP3")
+    saved = decode_checkpoint(data, "feed", "checkpoint").state
+    assert saved == state
+    location = saved.locations[JFK]
+    assert (location.rows, location.shown_rows, location.withdrawn.edges) == (5, 2, [0, 1, 3, 5])
+    with pytest.raises(UnsupportedVersionError):  # as the release before it does
+        read_header(data, b"SHVCKP2\n", "checkpoint")

@@ -127,7 +127,7 @@ class LocationAppender:
 
     def _start(self, committed: TableSize | None, resume: LocationReport | None) -> None:
         self.base_epoch = committed.epoch or 0 if committed else 0
-        self.base_rows = committed.size if committed else 0
+        self.base_rows = committed.rows if committed else 0
         known = committed.files if committed else {}
         self.rows = self.base_rows
         if resume is not None:

@@ -21,6 +21,7 @@ def content_digest(pinned: PinnedTable, records: tuple[MergeRecord, ...]) -> str
     """A digest of what is committed: lengths and checksums of intraday, digests of history. Reads no column file."""
     intraday = {
         f"{stream}/{key.internal}/{key.value}": {name: [file.size, file.crc] for name, file in location.files.items()}
+        | ({"": location.withdrawn.edges} if location.withdrawn else {})
         for stream in pinned.epochs
         for key, location in pinned.pin(stream).state.locations.items()
         if location.rows and not location.truncated

@@ -64,7 +64,7 @@ class ExportPlan:
 
 
 def rows_of(slices: Sequence[Slice]) -> int:
-    return sum(slice_.stop - slice_.start for slice_ in slices)
+    return sum(slice_.count for slice_ in slices)
 
 
 def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:

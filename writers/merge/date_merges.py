@@ -133,6 +133,7 @@ class DateMerges:
         result = replace(
             result, distribution=record.run.distribution, left_out=plan.left_out.rows, identical=plan.left_out.identical
         )
+        result = replace(result, withdrawn=plan.left_out.withdrawn)
         rows = plan.rows + plan.left_out.rows
         return replace(result, rows_in=rows, destinations=names, pieces=plan.ranges(), format=plan.format)
 
@@ -308,6 +309,7 @@ class DateMerges:
             left_out=date.plan.left_out.rows,
             identical=date.plan.left_out.identical,
             corrections=record.corrections,
+            withdrawn=date.plan.left_out.withdrawn,
         )
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:

@@ -58,9 +58,10 @@ class RemovalProof:
             )
         self.table, self.record, self.validation = table, record, validation
 
-    def rows_of(self, stream: str, location: LocationState) -> int:
+    def rows_of(self, stream: str, location: LocationState) -> tuple[int, int]:
+        """Rows of a location that the merge has read, and how many of them were withdrawn then."""
         key = (stream, location.key.internal, location.since)
-        return next((taken.rows for taken in self.record.inputs if taken.key == key), 0)
+        return next(((taken.rows, taken.withdrawn) for taken in self.record.inputs if taken.key == key), (0, 0))
 
     def evidence(self) -> dict[str, Any]:
         proof = self.record.proof
@@ -69,6 +70,7 @@ class RemovalProof:
             "generation": self.record.generation,
             "rows": proof.rows_out,
             "dropped": proof.dropped,
+            **({"withdrawn": proof.left_out.withdrawn} if proof.left_out.withdrawn else {}),
             **({"columnDrops": [[d.id, d.name, d.rows] for d in drops]} if (drops := self.record.column_drops) else {}),
             **_corrections(self.record),
             "digests": dict(proof.digests_out),

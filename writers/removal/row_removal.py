@@ -196,7 +196,16 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
 
 
 def _require_covered(proof: RemovalProof, stream: str, location: LocationState) -> None:
-    merged = proof.rows_of(stream, location)
+    merged, withdrawn = proof.rows_of(stream, location)
+    if merged == location.rows and withdrawn != location.withdrawn.rows:
+        raise ValidationFailedError(
+            "rows were withdrawn in intraday after the merge",
+            where=f"{proof.table} {location.key.value}, source {location.key.internal}",
+            expected=f"{withdrawn} withdrawn rows, as the merge knew",
+            found=f"{location.withdrawn.rows}",
+            hint=f"sparkhaven merge {proof.table} --dates {location.key.value} --rewrite, then truncate again",
+            phase="prove",
+        )
     if merged != location.rows:
         raise ValidationFailedError(
             "intraday has rows that history does not have",

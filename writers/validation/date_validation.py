@@ -61,7 +61,8 @@ def validate_date(
     pins = pins or Pins(place)
     sources, gone, later = intraday_sources(place, record, pins)
     history = RowSet(place.fs, schema, value, tuple(history_sources(place, record)), sizes)
-    intraday = None if gone else RowSet(place.fs, schema, value, tuple(sources), sizes)
+    all_rows = tuple(replace(source, kept=None) for source in sources)  # the record says what the merge left out
+    intraday = None if gone else RowSet(place.fs, schema, value, all_rows, sizes)
     standing = [location for _, location in pins.locations(value) if not location.truncated]
     passed = list(merge_rules(current_names(record, schema), history, intraday, later))
     passed += [_kept(count) for count in uncovered_columns(place, schema, record, standing)]
@@ -71,7 +72,7 @@ def validate_date(
         lambda: all(result.passed for result in passed if result.rule == "DigestEqual"),
     )
     told = with_null_char(schema, chosen_null_char(None, os.environ))
-    shown = replace(history, schema=told), intraday and replace(intraday, schema=told)
+    shown = replace(history, schema=told), intraday and replace(intraday, schema=told, sources=tuple(sources))
     runs = RuleRuns(DateRows(*shown, around), choice, _earlier(place, record, schema.rules))
     results, whole = runs.results(schema.rules)
     passed += [*results, *runs.of_validators()]
@@ -90,7 +91,9 @@ def _kept(count: ColumnCount) -> RuleResult:
 
 
 def intraday_sources(place: TablePlace, record: MergeRecord, pins: Pins) -> tuple[list[MergeSource], list[str], int]:
-    """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
+    """The merged rows that are still intraday, of which withdrawn ones are not kept; the inputs that were removed, and
+    the number of rows that came later.
+    """
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
     merged = {i.key: i for i in record.inputs}
     sources, gone = [], []
@@ -101,7 +104,10 @@ def intraday_sources(place: TablePlace, record: MergeRecord, pins: Pins) -> tupl
             continue
         directory = place.intraday_location(location.key)
         pinned = source.stream, source.internal, source.since, location.epoch
-        sources.append(MergeSource(directory, *pinned, 0, source.rows, location.rows, location.files))
+        withdrawn = location.withdrawn.within(0, source.rows)
+        kept = withdrawn.outside(0, source.rows) if withdrawn else None
+        rows = 0, source.rows, location.rows
+        sources.append(MergeSource(directory, *pinned, *rows, location.files, kept=kept))
     later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
     return sources, gone, later
 

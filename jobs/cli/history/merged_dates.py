@@ -37,6 +37,7 @@ def show_dates(cli: CliContext, name: str, results: Iterable[DateResult], dry_ru
             "columns_corrected": sorted({correction.name for correction in merged.corrections}),
             "rows_dropped": merged.left_out,
             "rows_identical": merged.identical,
+            "rows_withdrawn": merged.withdrawn,
             "waiting_rows": merged.waiting,
             "intraday_rows": merged.intraday,
             "seconds": round(merged.seconds, 3),
@@ -87,8 +88,10 @@ def _sentence(merged: DateResult, parts: str) -> str:
     order = f", sorted by {', '.join(merged.sort)}" if merged.sort else ""
     if merged.format in ("parquet", "both"):
         order += ", as Parquet" if merged.format == "parquet" else ", as column files and Parquet"
-    if merged.left_out:
-        order += f", without {merged.left_out:,} duplicates ({merged.identical:,} of them equal to a kept row)"
+    if merged.withdrawn:
+        order += f", without {merged.withdrawn:,} withdrawn rows"
+    if duplicates := merged.left_out - merged.withdrawn:
+        order += f", without {duplicates:,} duplicates ({merged.identical:,} of them equal to a kept row)"
     if merged.corrections:
         names = ", ".join(sorted({correction.name for correction in merged.corrections}))
         order += f", {names} as rewrite-column has changed {'it' if ',' not in names else 'them'}"

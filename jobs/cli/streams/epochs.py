@@ -1,7 +1,8 @@
-"""Commands on the epochs of a stream: ``epochs list|show|rollback``."""
+"""Commands on the epochs of a stream: ``epochs list|show|rollback|undo``."""
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -19,19 +20,26 @@ from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.rollback import preview_rollback, require_unmerged
 from sparkhaven.store.epochs.state.log_values import ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets, plan_undo
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.places import StreamPlace
 
 
 def register(app: typer.Typer) -> None:
-    epochs = group("List, show and roll back epochs of a stream.")
+    epochs = group("List, show, roll back and undo epochs of a stream.")
     usage = "wrong options, no such table, stream or epoch"
     epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(list_)
     epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(show)
     line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
     usage += ", or its rows are merged"
     epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
+    lines = (
+        "epochs undo Nyc13.Flight flights --epoch 7 --dry-run",
+        "epochs undo NS.T STREAM --offsets flights:0:500-600",
+    )
+    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(undo)
     app.add_typer(epochs, name="epochs")
 
 
@@ -43,10 +51,22 @@ def list_(ctx: typer.Context, name: TableArgument, stream: StreamArgument) -> No
     entries = list_epochs(StreamPlace(Fs(), layout, parsed, stream))
     listed = [asdict(entry) | _shown(entry) for entry in entries]
     unit = "messages" if state.offsets else "files"
-    header = ["epoch", "kind", "live", "time", "rows", unit, "locations", "restores", "generation"]
+    header = [
+        "epoch",
+        "kind",
+        "live",
+        "time",
+        "rows",
+        unit,
+        "locations",
+        "restores",
+        "undoes",
+        "withdrawn",
+        "generation",
+    ]
 
     def print_text() -> None:
-        table(header, [[entry[key] for key in header] for entry in listed])
+        table(header, [[_cell(entry[key]) for key in header] for entry in listed])
         print(f"epoch {state.epoch}, floor {state.floor}: a rollback accepts any epoch from the floor on")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
@@ -65,9 +85,16 @@ def show(
     state = require_stream(StreamPlace(Fs(), layout, parsed, check_stream(stream)))
     if epoch is not None:
         state = load_stream(StreamPlace(Fs(), layout, parsed, stream), epoch=epoch)
-    header = ["source", "date", "rows", "since", "epoch"]
+    header = ["source", "date", "rows", "withdrawn", "since", "epoch"]
     located = [
-        {"source": key.internal, "date": key.value, **{name: getattr(location, name) for name in header[2:]}}
+        {
+            "source": key.internal,
+            "date": key.value,
+            "rows": location.shown_rows,
+            "withdrawn": location.withdrawn.rows,
+            "since": location.since,
+            "epoch": location.epoch,
+        }
         for key, location in sorted(state.locations.items())
     ]
     rows = _rows(state)
@@ -116,8 +143,77 @@ def rollback(
     cli.result(record, f"{'' if dry_run else f'epoch {to} is restored as epoch {epoch}, '}{words} {dropped:,} rows")
 
 
+def undo(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="The epoch to undo.")] = None,
+    source_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The epoch that took this file: its path, or the end of that.")
+    ] = None,
+    offsets: Annotated[
+        str | None, typer.Option(metavar="TOPIC:P:A-B", help="The epochs that took offsets A to B (B is not taken).")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Takes out the rows of one epoch, as a new epoch.
+
+    Later epochs stay, and so do source positions: the stream does not ingest the rows again.
+    """
+    cli: CliContext = ctx.obj
+    given = [word for word in (epoch, source_file, offsets) if word is not None]
+    if len(given) != 1:
+        raise SettingsError(
+            "it is not said which epoch to undo" if not given else "the epoch to undo is named in two ways",
+            expected="one of --epoch N, --source-file FILE, --offsets TOPIC:P:A-B",
+            found="none" if not given else " and ".join(map(str, given)),
+            hint=f"`sparkhaven epochs list {name} {stream}` shows the epochs with their offsets",
+        )
+    place = StreamPlace(Fs(), cli.database(), TableName.parse(name), check_stream(stream))
+    require_stream(place)
+    if epoch is not None:
+        undone = [epoch]
+    elif source_file is not None:
+        undone = epochs_of_file(place, source_file)
+    else:
+        undone = epochs_of_offsets(place, *_offsets(offsets or ""))
+    planned = plan_undo(place, undone)
+    done = None
+    if not dry_run:
+        with open_log(place) as log:
+            done = log.withdraw(lambda: plan_undo(place, undone))
+    record = {
+        "table": name,
+        "stream": stream,
+        "undone": undone,
+        "epoch": done,
+        "rows": planned.rows,
+        "locations": [[part.key.internal, part.key.value, part.rows.rows] for part in planned.locations],
+        "dry_run": dry_run,
+    }
+    numbers = f"epoch{'s' if len(undone) > 1 else ''} {', '.join(map(str, undone))}"
+    words = f"{planned.rows:,} rows of {numbers} in {len(planned.locations):,} locations"
+    cli.result(record, f"would undo {words}" if dry_run else f"epoch {done} undoes {words}")
+
+
+def _offsets(text: str) -> tuple[str, int, int, int]:
+    """Topic, partition, first offset and the one after the last, of ``topic:p:a-b``."""
+    match = re.fullmatch(r"(.+):([0-9]+):([0-9]+)-([0-9]+)", text)
+    if match is None or int(match[3]) >= int(match[4]):
+        raise SettingsError(
+            "--offsets is no range of offsets",
+            expected="TOPIC:PARTITION:FIRST-STOP, like flights:0:500-600",
+            found=text,
+        )
+    return match[1], int(match[2]), int(match[3]), int(match[4])
+
+
 def _rows(state: StreamState) -> int:
-    return sum(location.rows for location in state.locations.values())
+    return sum(location.shown_rows for location in state.locations.values())
+
+
+def _cell(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _shown(entry: EpochEntry) -> dict[str, object]:
@@ -126,4 +222,5 @@ def _shown(entry: EpochEntry) -> dict[str, object]:
         for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
     }
     time_text = datetime.fromtimestamp(entry.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return {"time": time_text, "messages": entry.messages, **spans}
+    undoes = list(entry.undoes)
+    return {"time": time_text, "undoes": undoes, "messages": entry.messages, **spans}

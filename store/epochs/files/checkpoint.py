@@ -1,12 +1,13 @@
 """The checkpoint of a stream: its state at the rollback floor, in one file that is replaced as a whole.
 
-``<stream>.checkpoint`` has the frames of ``store.framing.log_frames``, magic ``SHVCKP2``, number = the floor's epoch:
+``<stream>.checkpoint`` has the frames of ``store.framing.log_frames``, magic ``SHVCKP2``, number = the floor's epoch
+(``SHVCKP3`` once the stream has withdrawn rows, which older releases would show):
 
 1. head, JSON: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in); where there are some: ``offsets``
    [[topic, partition, stop, topic id, start of the last range, its digest], ...], ``rolledBack`` [[epoch gone back to,
    epoch of the rollback], ...] ascending: epochs between the two are no more, ``rejected`` (newest epoch with rejected
-   rows), ``zone`` (as in ``open`` records)
+   rows), ``withdrawal`` (newest epoch that withdrew rows), ``zone`` (as in ``open`` records)
 2. taken files by (mtime, path), up to 5,000 a frame: u4 count, i8 mtime (ns) of each, i8 size of each, their paths in
    UTF-8 with a zero byte between two
 3. one frame a location (``store.epochs.state.locations``), by value of the partitioning column, then internal partition
@@ -49,23 +50,35 @@ from sparkhaven.store.epochs.state.offsets import encode_offsets
 from sparkhaven.store.epochs.state.packed_reports import Numbering, encode_shapes
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load
-from sparkhaven.store.framing.log_frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
+from sparkhaven.store.framing.log_frames import (
+    CHECKPOINT_MAGIC,
+    CHECKPOINT_MAGIC_3,
+    HEADER,
+    frame,
+    frame_at,
+    header,
+    read_header,
+    version,
+)
 
 FILES_A_FRAME = 5000
+Magics = tuple[bytes, bytes]
+CHECKPOINT_MAGICS = CHECKPOINT_MAGIC, CHECKPOINT_MAGIC_3
+"""Magic of a file without and with withdrawn rows."""
 
 
 def encode_checkpoint(
-    checkpoint: Checkpoint, *, magic: bytes = CHECKPOINT_MAGIC, more: Mapping[str, Any] | None = None
+    checkpoint: Checkpoint, *, magics: Magics = CHECKPOINT_MAGICS, more: Mapping[str, Any] | None = None
 ) -> bytes:
     """The whole file; the state's floor is its epoch. ``more``: further keys of the first record."""
-    return b"".join(checkpoint_parts(checkpoint, checkpoint.state.files, magic=magic, more=more))
+    return b"".join(checkpoint_parts(checkpoint, checkpoint.state.files, magics=magics, more=more))
 
 
 def checkpoint_parts(
     checkpoint: Checkpoint,
     taken: Iterable[FileId],
     *,
-    magic: bytes = CHECKPOINT_MAGIC,
+    magics: Magics = CHECKPOINT_MAGICS,
     more: Mapping[str, Any] | None = None,
 ) -> Iterator[bytes]:
     """The file in pieces, with files ``taken`` by (mtime, path) in place of those of the state."""
@@ -77,7 +90,9 @@ def checkpoint_parts(
         crc, end = zlib.crc32(data, crc), end + len(data)
         return data
 
-    yield piece(header(magic, state.epoch) + frame(dump(_first(state, checkpoint.removals, more))))
+    yield piece(
+        header(magics[bool(state.withdrawal)], state.epoch) + frame(dump(_first(state, checkpoint.removals, more)))
+    )
     count, files = 0, iter(taken)
     while some := list(islice(files, FILES_A_FRAME)):
         count += len(some)
@@ -104,9 +119,9 @@ def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
     return checkpoint
 
 
-def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) -> SavedState:
+def open_saved(data: Data, where: object, *, magics: Magics = CHECKPOINT_MAGICS) -> SavedState:
     """Opens the file by its first frame, index and tail. CorruptFileError: their checksums do not match."""
-    epoch = read_header(data, magic, where)
+    epoch = read_header(data, magics[1], where)
     if version(data) == 1:
         return open_v1(bytes(data), epoch, where)
     index, first, _, _ = read_tail(data, where)
@@ -142,6 +157,8 @@ def _first(state: StreamState, removals: int, more: Mapping[str, Any] | None) ->
         head["rolledBack"] = [[to, epoch] for to, epoch in state.rolled_back]
     if state.rejected:
         head["rejected"] = state.rejected
+    if state.withdrawal:
+        head["withdrawal"] = state.withdrawal
     if state.zone is not None:
         head["zone"] = state.zone
     return head

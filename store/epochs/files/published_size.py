@@ -45,9 +45,14 @@ def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda valu
 
 
 def record_bytes(stream: str, location: LocationState) -> bytes:
-    files = Files.of(location.files)
-    form = size_form(stream, files.names, location.schema_version, location.truncated)
-    return form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)
+    """The record of a location. Its size ends before the first withdrawn row, which a foreign engine would show."""
+    files, withdrawn = Files.of(location.files), location.withdrawn
+    form = size_form(stream, files.names, location.schema_version, location.truncated, bool(withdrawn))
+    times = location.time_ms, location.epoch
+    if not withdrawn:
+        return form.fill(location.rows, *times, files.sizes, files.checksums)
+    counts = location.rows, withdrawn.rows
+    return form.fill(withdrawn.start, *times, files.sizes, files.checksums, counts)
 
 
 def publish_location(place: StreamPlace, location: LocationState) -> None:

@@ -205,6 +205,7 @@ def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> S
         rolled_back=tuple((int(to), int(rollback)) for to, rollback in head.get("rolledBack", ())),
         rejected=int(head.get("rejected", 0)),
         zone=decode_zone(head),
+        withdrawal=int(head.get("withdrawal", 0)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
-from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.replay import chain
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.framing.log_frames import refuse_damage
@@ -41,7 +41,7 @@ class EpochChanges:
         self.steps = tuple(
             Step(r.epoch, r.batch.rows, r.batch.time_ms) if isinstance(r, CommitRecord) else Step(r.epoch, 0, r.time_ms)
             for r in self._records
-            if isinstance(r, CommitRecord | RollbackRecord)
+            if isinstance(r, EpochRecord)
         )
 
     @classmethod
@@ -86,6 +86,23 @@ class EpochChanges:
                     since, start = (before.since, before.start) if before else (None, report.base_rows)
                     rows[report.key] = AddedRows(since, start, report.rows)
         return rows
+
+    def withdrawn(self, after: int, until: int) -> tuple[WithdrawRecord, ...]:
+        """The records after one epoch, up to another, that have withdrawn rows. Raises what ``added`` raises."""
+        wanted = {step.epoch for step in self.after(after)} - {step.epoch for step in self.after(until)}
+        return tuple(r for r in self._records if isinstance(r, WithdrawRecord) and r.epoch in wanted)
+
+    def withdrawn_since(self, record: WithdrawRecord, key: LocationKey, rows: int) -> SnapshotMovedError:
+        """The error for rows that were withdrawn after they were read."""
+        undone = f"epoch {record.epoch} undoes epoch {', '.join(map(str, record.undoes))}" if record.undoes else ""
+        return SnapshotMovedError(
+            "rows that this stream has read were withdrawn since",
+            where=self._files.path,
+            expected=f"the {rows} rows of {key.internal}/{key.value} that were read before",
+            found=undone or f"epoch {record.epoch} withdraws them ({record.reason})",
+            hint="remove the rows from what was derived from them, then go on with the option skipWithdrawn=true, which"
+            f" passes over epochs that withdraw rows. Or {self._anew}",
+        )
 
     def left_unread(self, key: LocationKey, after: int, until: int) -> SnapshotMovedError:
         """The error for rows that were removed from intraday before they were read."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
 from sparkhaven.store.epochs.files.checkpoint import open_saved
@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.log_reader import advance, read_files, read_newest, read_rollbacks
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.joint_positions import furthest_back
-from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.log_records import EpochRecord, RollbackRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState, chain
@@ -46,11 +46,12 @@ class EpochEntry:
     """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
 
     ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like. ``oldest_ns``:
-    the oldest modification time of its files (ns since the epoch), None without files.
+    the oldest modification time of its files (ns since the epoch), None without files. ``withdrawn``: rows that it took
+    out; ``undoes``: the epochs whose rows these are, where they are all of those.
     """
 
     epoch: int
-    kind: Literal["commit", "rollback"]
+    kind: Literal["commit", "rollback", "withdraw"]
     generation: int
     time_ms: int
     query_id: str | None
@@ -64,6 +65,8 @@ class EpochEntry:
     gaps: tuple[OffsetRange, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     oldest_ns: int | None = None
+    withdrawn: int = 0
+    undoes: tuple[int, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -141,8 +144,8 @@ def list_epochs(place: StreamPlace) -> list[EpochEntry]:
     path = place.stream_log
     refuse_damage(files.found, path)
     live = {record.n for record in chain(files.records, files.epoch, None, path)}
-    records = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
-    return [_entry(r, r.n in live) for r in records if isinstance(r, CommitRecord | RollbackRecord)]
+    records = (files.full(r) for r in files.records if isinstance(r, EpochRecord))
+    return [_entry(r, r.n in live) for r in records if isinstance(r, EpochRecord)]
 
 
 def list_rollbacks(place: StreamPlace) -> list[tuple[int, int]]:
@@ -152,11 +155,15 @@ def list_rollbacks(place: StreamPlace) -> list[tuple[int, int]]:
     return [(epoch, to) for to, epoch in rollbacks.logged]
 
 
-def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
+def _entry(record: EpochRecord, live: bool) -> EpochEntry:
     epoch, generation = record.epoch, record.generation
     if isinstance(record, RollbackRecord):
         changed = len(record.changed)
         return EpochEntry(epoch, "rollback", generation, record.time_ms, None, None, 0, changed, 0, record.to, live)
+    if isinstance(record, WithdrawRecord):
+        numbers = 0, len(record.locations), 0, None, live
+        entry = EpochEntry(epoch, "withdraw", generation, record.time_ms, None, None, *numbers)
+        return replace(entry, withdrawn=record.rows, undoes=record.undoes)
     batch = record.batch
     counts = batch.rows, len(batch.reports), len(batch.files)
     names = batch.time_ms, batch.query_id, batch.batch_id

@@ -8,7 +8,7 @@ from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, FormatError
-from sparkhaven.store.framing.log_frames import HEAD_MAGIC, HEADER, read_header
+from sparkhaven.store.framing.log_frames import HEAD_MAGIC_3, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
@@ -17,7 +17,7 @@ from sparkhaven.store.quarantine.ledger import read_ledger
 def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
     """The epoch of a head that is later than ``beyond``, else 0; also 0 for a missing or damaged head."""
     try:
-        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC, path)
+        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC_3, path)
         if epoch > beyond:
             open_head(fs.read(path), path)
             return epoch

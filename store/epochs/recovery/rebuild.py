@@ -230,7 +230,7 @@ def _set_aside(place: StreamPlace, key: LocationKey, survey: StreamSurvey, time_
     epoch, moved = record.epoch or 0, aside_of(directory, survey.epoch)
     reason = survey.damaged.get(key, "it is not there")
     since = then.since if then is not None else epoch
-    note = SetAside(place.stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(moved))
+    note = SetAside(place.stream, key.internal, key.value, since, epoch, record.rows, reason, time_ms, str(moved))
     path = note_path(place, key, since)
     place.fs.keep_dirs(path.parent, place.layout.root)
     if place.fs.stat(path) is None:  # else an earlier run was stopped

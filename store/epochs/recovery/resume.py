@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.log_reader import Newest, advance, read_newest, rolled_back_epochs_of
 from sparkhaven.store.epochs.recovery.durable_prefix import first_lost, first_unwritten
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode, encode
+from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, Record, RollbackRecord, decode, encode
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
@@ -71,7 +71,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
     went_down = state.boot_id != boot_id and not state.syncs_each_batch
     _refuse_damage(log_end, path, went_down=went_down)
     kept = chain(records, base, None, path)
-    working = next((r.generation for r in reversed(records) if isinstance(r, CommitRecord | RollbackRecord)), begun)
+    working = next((r.generation for r in reversed(records) if isinstance(r, EpochRecord)), begun)
     durable = _apply(state, kept, files)
     unsynced = [r for r in kept if isinstance(r, CommitRecord) and r.epoch > state.durable]
     lost: tuple[int, ...] = ()
@@ -160,7 +160,7 @@ def _apply(state: StreamState, kept: list[Record], files: Newest) -> Mapping[Loc
 def _fall_back(
     kept: list[Record], gone: list[CommitRecord], state: StreamState, base: int, time_ms: int
 ) -> RollbackRecord:
-    epochs = [r.epoch for r in kept if isinstance(r, CommitRecord | RollbackRecord) and r.epoch < gone[0].epoch]
+    epochs = [r.epoch for r in kept if isinstance(r, EpochRecord) and r.epoch < gone[0].epoch]
     touched = {report.key for record in gone for report in record.batch.reports if report.base_epoch}
     return RollbackRecord(
         n=state.n + 1,

@@ -28,6 +28,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import NO_ROWS
 
 CHUNK = 8 << 20
 
@@ -54,7 +55,7 @@ class StreamSurvey:
 
     @property
     def rows(self) -> int:
-        return sum(location.rows for location in self.locations.values())
+        return sum(location.shown_rows for location in self.locations.values())
 
     @property
     def complete(self) -> bool:
@@ -88,6 +89,7 @@ def find(place: StreamPlace) -> StreamSurvey:
         named.append(record.epoch or 0)
         then = known.locations.get(key)
         wrong = _wrong(place.fs, directory, record) or _ambiguous(key, record, then, tombstones, merged)
+        wrong = wrong or _unknown_withdrawals(record, then)
         if wrong is not None:
             damaged[key] = wrong
         else:
@@ -159,7 +161,7 @@ def _location(
     grown = then is not None and then.since not in gone and _holds(fs, directory, then, record)
     if grown and then is not None:
         since = then.since
-    elif taken is not None and taken.since not in gone and (record.truncated or record.size >= taken.rows):
+    elif taken is not None and taken.since not in gone and (record.truncated or record.rows >= taken.rows):
         since = taken.since
     emptied = any(
         (s.key, s.since, s.phase) == (key, since, RemovalPhase.TRUNCATE) for s in tombstones if s.since not in gone
@@ -170,13 +172,28 @@ def _location(
         key=key,
         since=since,
         epoch=epoch,
-        rows=0 if truncated else record.size,
+        rows=0 if truncated else record.rows,
         files={} if truncated else files,
         stats=then.stats if then is not None and same and not truncated else {},
         schema_version=record.schema_version or 1,
         time_ms=record.last_modified_ms,
         truncated=truncated,
+        withdrawn=then.withdrawn
+        if then is not None and grown and not truncated and _withdraws(record, then)
+        else NO_ROWS,
     )
+
+
+def _withdraws(record: TableSize, then: LocationState) -> bool:
+    """Whether the withdrawn rows of the known state are those that the record counts, or are newer than it."""
+    return then.withdrawn.rows == record.withdrawn or then.epoch > (record.epoch or 0)
+
+
+def _unknown_withdrawals(record: TableSize, then: LocationState | None) -> str | None:
+    """Which rows were withdrawn only the log says; a record says how many."""
+    if record.truncated or not record.withdrawn or (then is not None and _withdraws(record, then)):
+        return None
+    return f"{record.withdrawn} of its {record.rows} rows are withdrawn, and which ones is not known without the log"
 
 
 def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> bool:
@@ -187,7 +204,7 @@ def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> b
             return False
         if _crc(fs, directory / name, data_start(name), state.size) != state.crc:
             return False
-    return record.size >= then.rows
+    return record.rows >= then.rows
 
 
 def _ambiguous(
@@ -199,12 +216,12 @@ def _ambiguous(
 ) -> str | None:
     """Whether it cannot be decided if the rows of a merged date are the merged ones or later ones."""
     taken = merged.get(key)
-    if taken is None or then is not None or tombstones or record.truncated or record.size < taken.rows:
+    if taken is None or then is not None or tombstones or record.truncated or record.rows < taken.rows:
         return None
-    if (record.epoch, record.size) == (taken.epoch, taken.rows):
+    if (record.epoch, record.rows) == (taken.epoch, taken.rows):
         return None
     return (
-        f"its {record.size} rows begin with the {taken.rows} merged ones or came after them, and the removals are lost"
+        f"its {record.rows} rows begin with the {taken.rows} merged ones or came after them, and the removals are lost"
     )
 
 

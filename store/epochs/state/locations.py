@@ -1,9 +1,9 @@
 """The locations of a state: those of a checkpoint or head, decoded lazily, and later changes.
 
 A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
-time when it was made (ms), i4 schema version, u1 truncated, u4 place of its shape; files
+time when it was made (ms), i4 schema version, u1 marks (1: truncated, 2: withdrawn rows), u4 place of its shape; files
 (``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics, the u4 length of
-each, and the rows (``store.epochs.state.statistics``).
+each, and the rows (``store.epochs.state.statistics``); of a location with withdrawn rows their ranges, to the end.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from typing import Protocol
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Shape
+from sparkhaven.store.epochs.state.withdrawal import RANGE_BYTES, pack_ranges, unpack_ranges
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.row_ranges import NO_ROWS
 
+TRUNCATED, WITHDRAWN = 1, 2
 _FIXED = struct.Struct("<qqqqqiBI")
 _COUNT = struct.Struct("<I")
 
@@ -32,16 +35,18 @@ def encode_location(location: LocationState, shapes: MutableMapping[Shape, int])
     """The payload of a location's frame; ``shapes`` numbers them."""
     shape, files, stats = shape_of(location)
     times = location.since, location.epoch, location.rows, location.time_ms, location.made_ms
-    parts = [_FIXED.pack(*times, location.schema_version, location.truncated, shapes[shape]), files.data]
+    marks = TRUNCATED * location.truncated | WITHDRAWN * bool(location.withdrawn)
+    parts = [_FIXED.pack(*times, location.schema_version, marks, shapes[shape]), files.data]
     for _, rows in stats.groups:
         parts.append(struct.pack(f"<{1 + len(rows)}I", len(rows), *map(len, rows)))
         parts += rows
+    parts.append(pack_ranges(location.withdrawn))
     return b"".join(parts)
 
 
 def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) -> LocationState:
     """The inverse. IndexError, ValueError, struct.error: data is missing."""
-    since, epoch, rows, time_ms, made_ms, schema, truncated, shape = _FIXED.unpack_from(data)
+    since, epoch, rows, time_ms, made_ms, schema, marks, shape = _FIXED.unpack_from(data)
     names, groups = shapes[shape]
     offset = _FIXED.size
     length = Files.length(len(names), data, offset)
@@ -53,10 +58,14 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
         ends = [*accumulate(struct.unpack_from(f"<{count}I", data, offset + 4), initial=offset + 4 + 4 * count)]
         packed.append((columns, tuple(data[a:b] for a, b in pairwise(ends))))
         offset = ends[-1]
-    if offset != len(data):
+    withdrawn = NO_ROWS
+    if marks & WITHDRAWN:
+        withdrawn = unpack_ranges(data[offset:], (len(data) - offset) // RANGE_BYTES)
+    elif offset != len(data):
         raise ValueError(f"location ends at byte {offset} of {len(data)}")
     stats = Stats(tuple(packed))
-    return LocationState(key, since, epoch, rows, files, stats, schema, time_ms, bool(truncated), made_ms)
+    times = time_ms, bool(marks & TRUNCATED), made_ms
+    return LocationState(key, since, epoch, rows, files, stats, schema, *times, withdrawn)
 
 
 class LazyLocations(Protocol):

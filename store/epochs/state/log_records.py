@@ -1,7 +1,8 @@
 """Records of a commit log: values to bytes and back. Canonical JSON; a commit's is followed by its packed locations.
 
 Common keys: ``kind``, ``n`` (number of the record in the life of the stream, without gaps), ``epoch``, ``generation``,
-``time`` (ms since the epoch). ``commit`` and ``rollback`` make an epoch; ``open`` and ``sync`` carry the current one.
+``time`` (ms since the epoch). ``commit``, ``rollback`` and ``withdraw`` make an epoch; ``open`` and ``sync`` carry the
+current one.
 
 ``open``      first record of a generation: ``boot``, ``pid``, ``host``, ``query``, ``durability``, ``keep`` (epochs),
               ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
@@ -12,6 +13,8 @@ Common keys: ``kind``, ``n`` (number of the record in the life of the stream, wi
               feed, the reports' data; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop,
               topic id, digest], ...]
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
+``withdraw``  rows that no reader shows from this epoch on: ``reason``, ``locations`` and, after a line feed, their row
+              ranges (``store.epochs.state.withdrawal``); where it takes back epochs: ``undoes``, their numbers
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
 
 In logs of version 1 a commit has ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows], ``rows``,
@@ -29,6 +32,7 @@ from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
 from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
+from sparkhaven.store.epochs.state.withdrawal import Withdrawn, decode_withdrawn, encode_withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey
@@ -82,6 +86,23 @@ class RollbackRecord:
 
 
 @frozen
+class WithdrawRecord:
+    """An epoch that takes rows out; ``undoes``: the epochs whose rows they are, where it takes back whole ones."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+    undoes: tuple[int, ...]
+    reason: str
+    locations: tuple[Withdrawn, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows.rows for part in self.locations)
+
+
+@frozen
 class SyncRecord:
     """Everything up to ``epoch`` is durable."""
 
@@ -97,13 +118,18 @@ class SyncRecord:
 ROLLBACK = b'"kind":"rollback"'
 """Occurs in the payload of every rollback, and rarely in others."""
 
-Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
+Record = OpenRecord | CommitRecord | RollbackRecord | WithdrawRecord | SyncRecord
+EpochRecord = CommitRecord | RollbackRecord | WithdrawRecord
+"""Records that make an epoch."""
 
 
 def encode(record: Record) -> bytes:
     time_ms = record.batch.time_ms if isinstance(record, CommitRecord) else record.time_ms
     common = {"n": record.n, "epoch": record.epoch, "generation": record.generation, "time": time_ms}
     value = common | _own(record)
+    if isinstance(record, WithdrawRecord):
+        value["locations"], ranges = encode_withdrawn(record.locations)
+        return dump(value) + BEHIND + ranges
     if not isinstance(record, CommitRecord):
         return dump(value)
     value["reports"], packed = encode_reports(record.batch.reports)
@@ -117,7 +143,9 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
     """
     text = written(payload)
     value = load(text, where)
-    if not reports:
+    if value.get("kind") == "withdraw":
+        value["packed"] = payload[len(text) + len(BEHIND) :]
+    elif not reports:
         value |= {"locations": (), "reports": None}
     elif value.get("reports") is not None:
         value["packed"] = payload, len(text) + len(BEHIND)
@@ -167,6 +195,9 @@ def _own(record: Record) -> dict[str, Any]:
         case RollbackRecord():
             changed = [[key.internal, key.value] for key in record.changed]
             return {"kind": "rollback", "to": record.to, "reason": record.reason, "changed": changed}
+        case WithdrawRecord():
+            undoes = {"undoes": list(record.undoes)} if record.undoes else {}
+            return {"kind": "withdraw", "reason": record.reason, **undoes}
         case SyncRecord():
             return {"kind": "sync"}
 
@@ -216,6 +247,12 @@ def _decode_rollback(v: dict[str, Any]) -> RollbackRecord:
     return RollbackRecord(*numbers, str(v["reason"]), changed)
 
 
+def _decode_withdraw(v: dict[str, Any]) -> WithdrawRecord:
+    numbers = int(v["n"]), int(v["epoch"]), int(v["generation"]), int(v["time"])
+    undoes = tuple(int(epoch) for epoch in v.get("undoes", ()))
+    return WithdrawRecord(*numbers, undoes, str(v["reason"]), decode_withdrawn(v, v["packed"]))
+
+
 def _decode_sync(v: dict[str, Any]) -> SyncRecord:
     return SyncRecord(int(v["n"]), int(v["epoch"]), int(v["generation"]), int(v["time"]))
 
@@ -224,6 +261,7 @@ _DECODERS: dict[str, Any] = {
     "open": _decode_open,
     "commit": _decode_commit,
     "rollback": _decode_rollback,
+    "withdraw": _decode_withdraw,
     "sync": _decode_sync,
 }
 

@@ -14,6 +14,7 @@ from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionS
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 
 @frozen
@@ -22,6 +23,7 @@ class LocationState:
 
     ``made_ms``: time of the commit that created it, which distinguishes it from one with the same epoch in a log that
     was later restored from a copy; 0 = unknown. ``truncated``: it has 0 rows and takes no more until it is deleted.
+    ``withdrawn``: those of the ``rows`` in its files that no reader shows any more (``store.epochs.state.withdrawal``).
     """
 
     key: LocationKey
@@ -34,6 +36,12 @@ class LocationState:
     time_ms: int = 0
     truncated: bool = False
     made_ms: int = 0
+    withdrawn: RowRanges = NO_ROWS
+
+    @property
+    def shown_rows(self) -> int:
+        """The rows that readers show."""
+        return self.rows - self.withdrawn.rows
 
 
 @frozen

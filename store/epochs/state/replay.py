@@ -14,7 +14,15 @@ from pathlib import Path
 from sparkhaven.store.epochs.state.commit_policy import Durability, syncs_each_batch
 from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.log_records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
+from sparkhaven.store.epochs.state.log_records import (
+    CommitRecord,
+    EpochRecord,
+    OpenRecord,
+    Record,
+    RollbackRecord,
+    SyncRecord,
+    WithdrawRecord,
+)
 from sparkhaven.store.epochs.state.log_values import REJECTED, FileId, LocationReport, LocationState, OffsetRange, Split
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
@@ -23,6 +31,7 @@ from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.layout import stream_of
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 
 @dataclass(slots=True)
@@ -31,9 +40,10 @@ class StreamState:
 
     ``generation``, ``boot_id``, ``durability``, ``durable`` (newest epoch known to be on disk) and ``n`` (number of the
     last record) are those of the newest record, whatever epoch was asked for. So is ``rejected``, the newest epoch with
-    rejected rows, also when it was rolled back: the stream has a quarantine. So is ``zone``, the time zone whose days
-    or hours are the partition values: "" where they are not taken from instants, None where the log does not tell. The
-    log's own state is live: a reader of it does not change it and does not keep it over a commit.
+    rejected rows, also when it was rolled back: the stream has a quarantine. So is ``withdrawal``, the newest epoch
+    that withdrew rows, also when it was rolled back, and 0 where there was none. So is ``zone``, the time zone whose
+    days or hours are the partition values: "" where they are not taken from instants, None where the log does not tell.
+    The log's own state is live: a reader of it does not change it and does not keep it over a commit.
     """
 
     stream: str
@@ -53,6 +63,7 @@ class StreamState:
     rolled_back: RolledBack = ()
     rejected: int = 0
     zone: str | None = None
+    withdrawal: int = 0
 
     @property
     def horizon(self) -> int:
@@ -97,6 +108,13 @@ class StreamState:
                         self.locations[key] = replace(location, epoch=record.epoch, time_ms=time_ms)
                 self.rolled_back = fold(self.rolled_back, record.to, record.epoch)
                 self.epoch = record.epoch
+            case WithdrawRecord():
+                for part in record.locations:
+                    location = self.locations.get(part.key)
+                    if location is not None and location.since == part.since and not location.truncated:
+                        self.locations[part.key] = without_rows(location, part.rows, record)
+                    yield
+                self.epoch = record.epoch
             case OpenRecord() | SyncRecord():
                 pass
 
@@ -118,6 +136,8 @@ class StreamState:
                     self.durable = record.epoch
                 if REJECTED in batch.counts:
                     self.rejected = record.epoch
+            case WithdrawRecord():
+                self.durable = self.withdrawal = record.epoch
             case SyncRecord() | RollbackRecord():
                 self.durable = record.epoch
 
@@ -130,7 +150,13 @@ class StreamState:
             del self.locations[removal.key]
             return None
         emptied = replace(
-            location, rows=0, files={}, stats={}, truncated=True, time_ms=removal.time_ms or location.time_ms
+            location,
+            rows=0,
+            files={},
+            stats={},
+            truncated=True,
+            time_ms=removal.time_ms or location.time_ms,
+            withdrawn=NO_ROWS,
         )
         self.locations[removal.key] = emptied
         return emptied
@@ -152,7 +178,14 @@ def grown(
         schema_version=schema_version,
         time_ms=time_ms,
         made_ms=base.made_ms if base else time_ms,
+        withdrawn=base.withdrawn if base else NO_ROWS,
     )
+
+
+def without_rows(location: LocationState, rows: RowRanges, record: WithdrawRecord) -> LocationState:
+    """A location after a record has withdrawn rows of it; those of its rows alone count."""
+    withdrawn = location.withdrawn.union(rows.within(0, location.rows))
+    return replace(location, epoch=record.epoch, time_ms=record.time_ms, withdrawn=withdrawn)
 
 
 def _grow(record: Record, index: int, base: LocationState | None) -> LocationState:
@@ -166,11 +199,11 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
 
     Raises TableNotFoundError for an epoch that is not kept or was rolled back.
     """
-    indexes = {r.epoch: i for i, r in enumerate(records) if isinstance(r, CommitRecord | RollbackRecord)}
+    indexes = {r.epoch: i for i, r in enumerate(records) if isinstance(r, EpochRecord)}
     newest = _walk(records, indexes, base, len(records) - 1, where)
     if epoch is None:
         return newest
-    kept = [r.epoch for r in newest if isinstance(r, CommitRecord | RollbackRecord)]
+    kept = [r.epoch for r in newest if isinstance(r, EpochRecord)]
     if epoch == base:
         return []
     if epoch not in kept:
@@ -188,7 +221,7 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
 def kept_index(records: Sequence[Record], epoch: int) -> int:
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
-        if record.epoch == epoch and isinstance(record, CommitRecord | RollbackRecord):
+        if record.epoch == epoch and isinstance(record, EpochRecord):
             return index
     raise KeyError(epoch)
 

@@ -26,9 +26,20 @@ class SizeForm:
     order: tuple[int, ...]
     layout: Struct
 
-    def fill(self, rows: int, modified_ms: int, epoch: int, sizes: Sequence[int], checksums: Sequence[int]) -> bytes:
-        """The file's content; ``sizes`` and ``checksums`` in the order of the names."""
-        numbers = (rows, modified_ms, epoch, *sizes, *checksums)
+    def fill(
+        self,
+        rows: int,
+        modified_ms: int,
+        epoch: int,
+        sizes: Sequence[int],
+        checksums: Sequence[int],
+        withdrawn: tuple[int, ...] = (),
+    ) -> bytes:
+        """The file's content; ``sizes`` and ``checksums`` in the order of the names.
+
+        ``withdrawn``: of a form with them, the committed rows and those of them that are withdrawn.
+        """
+        numbers = (rows, modified_ms, epoch, *sizes, *checksums, *withdrawn)
         parts: list[bytes | int] = [b""] * (2 * len(numbers) + 1)
         parts[::2] = self.pieces
         parts[1::2] = [numbers[index] for index in self.order]
@@ -36,9 +47,12 @@ class SizeForm:
 
 
 @lru_cache(256)
-def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncated: bool) -> SizeForm:
-    """The form of the records of a stream's locations that have these files."""
+def size_form(
+    stream: str, names: tuple[str, ...], schema_version: int, truncated: bool, withdrawn: bool = False
+) -> SizeForm:
+    """The form of the records of a stream's locations that have these files; ``withdrawn``: and withdrawn rows."""
     count = len(names)
+    last = _MARK + _FIXED + 2 * count
     record = TableSize(
         size=_MARK,
         last_modified_ms=_MARK + 1,
@@ -48,10 +62,12 @@ def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncate
         truncated=truncated,
         data_file_sizes={name: _MARK + _FIXED + index for index, name in enumerate(names)},
         checksums={name: _MARK + _FIXED + count + index for index, name in enumerate(names)},
+        committed=last if withdrawn else None,
+        withdrawn=last + 1 if withdrawn else 0,
     )
     first, *rest = _MARKED.split(encode(record))
     order = tuple(int.from_bytes(number, "big") for number in rest[::2])
     pieces = (first, *rest[1::2])
-    if sorted(order) != list(range(_FIXED + 2 * count)):
+    if sorted(order) != list(range(_FIXED + 2 * count + 2 * withdrawn)):
         raise ValueError(f"{len(order)} numbers in a record of {count} files")
     return SizeForm(pieces, order, Struct(">" + "q".join(f"{len(piece)}s" for piece in pieces)))

@@ -2,7 +2,9 @@
 
 A Java stream that holds one map, replaced as a whole after each commit. Lengths are those of each file's data region
 (a ``.dat`` without its prefix). Beyond the documented keys, ``checksums`` has the CRC-32 of each region, so that an
-append can continue it and a location without a commit log can be verified.
+append can continue it and a location without a commit log can be verified. A location with withdrawn rows publishes as
+``size`` the rows before the first of them, which is what a foreign engine may show; ``committedRows`` has all of its
+rows then, and ``withdrawnRows`` how many of them are withdrawn.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` 
 class TableSize:
     """One record. ``epoch`` and ``stream`` are None where no stream owns the location.
 
-    ``truncated`` means emptied for good. ``checksums`` are unsigned CRC-32 by file name.
+    ``truncated`` means emptied for good. ``checksums`` are unsigned CRC-32 by file name. ``committed``: the rows of a
+    location that has ``withdrawn`` ones, None elsewhere.
     """
 
     size: int
@@ -48,6 +51,13 @@ class TableSize:
     data_indexes: Mapping[str, int] = field(default_factory=dict)
     truncated: bool = False
     checksums: Mapping[str, int] = field(default_factory=dict)
+    committed: int | None = None
+    withdrawn: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The rows in the files, withdrawn ones too."""
+        return self.size if self.committed is None else self.committed
 
     @property
     def files(self) -> dict[str, FileState]:
@@ -84,6 +94,9 @@ def encode(record: TableSize) -> bytes:
         entries["truncated"] = True
     if record.checksums:
         entries["checksums"] = _longs(record.checksums)
+    if record.committed is not None:
+        entries["committedRows"] = JLong(record.committed)
+        entries["withdrawnRows"] = JLong(record.withdrawn)
     return dumps(entries)
 
 
@@ -159,6 +172,7 @@ def decode(data: bytes, where: object) -> TableSize:
     for key in ("sourceState", "importState"):
         if key not in entries:
             raise keys.error(key, "a value or null", "no such key")
+    withdrawn = "committedRows" in entries
     epoch, schema = keys.take("epoch", JLong, optional=True), keys.take("schemaVersion", JInt, optional=True)
     return TableSize(
         size=keys.count("size"),
@@ -174,6 +188,8 @@ def decode(data: bytes, where: object) -> TableSize:
         data_indexes=keys.counts("dataIndexes"),
         truncated=bool(keys.take("truncated", bool, optional=True)),
         checksums=keys.counts("checksums"),
+        committed=keys.count("committedRows") if withdrawn else None,
+        withdrawn=keys.count("withdrawnRows") if withdrawn else 0,
     )
 
 

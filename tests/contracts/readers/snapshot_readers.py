@@ -1,7 +1,8 @@
 """The contract of a reader: of one snapshot each of them shows the same rows, with every value as it was written.
 
 The table has every stored type, dates in history, in both tiers and intraday, several sources, a column that was
-renamed and one that was added, and an epoch that was rolled back.
+renamed and one that was added, an epoch that was rolled back, and epochs in the middle that were undone: of a date in
+both tiers, of one that is intraday, and the first and last rows of a location.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.undo import plan_undo
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
@@ -71,6 +75,7 @@ class Written:
 
     def __init__(self, root: Path) -> None:
         self.root, self.rows, self._chance = root, list[dict[str, Any]](), random.Random(7)
+        self.wrong = list[int]()
 
     def put(self, date: str, source: str, count: int, *, altered: bool = False) -> None:
         """Random rows of one location as an epoch; ``altered``: by the schema as it is after its change."""
@@ -83,6 +88,13 @@ class Written:
         for row, value in zip(rows, later, strict=True):
             self.rows.append({**row, "Date": date, RENAMED: row["B"], ADDED: value})
 
+    def put_wrong(self, date: str, source: str, count: int, *, altered: bool = False) -> None:
+        """Rows of an epoch that is to be undone."""
+        before = list(self.rows)
+        self.put(date, source, count, altered=altered)
+        self.rows = before
+        self.wrong.append(load_stream(StreamPlace(FS, Layout(self.root), TABLE, "test")).epoch)
+
 
 def make_snapshot(root: Path) -> Snapshot:
     """Two merged dates, one of them with late rows, and one that is intraday; then a change of the schema."""
@@ -94,9 +106,18 @@ def make_snapshot(root: Path) -> Snapshot:
     merge(layout, DAY, NEXT)
     written.put(DAY, "b", 6)
     written.put(LAST, "a", 7)
+    written.put_wrong(DAY, "b", 3)
+    written.put_wrong(LAST, "a", 4)
+    written.put_wrong(LAST, "w", 5)
     deploy(FS, layout, ALTERED, consent=Consent(rename=(("B", RENAMED),)))
     written.put(DAY, "c", 4, altered=True)
     written.put(LAST, "a", 8, altered=True)
+    written.put(LAST, "w", 2, altered=True)
+    written.put_wrong(LAST, "w", 2, altered=True)
+    written.put_wrong(GONE, "y", 2, altered=True)
+    with open_stream_log(StreamPlace(FS, layout, TABLE, "test"), None) as log:
+        for epoch in written.wrong:
+            log.withdraw(partial(plan_undo, StreamPlace(FS, layout, TABLE, "test"), [epoch]))
     kept = list(written.rows)
     written.put(LAST, "a", 3, altered=True)
     written.put(GONE, "z", 3, altered=True)
@@ -121,7 +142,7 @@ class SnapshotReaderContract(ABC):
         """The number of rows, as the reader counts them."""
 
     def test_every_value_of_every_row_twice(self, snapshot: Snapshot) -> None:
-        assert len(snapshot.rows) == 70
+        assert len(snapshot.rows) == 72
         for _ in range(2):
             assert rows_of(self.read(snapshot.root)) == snapshot.of()
 

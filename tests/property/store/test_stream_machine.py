@@ -1,15 +1,16 @@
-"""Append, commit, crash, recover, roll back, compact, truncate, delete: any order of them against a plain model."""
+"""Append, commit, crash, recover, roll back, undo, compact, truncate, delete, in any order, against a plain model."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, settings
@@ -26,12 +27,21 @@ from hypothesis.stateful import (
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
 from sparkhaven.store.epochs.recovery.resume import resume
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import LocationState, OffsetRange
 from sparkhaven.store.epochs.state.tombstone import Removal
-from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.epochs.state.withdrawal import Withdrawn
+from sparkhaven.store.epochs.undo import Withdrawal, plan_undo
+from sparkhaven.store.errors import (
+    EpochConflictError,
+    PositionGapError,
+    SettingsError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.types.row_ranges import RowRanges
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.streams.tiny_writer import (
     STREAM,
@@ -50,6 +60,7 @@ BATCHES = st.dictionaries(KEYS, ROWS, min_size=1, max_size=3)
 COMMIT_STEPS = ("log-append", "log-sync", "publish-location")
 COMPACT_STEPS = ("compaction-slice", "write-head", "checkpoint-replace", "log-replace")
 ROLLBACK_STEPS = ("log-append", "log-sync", "rollback-files", "cut-file", "remove-stray-location", "publish-location")
+WITHDRAW_STEPS = ("log-append", "log-sync", "withdraw-publish", "publish-location")
 HEAD_STEPS = ("write-head",)
 OPEN_STEPS = ("resume-sync", "log-open", "recover-files", "cut-file", "remove-stray-file", "publish-location")
 
@@ -59,9 +70,17 @@ def steps(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
     return st.none() | st.sampled_from([f"{name}:{when}" for name in names for when in ("before", "after")])
 
 
-Rows = dict[LocationKey, tuple[int, tuple[int, ...]]]  # since, values
+Rows = dict[LocationKey, tuple[int, tuple[int | None, ...]]]  # since, values; None: withdrawn
 Ends = dict[int, int]  # partition of the one topic to the offset that comes next
 READS = st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=2)  # gap, messages
+
+
+def shown_values(fs: Fs, root: Path, location: LocationState) -> tuple[int | None, ...]:
+    """The values of all rows in the files, None for those that are withdrawn."""
+    values: list[int | None] = [*read_location(fs, root, location)]
+    for row in location.withdrawn.positions.tolist():
+        values[row] = None
+    return tuple(values)
 
 
 class Headless(Fs):
@@ -91,6 +110,8 @@ class StreamMachine(RuleBasedStateMachine):
         self.newest = 0
         self.number = 0
         self.removed: dict[tuple[LocationKey, int], bool] = {}
+        self.added: dict[int, dict[LocationKey, tuple[int, int, int]]] = {}  # by epoch: since, first row, last row + 1
+        self.undone: dict[int, int] = {}  # by epoch that is undone
         self.open(None)
 
     def teardown(self) -> None:
@@ -144,7 +165,52 @@ class StreamMachine(RuleBasedStateMachine):
             for key, values in todo.items():
                 since, held = before.get(key, (self.newest, ()))
                 after[key] = (since, (*held, *values))
+                self.added.setdefault(self.newest, {})[key] = since, len(held), len(held) + len(values)
             self.epochs[self.newest] = after
+
+    @precondition(lambda self: self.added)
+    @rule(data=st.data(), crash_at=steps(WITHDRAW_STEPS))
+    def undo(self, data: st.DataObject, crash_at: str | None) -> None:
+        """The rows of an epoch go, those after it stay, and so do positions; or it is refused and nothing changes."""
+        epoch = data.draw(st.sampled_from(sorted(self.added)))
+        parts, place = self.added[epoch], StreamPlace(self.fs, self.layout, TABLE, STREAM)
+        rows = self.rows(self.newest)
+        gone = any((key, since) in self.removed for key, (since, _, _) in parts.items())
+        shown = not gone and any(v is not None for key, (_, a, b) in parts.items() for v in rows[key][1][a:b])
+
+        def undo() -> int:
+            return self.log.withdraw(lambda: plan_undo(place, [epoch]))
+
+        if epoch not in self.epochs or epoch <= self.log.state.floor or epoch in self.undone or not shown:
+            with pytest.raises((TableNotFoundError, TableExistsError, SettingsError)):
+                undo()
+        elif self.stopped(undo, crash_at):
+            self.newest += 1
+            self.undone[epoch] = self.newest
+            self.withdraw({key: (since, range(a, b)) for key, (since, a, b) in parts.items()})
+
+    @precondition(lambda self: self.rows(self.newest))
+    @rule(data=st.data(), crash_at=steps(WITHDRAW_STEPS))
+    def withdraw_rows(self, data: st.DataObject, crash_at: str | None) -> None:
+        """Any rows of any location go, as those that a condition chooses."""
+        rows = self.rows(self.newest)
+        key = data.draw(st.sampled_from(sorted(rows)))
+        since, values = rows[key]
+        if (key, since) in self.removed or not values:
+            return
+        chosen = sorted(data.draw(st.sets(st.integers(0, len(values) - 1), min_size=1)))
+        part = Withdrawn(key, since, RowRanges.at(np.array(chosen, np.int64)))
+        if self.stopped(lambda: self.log.withdraw(lambda: Withdrawal((), "chosen", (part,))), crash_at):
+            self.newest += 1
+            self.withdraw({key: (since, chosen)})
+
+    def withdraw(self, chosen: dict[LocationKey, tuple[int, Iterable[int]]]) -> None:
+        """The newest epoch of the model has these rows no longer."""
+        after = dict(self.rows(self.newest - 1))
+        for key, (since, rows) in chosen.items():
+            gone = set(rows)
+            after[key] = since, tuple(None if row in gone else v for row, v in enumerate(after[key][1]))
+        self.epochs[self.newest], self.ends[self.newest] = after, self.ends[self.newest - 1]
 
     def positions(
         self, ends: Ends, reads: dict[int, tuple[int, int]], pieces: int
@@ -213,6 +279,7 @@ class StreamMachine(RuleBasedStateMachine):
             self.newest += 1
             self.epochs = {e: rows for e, rows in self.epochs.items() if e <= to} | {self.newest: self.epochs[to]}
             self.ends = {e: ends for e, ends in self.ends.items() if e <= to} | {self.newest: self.ends[to]}
+            self.undone = {epoch: by for epoch, by in self.undone.items() if by <= to}
 
     @precondition(lambda self: self.rows(self.newest))
     @rule(data=st.data(), delete=st.booleans())
@@ -238,7 +305,7 @@ class StreamMachine(RuleBasedStateMachine):
             expected = {
                 key: () if (key, since) in self.removed else values for key, (since, values) in self.rows(epoch).items()
             }
-            found = {key: tuple(read_location(self.fs, self.root, loc)) for key, loc in state.locations.items()}
+            found = {key: shown_values(self.fs, self.root, loc) for key, loc in state.locations.items()}
             assert found == expected, epoch
             ends = {f"topic/{partition}": stop for partition, stop in self.ends[epoch].items()}
             assert state.offsets.positions() == ends, epoch

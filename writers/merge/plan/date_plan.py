@@ -48,6 +48,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
+from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
 
 _EMPTY = "`sparkhaven stats` lists the dates. --allow-empty skips an empty one"
 
@@ -158,7 +159,8 @@ def plan_merge(
     drops = dropped_columns(place.fs, schema, value, sources)
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
-    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, corrections=kept)
+    withdrawn = withdrawn_rows(place.fs, schema, sources)
+    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, withdrawn, kept)
     if rule.keys and sources:
         taken = without_duplicates(place.fs, schema, taken, options)
     if base is not None and base.proof is not None and origin == "history":
@@ -198,7 +200,7 @@ def without_duplicates(fs: Fs, schema: TableSchema, taken: Taken, options: Merge
             hint="report it: this is a bug. Nothing was written. --dedupe none merges all rows",
             phase="plan",
         )
-    return replace(taken, sources=sources, left_out=duplicates.left_out)
+    return replace(taken, sources=sources, left_out=add_left_out(taken.left_out, duplicates.left_out))
 
 
 def merged_schema(place: TablePlace) -> TableSchema:

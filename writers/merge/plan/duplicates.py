@@ -62,19 +62,32 @@ class _Rows:
                 self._opened[key] = self._parquet[index].column(column)
         return self._opened[key]
 
-    def blocks(self) -> Iterator[tuple[int, int, int, int]]:
-        """Source, rows ``[first, stop)`` of its location, and the number of the first of them."""
+    def blocks(self) -> Iterator[tuple[int, RowRanges, int]]:
+        """Source, rows of its location that it keeps, and the number of the first of them."""
         for index, source in enumerate(self.sources):
-            for first, stop in source.blocks(SIZES.rows):
-                yield index, first, stop, int(self.firsts[index]) + first - source.start
+            number = int(self.firsts[index])
+            for part in source.rows_kept.steps(SIZES.rows) if len(source) else ():
+                yield index, part, number
+                number += part.rows
+
+    def read(self, index: int, column: Column, rows: RowRanges) -> pa.Array:
+        opened = self.open(index, column)
+        return opened.read(rows.start, rows.stop) if len(rows) == 1 else opened.take(rows)
+
+    def located(self, index: int, numbers: Positions) -> Positions:
+        """The rows of a source's location that have these numbers."""
+        source = self.sources[index]
+        own: Positions = numbers - self.firsts[index]
+        rows: Positions = own + source.start if source.kept is None else source.kept.positions[own]
+        return rows
 
     def take(self, column: Column, numbers: Positions) -> pa.Array:
         """The values of some rows, by their numbers in ascending order."""
         parts = []
-        for index, source in enumerate(self.sources):
+        for index in range(len(self.sources)):
             low, high = np.searchsorted(numbers, self.firsts[index : index + 2])
             if low < high:
-                rows = numbers[low:high] - self.firsts[index] + source.start
+                rows = self.located(index, numbers[low:high])
                 parts.append(_plain(self.open(index, column).take(RowRanges.at(rows))))
         return pa.concat_arrays(parts)
 
@@ -93,8 +106,9 @@ def find_duplicates(
     kept: list[RowRanges | None] = []
     for index, source in enumerate(sources):
         low, high = np.searchsorted(dropped, rows.firsts[index : index + 2])
-        gone = RowRanges.at(dropped[low:high] - rows.firsts[index] + source.start)
-        kept.append(_others(gone, source.start, source.stop) if low < high else None)
+        gone = RowRanges.at(rows.located(index, dropped[low:high]))
+        left = gone.outside(source.start, source.stop)
+        kept.append(left.intersection(source.rows_kept) if low < high else source.kept)
     return Duplicates(tuple(kept), _told(rows, schema, dropped, winners))
 
 
@@ -105,9 +119,9 @@ def _superseded(
     columns = [_column(schema, name) for name in rule.columns]
     parts: list[list[pa.Array]] = [[] for _ in columns]
     numbers: list[Positions] = []
-    for index, first, stop, number in rows.blocks():
-        values = [_key(rows.open(index, column).read(first, stop)) for column in columns]
-        own = np.arange(number, number + stop - first)
+    for index, part, number in rows.blocks():
+        values = [_key(rows.read(index, column, part)) for column in columns]
+        own = np.arange(number, number + part.rows)
         if shares > 1:
             hashes = np.zeros(len(own), np.uint64)
             for column, array in zip(columns[: len(rule.keys)], values, strict=False):
@@ -115,8 +129,8 @@ def _superseded(
             mine = hashes % np.uint64(shares) == share
             own, values = own[mine], [array.filter(pa.array(mine)) for array in values]
         numbers.append(own)
-        for part, array in zip(parts, values, strict=True):
-            part.append(array)
+        for column_parts, array in zip(parts, values, strict=True):
+            column_parts.append(array)
     number_of = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
     if not len(number_of):
         return number_of, number_of
@@ -171,13 +185,6 @@ def _column(schema: TableSchema, name: str) -> Column:
     column = schema.column(name)
     assert column is not None, name  # noqa: S101  the rule was checked with this schema
     return column
-
-
-def _others(gone: RowRanges, start: int, stop: int) -> RowRanges:
-    """The rows of ``[start, stop)`` that are not among these."""
-    starts, stops = np.append(start, gone.stops), np.append(gone.starts, stop)
-    filled = starts < stops
-    return RowRanges(starts[filled], stops[filled])
 
 
 def _told(rows: _Rows, schema: TableSchema, dropped: Positions, winners: Positions) -> LeftOut:

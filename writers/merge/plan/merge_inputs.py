@@ -24,7 +24,7 @@ from sparkhaven.writers.merge.sources.parquet_source import text_bytes
 def unmerged(
     place: TablePlace, locations: Sequence[tuple[str, LocationState]], merged: dict[InputKey, int]
 ) -> list[MergeSource]:
-    """Rows of intraday beyond those of ``merged``, by location.
+    """Rows of intraday beyond those of ``merged``, by location; withdrawn ones are not among the ``kept``.
 
     SnapshotMovedError: the stream was rolled back below rows that history has.
     """
@@ -54,6 +54,7 @@ def unmerged(
                     location.rows,
                     location.rows,
                     dict(location.files.items()),  # at once; by name each would be unpacked from all
+                    kept=location.withdrawn.outside(start, location.rows) if location.withdrawn else None,
                 )
             )
     return sources
@@ -83,7 +84,9 @@ def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> lis
 def all_inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]) -> tuple[MergeInput, ...]:
     """What the record says was merged: the locations of now, and those that were merged before and are gone."""
     now = {
-        (stream, loc.key.internal, loc.since): MergeInput(stream, loc.key.internal, loc.since, loc.epoch, loc.rows)
+        (stream, loc.key.internal, loc.since): MergeInput(
+            stream, loc.key.internal, loc.since, loc.epoch, loc.rows, loc.withdrawn.rows
+        )
         for stream, loc in locations
     }
     gone = {i.key: i for i in base.inputs} if base else {}
@@ -107,7 +110,14 @@ def still_pinned(plan: MergePlan, pins: Pins) -> None:
 def holds(record: MergeRecord, pins: Pins) -> bool:
     """Whether the sources of a merge that was killed after its check are unchanged."""
     sources = [(source.stream, source.internal, source.since, source.stop) for source in record.run.sources]
-    return _moved(pins, record.value, sources) is None
+    if _moved(pins, record.value, sources) is not None:
+        return False
+    now = {(stream, loc.key.internal, loc.since): loc for stream, loc in pins.locations(record.value)}
+    return all(
+        now[taken.key].withdrawn.within(0, taken.rows).rows == taken.withdrawn
+        for taken in record.inputs
+        if taken.key in now
+    )
 
 
 def _moved(pins: Pins, value: str, sources: Sequence[tuple[str, str, int, int]]) -> tuple[str, str, str] | None:

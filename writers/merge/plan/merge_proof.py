@@ -108,7 +108,8 @@ def add_proofs(one: Proof, other: Proof) -> Proof:
 
 def add_left_out(one: LeftOut, other: LeftOut) -> LeftOut:
     """The rows of both."""
-    return LeftOut(one.rows + other.rows, one.identical + other.identical, _add_hex(one.digests, other.digests))
+    counts = one.rows + other.rows, one.identical + other.identical
+    return LeftOut(*counts, _add_hex(one.digests, other.digests), one.withdrawn + other.withdrawn)
 
 
 def _add_hex(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

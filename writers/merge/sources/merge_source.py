@@ -66,6 +66,11 @@ class MergeSource:
     def __len__(self) -> int:
         return self.stop - self.start if self.kept is None else self.kept.rows
 
+    @property
+    def rows_kept(self) -> RowRanges:
+        """The rows of the location that are read."""
+        return RowRanges.one(self.start, self.stop) if self.kept is None else self.kept
+
     def blocks(self, most: int, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
         """Cuts rows (counted from ``start``) into blocks of at most ``most``, as absolute row ranges."""
         end = self.start + (len(self) if last is None else last)

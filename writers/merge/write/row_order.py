@@ -266,7 +266,9 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool =
         else:
             rows.append(np.concatenate(chosen) if chosen else np.zeros(0, np.uint32))
         counts.append(number)
-    width = len(parts[0]) if parts else 0
+    if not parts:  # every row was withdrawn
+        return RowSelection(tuple(rows), tuple(counts), tuple(np.zeros(0, np.uint64) for _ in range(last)))
+    width = len(parts[0])
     merged = []
     for key in range(width):
         merged.append(np.concatenate([part[key] for part in parts]))

@@ -213,8 +213,8 @@ def source_changed(plan: MergePlan, expected: object, found: object) -> MergeErr
 
 
 def _segments(selection: RowSelection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
-    if destinations == 1:
-        return [(0, 0, len(order))]
+    if destinations == 1 or not len(order):
+        return [(index, 0, len(order)) for index in range(destinations)]
     ends = np.cumsum(np.bincount(selection.keys[0], minlength=destinations)).tolist()
     return [(i, 0 if i == 0 else ends[i - 1], end) for i, end in enumerate(ends)]
 

@@ -60,7 +60,7 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
     proof, against = record.proof, "intraday" if intraday else "the merge's record, since intraday was removed"
     left_out = proof.left_out if proof else LeftOut()
     if left_out.rows:
-        against += f", without the {left_out.rows:,} rows that a rule left out"
+        against += f", without the {left_out.rows:,} rows that were left out"
     expected = intraday.rows - left_out.rows if intraday else proof.rows_in - left_out.rows if proof else -1
     yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")
     digests = list(_digests(record, history, intraday, against))

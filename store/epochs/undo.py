@@ -1,0 +1,211 @@
+"""Plans the withdrawal of whole epochs: which rows of which locations they have, before anything is changed.
+
+Epochs after them stay, and so do the positions of the source: the stream does not ingest the rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.rollback import merge_records_of
+from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, RollbackRecord, WithdrawRecord
+from sparkhaven.store.epochs.state.log_values import LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.replay import chain
+from sparkhaven.store.epochs.state.withdrawal import Withdrawn
+from sparkhaven.store.errors import SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import RowRanges
+
+
+@frozen
+class Withdrawal:
+    """What a ``withdraw`` record is to say; ``undoes``: the epochs whose rows these are, where these are all."""
+
+    undoes: tuple[int, ...]
+    reason: str
+    locations: tuple[Withdrawn, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows.rows for part in self.locations)
+
+
+def plan_undo(place: StreamPlace, epochs: Sequence[int]) -> Withdrawal:
+    """The rows of some epochs that are still shown. Reads the log and the merge records of their dates.
+
+    TableNotFoundError: an epoch is not kept, was rolled back, or does not exist. SettingsError: it has no rows of its
+    own, or was undone before. TableExistsError: rows of it are merged, or their location was truncated or removed.
+    """
+    files, now = read_files(place), load_stream(place)
+    live = _Live(place, files)
+    ranges: dict[LocationKey, tuple[int, RowRanges]] = {}
+    for epoch in sorted(set(epochs)):
+        commit = live.commit(epoch)
+        then = load_stream(place, epoch=epoch)
+        for report in commit.batch.reports:
+            if report.rows > report.base_rows:
+                location = _unchanged(
+                    place, epoch, report, then.locations.get(report.key), now.locations.get(report.key)
+                )
+                _require_unmerged(place, epoch, location, report.base_rows)
+                rows = RowRanges.one(report.base_rows, report.rows).intersection(
+                    location.withdrawn.outside(0, location.rows)
+                )
+                since, before = ranges.get(report.key, (location.since, rows))
+                ranges[report.key] = since, before.union(rows)
+    located = tuple(Withdrawn(key, since, rows) for key, (since, rows) in sorted(ranges.items()) if rows)
+    if not located:
+        numbers = ", ".join(map(str, epochs))
+        raise SettingsError("there are no rows to undo", where=place.stream_log, found=f"epoch {numbers} without rows")
+    return Withdrawal(tuple(sorted(set(epochs))), "undone", located)
+
+
+def epochs_of_file(place: StreamPlace, path: str) -> list[int]:
+    """The epoch that took a source file, by its path or the end of that. Raises what ``_chosen`` raises."""
+
+    def takes(commit: CommitRecord) -> tuple[int, list[str]]:
+        files = [file.path for file in commit.batch.files]
+        mine = [name for name in files if name == path or name.endswith(f"/{path.removeprefix('/')}")]
+        others = [name for name in files if name not in mine]
+        return len(mine), [*others, *(part.path for part in commit.batch.ranges)]
+
+    return _chosen(place, takes, f"file {path}")
+
+
+def epochs_of_offsets(place: StreamPlace, topic: str, partition: int, start: int, stop: int) -> list[int]:
+    """The epochs that took offsets ``[start, stop)`` of a topic's partition. Raises what ``_chosen`` raises."""
+
+    def inside(part: OffsetRange) -> bool:
+        return (part.topic, part.partition) == (topic, partition) and start <= part.start and part.stop <= stop
+
+    def takes(commit: CommitRecord) -> tuple[int, list[str]]:
+        ranges = [part for part in commit.batch.ranges if part.start < part.stop]
+        same = [part for part in ranges if (part.topic, part.partition) == (topic, partition)]
+        mine = [part for part in same if part.start < stop and start < part.stop]
+        others = [part.path for part in ranges if not inside(part)] if mine else []
+        return len(mine), [*others, *([file.path for file in commit.batch.files] if mine else [])]
+
+    return _chosen(place, takes, f"offsets {start} to {stop} of {topic}/{partition}")
+
+
+def _chosen(place: StreamPlace, takes: Callable[[CommitRecord], tuple[int, list[str]]], what: str) -> list[int]:
+    """The epochs that took what is asked for. TableNotFoundError: none did. SettingsError: one took more than that."""
+    listed = f"`sparkhaven epochs list {place.table} {place.stream}` shows the kept ones"
+    live = _Live(place, read_files(place))
+    epochs = []
+    for commit in live.commits:
+        count, others = takes(commit)
+        if not count or commit.epoch in live.undone:
+            continue
+        if others:
+            more = f"{others[0]} and {len(others) - 1} more" if len(others) > 1 else others[0]
+            raise SettingsError(
+                "the epoch took more than what is to be undone",
+                where=place.stream_log,
+                expected=f"an epoch of {what} alone",
+                found=f"epoch {commit.epoch}, with {more}",
+                hint=f"to undo all of it: `sparkhaven epochs undo {place.table} {place.stream} --epoch {commit.epoch}`",
+            )
+        epochs.append(commit.epoch)
+    if not epochs:
+        raise TableNotFoundError(
+            f"no kept epoch took {what}",
+            where=place.stream_log,
+            expected=f"one after the rollback floor {live.floor} that was not rolled back or undone",
+            found="none",
+            hint=listed,
+        )
+    return epochs
+
+
+class _Live:
+    """The epochs of a log above its floor that were not rolled back."""
+
+    def __init__(self, place: StreamPlace, files: LogFiles) -> None:
+        self._place, self._files, self.floor = place, files, files.epoch
+        self._chain = [r for r in chain(files.records, files.epoch, None, files.path) if isinstance(r, EpochRecord)]
+        self.commits = [record for record in self._chain if isinstance(record, CommitRecord)]
+        withdrawals = [record for record in self._chain if isinstance(record, WithdrawRecord)]
+        self.undone = {epoch: record.epoch for record in withdrawals for epoch in record.undoes}
+
+    def commit(self, epoch: int) -> CommitRecord:
+        """The commit of an epoch with its reports; raises what ``plan_undo`` says."""
+        place, listed = (
+            self._place,
+            f"`sparkhaven epochs list {self._place.table} {self._place.stream}` shows the kept ones",
+        )
+        newest = self._chain[-1].epoch if self._chain else self.floor
+        if epoch in self.undone:
+            raise SettingsError(
+                f"epoch {epoch} was undone before", where=place.stream_log, found=f"epoch {self.undone[epoch]} undid it"
+            )
+        record = next((record for record in self._chain if record.epoch == epoch), None)
+        if isinstance(record, RollbackRecord | WithdrawRecord):
+            kind = "a rollback" if isinstance(record, RollbackRecord) else "a withdrawal of rows"
+            raise SettingsError(
+                f"epoch {epoch} is {kind} and has no rows of its own",
+                where=place.stream_log,
+                expected="an epoch that added rows",
+                hint=f"`sparkhaven epochs rollback {place.table} {place.stream} --to {epoch - 1}` goes back before it",
+            )
+        if record is None:
+            gone = any(isinstance(r, EpochRecord) and r.epoch == epoch for r in self._files.records)
+            what = (
+                "was rolled back"
+                if gone
+                else "is at or below the rollback floor"
+                if epoch <= self.floor
+                else "does not exist"
+            )
+            raise TableNotFoundError(
+                f"epoch {epoch} {what}",
+                where=place.stream_log,
+                expected=f"one of the kept epochs, {self.floor + 1} to {newest}",
+                found=epoch,
+                hint=listed,
+            )
+        full = self._files.full(record)
+        assert isinstance(full, CommitRecord)  # noqa: S101  the others were refused
+        return full
+
+
+def _unchanged(
+    place: StreamPlace, epoch: int, report: LocationReport, then: LocationState | None, now: LocationState | None
+) -> LocationState:
+    """The location as it is now; TableExistsError: its rows of then are no longer in intraday."""
+    since = epoch if report.base_epoch == 0 else then.since if then is not None else 0
+    if now is None or now.truncated or now.since != since:
+        raise TableExistsError(
+            "the epoch has rows that are no longer in intraday",
+            where=place.intraday_location(report.key),
+            expected=f"the {report.rows - report.base_rows} rows that epoch {epoch} added",
+            found="a truncated location" if now is not None and now.truncated else "another location, or none",
+            hint=_delete_hint(place, report.key),
+        )
+    return now
+
+
+def _require_unmerged(place: StreamPlace, epoch: int, location: LocationState, first: int) -> None:
+    """TableExistsError: a merge has read rows of the location from ``first`` on, or was killed after it had."""
+    key = location.key
+    for record in merge_records_of(place, key.value):
+        taken = {i.key: i.rows for i in record.inputs}.get((place.stream, key.internal, location.since), 0)
+        if taken > first:
+            raise TableExistsError(
+                "the epoch has rows that are in history",
+                where=Path(place.merges) / key.value,
+                expected=f"at most {first} merged rows of {key.internal}/{key.value}",
+                found=f"{taken} rows, of epoch {epoch} too",
+                hint=_delete_hint(place, key),
+            )
+
+
+def _delete_hint(place: StreamPlace, key: LocationKey) -> str:
+    return (
+        f"correct the source, then merge the date again: `sparkhaven merge {place.table} --dates {key.value} --rewrite`"
+    )
