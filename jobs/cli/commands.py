@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "truncate": ("sparkhaven.jobs.cli.history.removal", "Empties the intraday locations of merged dates."),
     "delete": ("sparkhaven.jobs.cli.history.removal", "Removes the files of truncated dates."),
     "rewrite-column": ("sparkhaven.jobs.cli.history.rewrite", "Rewrites columns of history, as new generations."),
+    "delete-rows": ("sparkhaven.jobs.cli.streams.delete_rows", "Deletes intraday rows that match a condition."),
     "export": ("sparkhaven.jobs.cli.history.export", "Exports rows as a tree of Parquet files for other programs."),
     "import": ("sparkhaven.jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
     "snapshot": ("sparkhaven.jobs.cli.copies", "Copies tables consistently while streams and merges run."),

@@ -175,6 +175,8 @@ def admin_rows(
             yield EPOCH, {**about, "Epoch": result["epoch"], "Kind": "rollback", "Rows": -result["rows_dropped"]}
         if command == "epochs undo" and result["epoch"] is not None:
             yield EPOCH, {**about, "Epoch": result["epoch"], "Kind": "withdraw", "Rows": -result["rows"]}
+        for stream, epoch in (result["epochs"] if command == "delete-rows" else {}).items():
+            yield EPOCH, {**about, "Stream": stream, "Epoch": epoch, "Kind": "withdraw"}
         epochs = result.get("epochs", ()) if command == "quarantine requeue" else ()
         for epoch in epochs:
             yield EPOCH, {**about, "Epoch": epoch, "Kind": "requeue"}

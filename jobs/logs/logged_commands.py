@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 LOGGED = frozenset(
-    {("merge",), ("validate",), ("truncate",), ("delete",), ("clean",), ("import",), ("recover",)}
+    {("merge",), ("validate",), ("truncate",), ("delete",), ("delete-rows",), ("clean",), ("import",), ("recover",)}
     | {("epochs", "rollback"), ("epochs", "undo"), ("streams", "remove")}
     | { ("quarantine", "requeue"), ("quarantine", "drop")}
     | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy"), ("metadata", "update")}
