@@ -54,9 +54,12 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch has: rows by location, rows in quarantine, and how many files of the feed were taken."""
+    """What one epoch has: rows by location, rows in quarantine, and how many files of the feed were taken.
 
-    rows: dict[Location, tuple[Row, ...]]
+    A withdrawn row is None: it keeps its place in its location.
+    """
+
+    rows: dict[Location, tuple[Row | None, ...]]
     rejected: tuple[Row, ...] = ()
     files: int = 0
 
@@ -65,7 +68,7 @@ class Epoch:
 class Record:
     """What history shows of a date: its rows, and how many rows of each location they stand for.
 
-    ``corrected``: other values than intraday has, which later merges keep.
+    ``corrected``: other values than intraday has, which later merges keep. ``withdrawn``: rows of each location that it left out.
     """
 
     rows: tuple[Row, ...]
@@ -73,6 +76,12 @@ class Record:
     rule: Rule | None = None
     supplements: int = 0
     corrected: bool = False
+    withdrawn: dict[Location, int] = field(default_factory=dict)
+
+
+def gone(rows: Iterable[Row | None]) -> int:
+    """The number of withdrawn rows."""
+    return sum(row is None for row in rows)
 
 
 class Refused(Exception):
@@ -85,13 +94,18 @@ class NotKept(Exception):
 
 @dataclass
 class Model:
-    """``feed``: the rows of each file; ``removed``: locations that are truncated, and whether they are deleted too."""
+    """``feed``: the rows of each file; ``removed``: locations that are truncated, and whether they are deleted too.
+
+    ``added``: the rows that an epoch has added, by location; ``undone``: epochs, and the epoch that undid each.
+    """
 
     feed: list[list[Row]] = field(default_factory=list)
     epochs: dict[int, Epoch] = field(default_factory=lambda: {0: Epoch({})})
     newest: int = 0
     removed: dict[Location, bool] = field(default_factory=dict)
     records: dict[str, list[Record]] = field(default_factory=dict)
+    added: dict[int, dict[Location, tuple[int, int]]] = field(default_factory=dict)
+    undone: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> Model:
         return deepcopy(self)
@@ -113,7 +127,7 @@ class Model:
         self.newest += 1
         self.epochs[self.newest] = epoch
 
-    def live(self, date: str, epoch: int | None = None) -> Iterator[tuple[Location, tuple[Row, ...]]]:
+    def live(self, date: str, epoch: int | None = None) -> Iterator[tuple[Location, tuple[Row | None, ...]]]:
         """The locations of a date that intraday has, by source."""
         rows = self.epochs[self.newest if epoch is None else epoch].rows
         for location in sorted(rows):
@@ -130,26 +144,30 @@ class Model:
         return shown
 
     def _shown(self, date: str, epoch: int) -> Iterator[Row]:
-        records, gone = self.records.get(date, []), False
+        records, left = self.records.get(date, []), False
         record = next((each for each in reversed(records) if self._holds(each, epoch)), None)
         if record is None or record is not records[-1]:
-            gone = any(loc in self.removed for loc in self.epochs[epoch].rows if loc.date == date)
-        if record is None and gone:
+            left = any(loc in self.removed for loc in self.epochs[epoch].rows if loc.date == date)
+        if record is None and left:
             raise NotKept(date)
         yield from record.rows if record else ()
         for location, rows in self.live(date, epoch):
-            yield from rows[record.taken.get(location, 0) if record else 0 :]
+            yield from filter(None, rows[record.taken.get(location, 0) if record else 0 :])
 
     def _holds(self, record: Record, epoch: int) -> bool:
-        """Whether an epoch has every row of a record."""
+        """Whether an epoch has every row of a record, and of these the same withdrawn ones."""
         rows = self.epochs[epoch].rows
-        return all(len(rows.get(location, ())) >= count for location, count in record.taken.items())
+        return all(
+            len(rows.get(location, ())) >= count
+            and (location in self.removed or gone(rows[location][:count]) == record.withdrawn.get(location, 0))
+            for location, count in record.taken.items()
+        )
 
     # --- what commands do ------------------------------------------------------------------------------
 
     def ingest_file(self) -> None:
         """One epoch of one file: rows of truncated locations are rejected, those of deleted ones make new locations."""
-        now = self.now
+        now, added = self.now, dict[Location, tuple[int, int]]()
         rows, rejected = dict(now.rows), list(now.rejected)
         for row in self.feed[now.files]:
             mine = [loc for loc in rows if loc[:2] == (row.source, row.date) and not self.removed.get(loc)]
@@ -157,7 +175,10 @@ class Model:
             if location in self.removed:
                 rejected.append(row)
             else:
-                rows[location] = (*rows.get(location, ()), row)
+                held = rows.get(location, ())
+                rows[location] = (*held, row)
+                added[location] = added.get(location, (len(held), 0))[0], len(held) + 1
+        self.added[self.newest + 1] = added
         self.commit(Epoch(rows, tuple(rejected), now.files + 1))
 
     def rollback(self, epoch: int) -> None:
@@ -171,8 +192,12 @@ class Model:
             merged = record.taken.get(location, 0) if record else 0
             if merged > left or (location in self.removed and len(count) > left):
                 raise Refused("rows are merged")
+            if record and gone(rows.get(location, ())[:merged]) < record.withdrawn.get(location, 0):
+                raise Refused("withdrawn rows would come back")
         for later in [number for number in self.epochs if number > epoch]:
             del self.epochs[later]
+            self.added.pop(later, None)
+        self.undone = {undone: by for undone, by in self.undone.items() if by <= epoch}
         self.commit(self.epochs[epoch])
 
     def merge(self, date: str, *, rewrite: bool, rule: Rule | None, ends_rule: bool) -> None:
@@ -180,7 +205,8 @@ class Model:
         base, locations = self.record(date), list(self.live(date))
         asked = rule is not None or ends_rule
         taken = dict(base.taken) if base else {}
-        tails = [row for location, rows in locations for row in rows[taken.get(location, 0) :]]
+        tails = [row for location, each in locations for row in each[taken.get(location, 0) :]]
+        withdrawn = dict(base.withdrawn) if base else {}
         if base is None and not locations:
             raise Refused("no rows to merge")
         chosen = rule if asked else base.rule if base else None
@@ -191,16 +217,47 @@ class Model:
         has_all = base is None or all(not count or loc in dict(locations) for loc, count in taken.items())
         has_all &= base is None or not base.corrected
         if base is not None and (supplement or not has_all or (chosen and chosen.upsert)):
-            rows = [*base.rows, *tails]
+            rows = [*base.rows, *filter(None, tails)]
         else:
-            rows = [row for _, each in locations for row in each]
+            rows = [row for _, each in locations for row in each if row]
         if chosen:
             rows = chosen.kept(rows)
-        taken |= {location: len(rows) for location, rows in locations}
+        taken |= {location: len(each) for location, each in locations}
+        withdrawn |= {location: gone(each) for location, each in locations}
         supplements = base.supplements + 1 if base and supplement else 0
         corrected = base is not None and base.corrected
-        record = Record(tuple(rows), taken, chosen, supplements, corrected)
+        record = Record(tuple(rows), taken, chosen, supplements, corrected, withdrawn)
         self.records.setdefault(date, []).append(record)
+
+    def undo(self, epoch: int) -> None:
+        """Refused: it added no rows that are left, was rolled back or undone, or its rows are merged or removed."""
+        if epoch not in self.added or epoch not in self.epochs or epoch in self.undone:
+            raise Refused("no such rows")
+        rows = dict(self.now.rows)
+        for location, (start, stop) in self.added[epoch].items():
+            record = self.record(location.date)
+            if location in self.removed or (record and record.taken.get(location, 0) > start):
+                raise Refused("rows are merged or removed")
+            held = rows[location]
+            rows[location] = (*held[:start], *(None,) * (stop - start), *held[stop:])
+        if rows == self.now.rows:
+            raise Refused("no rows are left")
+        self.undone[epoch] = self.newest + 1
+        self.commit(replace(self.now, rows=rows))
+
+    def delete_rows(self, key: int, dates: Iterable[str]) -> None:
+        """All rows of a key. Refused: history has some."""
+        rows = dict(self.now.rows)
+        for date in dates:
+            record = self.record(date)
+            if record and any(row.key == key for row in record.rows):
+                raise Refused("rows are merged")
+            for location, held in self.live(date):
+                first = record.taken.get(location, 0) if record else 0
+                left = (None if row and row.key == key else row for row in held[first:])
+                rows[location] = (*held[:first], *left)
+        if rows != self.now.rows:
+            self.commit(replace(self.now, rows=rows))
 
     def truncate(self, date: str) -> None:
         """Refused: no history, or rows that it does not have, or nothing in intraday."""
@@ -249,4 +306,4 @@ class Model:
     def restored(self) -> Model:
         """The table as a snapshot of now has it: without older epochs."""
         newest = {date: records[-1:] for date, records in self.records.items()}
-        return replace(self.copy(), epochs={self.newest: self.now}, records=newest)
+        return replace(self.copy(), epochs={self.newest: self.now}, records=newest, added={}, undone={})

@@ -205,6 +205,23 @@ def rollback(rng: random.Random, site: Site, model: Model) -> Operation:
     )
 
 
+def undo(rng: random.Random, site: Site, model: Model) -> Operation:
+    """A recent epoch, or any number."""
+    del site
+    epoch = rng.choice([*sorted(model.added)[-4:], rng.randint(1, model.newest + 1)])
+    words = ("epochs", "undo", TABLE, STREAM, "--epoch", str(epoch))
+    newest = model.newest
+    return Operation("undo", words, (lambda after: after.undo(epoch),), lambda root: _newest_epoch(root) > newest)
+
+
+def delete_rows(rng: random.Random, site: Site, model: Model) -> Operation:
+    """The rows of a key, of one date or all."""
+    del site
+    dates, key = _dates(rng, model), rng.randint(1, 5)
+    words = ("delete-rows", TABLE, "--where", f"Key = {key}", "--dates", ",".join(dates))
+    return Operation("delete-rows", words, (lambda after: after.delete_rows(key, dates),))
+
+
 def _newest_epoch(root: Path) -> int:
     return load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(TABLE), STREAM)).epoch
 
@@ -231,6 +248,8 @@ DRAWS: dict[str, tuple[int, Draw]] = {  # how often, by weight
     "move": (2, move),
     "rewrite-column": (3, correct),
     "rollback": (2, rollback),
+    "undo": (3, undo),
+    "delete-rows": (2, delete_rows),
     "snapshot": (2, snapshot),
     "recover": (1, lambda rng, site, model: Operation("recover", ("recover",))),
     "clean": (1, lambda rng, site, model: Operation("clean", ("clean",))),
