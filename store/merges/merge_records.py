@@ -9,7 +9,7 @@ payload has the fields of ``MergeRecord``; inputs are lists [stream, internal, s
 withdrawn rows where there are some, files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
 ``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
 left out where no column was dropped; ``corrections`` are as ``column_corrections`` has them. A proof has ``identical``
-and ``digestsDropped`` where ``dropped`` rows were left out by a rule; ``withdrawn`` where some of them were by a command.
+and ``digestsDropped`` where ``dropped`` rows were left out by a rule; ``withdrawn`` where some were by a command.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it

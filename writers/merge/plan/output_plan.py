@@ -31,8 +31,8 @@ class Taken:
     """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
 
     ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
-    ``left_out``: rows that were withdrawn, or that a rule leaves out, of the sources or before of their history. ``corrections``: of columns,
-    by command.
+    ``left_out``: rows that were withdrawn, or that a rule leaves out, of the sources or before of their history.
+    ``corrections``: of columns, by command.
     """
 
     sources: tuple[MergeSource, ...]
