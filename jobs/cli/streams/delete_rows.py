@@ -31,7 +31,7 @@ def delete_rows(
     dates: DatesOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Deletes intraday rows that match a condition, as a new epoch.
+    """Deletes intraday rows that match, as a new epoch.
 
     Older epochs still show them. The next merge of their dates leaves them out, with proof. Stop the streams that have
     such rows before.

@@ -19,7 +19,7 @@ from sparkhaven import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, TableName
 from tests.crash.histories.killing import Killer
 from tests.crash.histories.model import Model, NotKept, Row
 from tests.crash.histories.operations import COLUMNS, DRAWS, STREAM, TABLE, Draw, Operation, lay_out
@@ -176,7 +176,8 @@ class History:
         self._in_child(work, "shows a state in the middle of a command")
 
     def _has_table(self) -> bool:
-        return (self.site.root / "Schemas").exists() and any((self.site.root / "Intraday").glob("*/*/.streams/*.log"))
+        layout, table = Layout(self.site.root), TableName.parse(TABLE)
+        return layout.schema(table).exists() and any(layout.streams(table).glob("*.log"))
 
     def _in_child(self, work: Callable[[], None], text: str) -> None:
         self._require(in_child(work) == 0, text)
