@@ -7,7 +7,7 @@ from collections.abc import Sequence
 LOGGED = frozenset(
     {("merge",), ("validate",), ("truncate",), ("delete",), ("delete-rows",), ("clean",), ("import",), ("recover",)}
     | {("epochs", "rollback"), ("epochs", "undo"), ("streams", "remove")}
-    | { ("quarantine", "requeue"), ("quarantine", "drop")}
+    | {("quarantine", "requeue"), ("quarantine", "drop")}
     | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy"), ("metadata", "update")}
     | {("dates", "drop"), ("dates", "expire"), ("dates", "move"), ("snapshot",), ("restore",)}
     | {("rewrite-column",), ("partitions", "roll")}
