@@ -68,7 +68,7 @@ class Epoch:
 class Record:
     """What history shows of a date: its rows, and how many rows of each location they stand for.
 
-    ``corrected``: other values than intraday has, which later merges keep. ``withdrawn``: rows of each location that it lacks.
+    ``corrected``: other values than intraday has, which later merges keep. ``withdrawn``: rows it lacks, by location.
     """
 
     rows: tuple[Row, ...]
