@@ -32,9 +32,10 @@ class DateResult:
     that this run wrote. ``waiting`` rows are committed but not synced, and left out.
     ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
     files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
-    ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept; and ``withdrawn``
-    ones. ``intraday``: where rows were given that are not intraday, those of the date that are, and stay there. ``distribution``: how the
-    partitions of a planned or done merge were chosen. ``corrections``: of columns, by command.
+    ``left_out``: rows that a rule left out, ``identical`` of them equal to a row that was kept; and ``withdrawn`` ones.
+    ``intraday``: where rows were given that are not intraday, those of the date that are, and stay there.
+    ``distribution``: how the partitions of a planned or done merge were chosen.
+    ``corrections``: of columns, by command.
     ``phase_ms``: milliseconds of each phase that this run has finished; small dates of one task share them.
     """
 
