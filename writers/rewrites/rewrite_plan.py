@@ -56,7 +56,7 @@ class RewritePlanner:
         base = _history(place, history)
         schema = merged_schema(place)
         changes = deployed_changes(self._changes, schema)
-        if self.ends_with(base) and not self._again:
+        if not any(output.rows for output in base.outputs) or (self.ends_with(base) and not self._again):
             return PlannedMerge(MergeOutcome.NOTHING, base, history)
         if not self._again:
             _require_first(place, base, changes)

@@ -124,6 +124,8 @@ def key_pieces(
 
     A piece takes ``budget`` bytes at most, unless one key has more rows than that; ``block`` rows are read at once.
     """
+    if not rows:  # of a date that was filled: no key
+        return
     opened = [open_column(fs, location, column, sizes, rows) for column in columns]
     stored = sum(sizes.get(name, 0) for column in opened for name in column.column.files)
     most = max(budget // (ROW_BYTES + 3 * stored // rows), 1)

@@ -330,3 +330,20 @@ def test_a_corrected_date_is_copied_moved_inspected_and_compared(site: Corrected
     assert [c.changed for c in site.record().corrections] == [4]
     site.do("validate", TABLE, "--date", DAY)
     site.check()
+
+
+@pytest.mark.parametrize("form", ["deephaven", "parquet"])
+def test_a_date_without_rows_stays_an_empty_location(site: Corrected, form: str) -> None:
+    day = "2026-11-23"
+    site.merge("--format", form)
+    assert (
+        run(
+            site.root, "merge", TABLE, "--dates", f"{DAY}..{day}", "--fill-missing", "--local", "--format", form
+        ).exit_code
+        == 0
+    )
+    done = site.do("rewrite-column", TABLE, "--dates", day, "--local", "--set", "P=P * 2")
+    assert (done["outcome"], done["rows"]) == ("nothing", 0), done
+    record = newest(site.place, day)
+    assert record is not None and [output.rows for output in record.outputs] == [0, 0]
+    site.check()
