@@ -138,6 +138,8 @@ class Imported:
             drops=record.dropped_columns if record else (),
             left_out=self.left_out,
             identical=self.identical,
+            distribution=record.run.distribution if record else None,
+            corrections=record.corrections if record else (),
             intraday=self.intraday,
         )
 
