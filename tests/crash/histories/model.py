@@ -159,7 +159,7 @@ class Model:
         rows = self.epochs[epoch].rows
         return all(
             len(rows.get(location, ())) >= count
-            and (location in self.removed or gone(rows[location][:count]) == record.withdrawn.get(location, 0))
+            and gone(rows.get(location, ())[:count]) == record.withdrawn.get(location, 0)
             for location, count in record.taken.items()
         )
 
