@@ -33,7 +33,7 @@ def shown(page: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.language == "toml":
             read = tomllib.loads("\n".join(block.lines))
-            if "calendars" not in read:
+            if "calendars" not in read and not isinstance(read.get("tables"), dict):
                 shipped = REPOSITORY.glob(f"examples/*/{block.file}") if block.file else iter(())
                 lacking = {key: WHOLE[key] for key in ("name", "feed")} if "tables" in read else WHOLE
                 yield next(shipped, page), {**lacking, **read}
