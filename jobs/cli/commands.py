@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("sparkhaven.jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
     "schema": ("sparkhaven.jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),
-    "dates": ("sparkhaven.jobs.cli.history.dates", "Drop dates of history, by hand or by their age."),
+    "dates": ("sparkhaven.jobs.cli.history.dates", "Move, detach, attach, drop and expire dates of history."),
     "partitions": ("sparkhaven.jobs.cli.history.partitions", "List and add storage partitions of history."),
 }
 

@@ -6,7 +6,7 @@ Also of a Parquet file: its footer, checksum and, in the index of a location, it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sparkhaven.store.format.parquet.location_files import ROW_SET
 from sparkhaven.store.format.table import table_size, tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.detached import LOCATIONS, decode_detached
 from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.scan.column_file import column_header
@@ -42,13 +43,14 @@ def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Check
             yield from _length(fs, path.parent / name, committed)
 
 
-def _length(fs: Fs, path: Path, committed: int) -> Iterator[CheckFinding]:
+def _length(fs: Fs, path: Path, committed: int, *, whole: bool = False) -> Iterator[CheckFinding]:
+    """``whole``: the length is that of the file, with its prefix."""
     stat = fs.stat(path)
     if stat is None:
         yield finding("error", path, "a committed file is missing", expected=f"{committed} bytes", found="nothing")
         return
     try:
-        expected_size = committed + (column_header(fs, path).data_offset if path.suffix == ".dat" else 0)
+        expected_size = committed + (column_header(fs, path).data_offset if path.suffix == ".dat" and not whole else 0)
     except (SparkhavenError, OSError) as error:
         yield finding("error", path, f"prefix cannot be read: {error}")
         return
@@ -127,6 +129,18 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
         yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")
     if not record.complete:
         yield finding("note", path, f"the merge is not finished. Readers ignore it, last phase {record.phase}")
+
+
+def detached(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[CheckFinding]:
+    """A manifest, and the lengths of the files that it names."""
+    manifest = decode_detached(fs.read(path), path)
+    record = manifest.record
+    facts.update(id=manifest.id, table=record.table, value=record.value, generation=record.generation)
+    facts.update(rows=manifest.rows, bytes=manifest.size, timeMs=manifest.time_ms, validated=bool(manifest.validation))
+    facts["columns"] = [{"id": number, "name": name, "type": kind} for number, name, kind in manifest.columns]
+    facts["locations"] = [{"internal": o.internal, "rows": o.rows, "files": len(o.files)} for o in record.outputs]
+    for name, state in manifest.files.items():
+        yield from _length(fs, path.parent / LOCATIONS / name, state.size, whole=True)
 
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:

@@ -35,7 +35,7 @@ from sparkhaven.writers.copies.content import content_digest
 from sparkhaven.writers.copies.file_copies import FileCopies, files_below
 from sparkhaven.writers.copies.manifest import CopiedTable
 from sparkhaven.writers.copies.quarantine_copy import copy_quarantine
-from sparkhaven.writers.merge.location_index import update_index
+from sparkhaven.writers.merge.location_index import recorded_entries, store_entries
 from sparkhaven.writers.partitions import add_partition, writable_names
 
 
@@ -53,7 +53,7 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
     for record in plan.records:
         _history(place, target, copies, record)
     if plan.records:
-        update_index(target)
+        store_entries(target, recorded_entries(target))  # also one without entries, where all dates were dropped
         copies.write(target.metadata_index, place.fs.read(target.metadata_index))
     for stream in pinned.epochs:
         _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)

@@ -15,11 +15,11 @@ from sparkhaven.store.errors import MergeError, RetryableStorageError, Sparkhave
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.merge_run import Destination, MergePhase, MergeRun
-from sparkhaven.store.merges.validations import binding, load_validation, store_validation
+from sparkhaven.store.merges.validations import Validation, binding, store_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import TableSchema, ValidatorRule
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy
 from sparkhaven.writers.partitions import Volume, stage_root
@@ -45,7 +45,7 @@ class CopiedPart:
 class PlannedCopy:
     """The copy of one date: ``record`` is what is stored before it, ``size`` the bytes of all files.
 
-    ``kept``: outputs of the date that stay where they are.
+    ``validation`` is stored with it: what was copied has the same rows.
     """
 
     place: TablePlace
@@ -53,6 +53,7 @@ class PlannedCopy:
     record: MergeRecord
     parts: tuple[CopiedPart, ...]
     size: int
+    validation: Validation | None = None
 
 
 def plan_copy(
@@ -64,6 +65,7 @@ def plan_copy(
     *,
     time_ms: int,
     kept: Sequence[MergeOutput] = (),
+    validation: Validation | None = None,
 ) -> PlannedCopy:
     """The copy of locations, each to a volume, as the next generation after ``history``.
 
@@ -88,11 +90,15 @@ def plan_copy(
         time_ms=time_ms,
         run=replace(run, destinations=tuple(p.destination for p in copied), work=None, sources=(), switched_ms=None),
     )
-    return PlannedCopy(place, history, record, tuple(copied), sum(size_of(place.fs, part.source) for part in copied))
+    size = sum(size_of(place.fs, part.source) for part in copied)
+    return PlannedCopy(place, history, record, tuple(copied), size, validation)
 
 
-def require_space(copies: Sequence[PlannedCopy]) -> list[RetryableStorageError | None]:
-    """For each of these copies, which run together, the error if its volumes have no room for it and those before."""
+def require_space(copies: Sequence[PlannedCopy], *, link: bool = False) -> list[RetryableStorageError | None]:
+    """For each of these copies, which run together, the error if its volumes have no room for it and those before.
+
+    ``link``: what lies on the same file system takes none.
+    """
     errors: list[RetryableStorageError | None] = []
     free: dict[int, int] = {}
     for planned in copies:
@@ -103,21 +109,29 @@ def require_space(copies: Sequence[PlannedCopy]) -> list[RetryableStorageError |
             device = stat.device if stat is not None else 0
             free.setdefault(device, fs.free_bytes(part.destination.target.parent))
             before = needed.get(device, (0, Path()))[0]
-            needed[device] = before + size_of(fs, part.source), part.destination.target.parent
+            source = fs.stat(part.source)
+            shared = link and source is not None and source.device == device
+            size = 0 if shared else size_of(fs, part.source)
+            needed[device] = before + size, part.destination.target.parent
         for device, (size, path) in needed.items():
             if size > free[device]:
-                error = RetryableStorageError(
-                    "not enough space for the copy of the date",
-                    where=path,
-                    expected=f"{size:,} bytes",
-                    found=f"{free[device]:,} bytes free",
-                    hint="free space on that volume, or choose fewer dates or another storage partition",
-                    phase="plan",
-                )
+                error = not_enough_space(path, size, free[device])
         if error is None:
             free |= {device: free[device] - size for device, (size, _) in needed.items()}
         errors.append(error)
     return errors
+
+
+def not_enough_space(path: Path, size: int, free: int) -> RetryableStorageError:
+    """The error for a volume with ``free`` bytes, which ``size`` bytes are to be copied to."""
+    return RetryableStorageError(
+        "not enough space for the copy of the date",
+        where=path,
+        expected=f"{size:,} bytes",
+        found=f"{free:,} bytes free",
+        hint="free space on that volume, or choose fewer dates or another one",
+        phase="plan",
+    )
 
 
 def stage_copy(
@@ -138,7 +152,9 @@ def stage_copy(
                 directory = part.destination.stage(place.table, record.value)
                 require_sums(fs, directory, sums[part.output.internal])
                 require_output(fs, schema, record.value, directory, part.output)
-            _keep_validation(planned, schema)
+            if planned.validation is not None:
+                bound = binding(record, schema.rules)
+                store_validation(place, replace(planned.validation, generation=record.generation, binding=bound))
     except (SparkhavenError, OSError):
         undo_copy(place, record)
         raise
@@ -160,15 +176,9 @@ def _copied(planned: PlannedCopy, on_copied: Callable[[int], object], *, link: b
     return sums
 
 
-def _keep_validation(planned: PlannedCopy, schema: TableSchema) -> None:
-    """The copy has the same rows, so a validation of what was copied is one of the copy."""
-    base = planned.history.current
-    if base is None or not base.outputs:
-        return
-    validation = load_validation(planned.place, base)
-    if validation is not None and validation.binding == binding(base, schema.rules):
-        generation, bound = planned.record.generation, binding(planned.record, schema.rules)
-        store_validation(planned.place, replace(validation, generation=generation, binding=bound))
+def passed_on(validation: Validation | None, base: MergeRecord, rules: Sequence[ValidatorRule]) -> Validation | None:
+    """A validation of what is copied, where it is of that merge and by the rules of now."""
+    return validation if validation is not None and validation.binding == binding(base, rules) else None
 
 
 def finished(place: TablePlace, history: DateHistory, verb: str) -> MergeRecord:

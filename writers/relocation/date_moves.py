@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from threading import Lock
+from functools import partial
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.system_errors import in_phase
@@ -18,6 +18,7 @@ from sparkhaven.store.layout import LocationKey, without_generation
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_records
 from sparkhaven.store.merges.merge_run import MergePhase, Relocated
+from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
@@ -27,10 +28,16 @@ from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy, without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import Volume, chosen_volume
-from sparkhaven.writers.relocation.copied_date import PlannedCopy, finished, plan_copy, require_space, stage_copy
+from sparkhaven.writers.relocation.copied_bytes import CopiedBytes
+from sparkhaven.writers.relocation.copied_date import (
+    PlannedCopy,
+    finished,
+    passed_on,
+    plan_copy,
+    require_space,
+    stage_copy,
+)
 from sparkhaven.writers.relocation.location_copies import require_owner
-
-TELL_EACH = 1 << 30  # bytes
 
 
 @frozen
@@ -65,7 +72,7 @@ def move_dates(
     such partition, or its volume is not mounted. LockLostError: a merge is running.
     """
     volume = chosen_volume(place.fs, place.layout, place.table.namespace, partition)
-    moves = _Moves(place, volume, clock, _Progress(on_progress))
+    moves = _Moves(place, volume, clock, CopiedBytes(on_progress))
     if dry_run:
         yield from moves.wave(values, workers=1, dry_run=True)
         return
@@ -78,26 +85,8 @@ def move_dates(
                     return
 
 
-class _Progress:
-    """Reports the bytes of a date after each GiB; dates are copied by threads."""
-
-    def __init__(self, on_progress: Callable[[str], None]) -> None:
-        self._on_progress, self._lock = on_progress, Lock()
-        self._copied: dict[str, int] = {}
-
-    def of(self, value: str, size: int) -> Callable[[int], None]:
-        def count(copied: int) -> None:
-            with self._lock:
-                before = self._copied.get(value, 0)
-                self._copied[value] = before + copied
-                if (before + copied) // TELL_EACH > before // TELL_EACH:
-                    self._on_progress(f"{value}: {before + copied:,} of {size:,} bytes copied")
-
-        return count
-
-
 class _Moves:
-    def __init__(self, place: TablePlace, volume: Volume, clock: Callable[[], float], progress: _Progress) -> None:
+    def __init__(self, place: TablePlace, volume: Volume, clock: Callable[[], float], progress: CopiedBytes) -> None:
         self._place, self._volume, self._clock, self._progress = place, volume, clock, progress
         self._schema: TableSchema = load_deployed(place)
         self._publishing = PublishPhase(place, clock)
@@ -132,7 +121,7 @@ class _Moves:
                 resumed = self._resumed(history)
                 if resumed is not None:
                     return resumed
-                history = without_unfinished_copy(place, self._tidied(history))
+                history = without_unfinished_copy(place, self._publishing.tidied(history))
             base = finished(place, history, "move")
             origin = tuple(sorted({without_generation(output.internal) for output in base.outputs}))
             rows = sum(output.rows for output in base.outputs)
@@ -145,17 +134,12 @@ class _Moves:
                 require_owner(place.fs, source, self._volume.target)
                 parts.append((source, output, self._volume))
             run = replace(base.run, stays_in=self._volume.name, relocated=Relocated("move", ",".join(origin)))
+            validation = passed_on(load_validation(place, base), base, self._schema.rules)
             base = replace(base, replaces=tuple(output.internal for output in base.outputs))
-            return plan_copy(place, history, base, parts, run, time_ms=int(self._clock() * 1000))
+            now_ms = int(self._clock() * 1000)
+            return plan_copy(place, history, base, parts, run, time_ms=now_ms, validation=validation)
         except (SparkhavenError, OSError) as error:
             return Failure(error)
-
-    def _tidied(self, history: DateHistory) -> DateHistory:
-        """The history once what a killed merge or move has left behind after its record is removed."""
-        if history.last is None or history.last.phase is not MergePhase.RECORD:
-            return history
-        (published,) = self._publishing.tidy([history])
-        return published.history
 
     def _resumed(self, history: DateHistory) -> MovedDate | Failure | None:
         """Publishes a move to the same partition that was killed after its check; None: there is none."""
@@ -168,7 +152,7 @@ class _Moves:
         return closed if isinstance(closed, Failure) else self._moved_by(last)
 
     def _staged(self, planned: PlannedCopy) -> MergeRecord | Failure:
-        count = self._progress.of(planned.history.value, planned.size)
+        count = partial(self._progress.count, planned.history.value)
         try:
             with in_phase("copy"):
                 return stage_copy(planned, self._schema, count)

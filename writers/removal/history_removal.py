@@ -70,8 +70,8 @@ def _dropped(
             history = without_unfinished_copy(place, history)
         base, last = history.current, history.last
         if base is None or last is None or REASON not in last.run.others or last.complete:
-            base = _droppable(place, history, pins)
-            last = _record(base, history, reason, clock) if base.outputs else None
+            base = droppable(place, history, pins)
+            last = emptying_record(base, history, reason, clock) if base.outputs else None
         if last is None:
             return DroppedDate(value, 0, 0, 0)
         after = history.after(replace(last, phase=MergePhase.RECORD))
@@ -88,7 +88,8 @@ def _dropped(
         return Failure(error)
 
 
-def _droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecord:
+def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecord:
+    """The record of a date that intraday no longer has; raises what ``drop_history`` says."""
     base, where = history.current, f"{place.table} {history.value}"
     if base is None:
         raise TableNotFoundError(
@@ -120,7 +121,7 @@ def _droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeReco
     return base
 
 
-def _record(base: MergeRecord, history: DateHistory, reason: str, clock: Callable[[], float]) -> MergeRecord:
+def emptying_record(base: MergeRecord, history: DateHistory, reason: str, clock: Callable[[], float]) -> MergeRecord:
     """The record by which the date has no rows, to begin with; with all that its history had as left out."""
     rows, digests = totals(base)
     none = dict.fromkeys(digests, "0" * 32)

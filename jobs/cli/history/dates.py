@@ -31,7 +31,7 @@ EXIT_CODES = {
 
 
 def register(app: typer.Typer) -> None:
-    dates = group("Move, detach, attach and drop dates of history.")
+    dates = group("Move, detach, attach, drop and expire dates of history.")
     relocation.register(dates)
     dates.command(epilog=help_end("dates drop Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(drop)
     dates.command(epilog=help_end("dates expire Nyc13.Flight --keep 400d --dry-run", **EXIT_CODES))(expire)

@@ -1,14 +1,17 @@
-"""Commands on where dates of history lie: ``dates move``."""
+"""Commands on where dates of history lie: ``dates move|detach|attach``."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
@@ -20,12 +23,17 @@ from sparkhaven.jobs.cli.options import (
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.store.errors import EXIT_DONE
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.copies.snapshot import path_outside
 from sparkhaven.writers.merge.write.phases import Failure
+from sparkhaven.writers.relocation.copied_bytes import CopiedBytes
+from sparkhaven.writers.relocation.date_attachments import attach_dates, detached_below
+from sparkhaven.writers.relocation.date_detachments import detach_dates
 from sparkhaven.writers.relocation.date_moves import move_dates
 
 MOST_COPIES = 4  # dates at once: a volume copies no faster with more
@@ -40,6 +48,22 @@ def register(dates: typer.Typer) -> None:
         retry="a merge runs, the volume is not mounted or has no space",
     )
     dates.command(epilog=move_end)(move)
+    detach_end = help_end(
+        "dates detach Nyc13.Flight --dates 2013-01-01..2013-03-31 --out /mnt/tape --dry-run",
+        done="done, or the dates were detached before",
+        bad_data="a date failed: damaged, or intraday still has it",
+        usage="wrong options, no such table, dates or directory",
+        retry="a merge runs, a volume is not mounted or has no space",
+    )
+    dates.command(epilog=detach_end)(detach)
+    attach_end = help_end(
+        "dates attach Nyc13.Flight /mnt/tape",
+        done="done, or the dates were attached before",
+        bad_data="a date failed: damaged, or not detached from this database",
+        usage="wrong options, no such table, another table, no detached date in the directory",
+        retry="a merge runs, a volume is not mounted or has no space",
+    )
+    dates.command(epilog=attach_end)(attach)
 
 
 def move(
@@ -72,34 +96,113 @@ def move(
         stop_on_error=stop_on_error,
         on_progress=cli.note,
     )
-    code, table = EXIT_DONE, str(place.table)
-    count = rows = size = 0
+    summary = _Summary(cli, str(place.table), dry_run=dry_run)
     for value, done in zip(values, results, strict=False):
         if isinstance(done, Failure):
-            failed = report(cli, as_ours(done.error), table=table, date=value)
-            code = code or failed
+            summary.failed(value, done)
             continue
-        count, rows, size = count + bool(done.generation), rows + done.rows, size + done.size
         verb = "is there," if not done.generation else "would move" if dry_run else "moved"
-        cli.result(
-            {
-                "table": table,
-                "date": value,
-                "rows": done.rows,
-                "bytes": done.size,
-                "from": list(done.origin),
-                "to": to,
-                "generation": done.generation,
-                "dry_run": dry_run,
-            },
-            f"{value}: {verb} {done.rows:,} rows, {done.size:,} bytes, {', '.join(done.origin)} to {to}",
-        )
-    later = ". The former files go in an hour, by the next merge or `clean`" if count else ""
-    cli.result(
-        {"table": table, "dates": count, "rows": rows, "bytes": size, "dry_run": dry_run},
-        f"{count:,} dates, {rows:,} rows, {size:,} bytes" + (" (dry run)" if dry_run else later),
+        shown = {"from": list(done.origin), "to": to, "generation": done.generation}
+        where = f"{', '.join(done.origin)} to {to}"
+        summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {where}")
+    summary.end("The former files go in an hour, by the next merge or `clean`")
+
+
+def detach(
+    ctx: typer.Context,
+    name: TableArgument,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", parser=local_path, help="Directory that the dates go to.")
+    ],
+    dates: DatesOption = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Takes dates of history out of the database.
+
+    Each gets a directory DIR/NS.T/DATE.gN, with its files as they are and a manifest of checksums, rows and digests.
+    Files are linked where DIR is on the same file system, else copied, and read back. Then readers no longer see the
+    date. `dates attach` brings it back. A date that is still in intraday is refused.
+    """
+    cli: CliContext = ctx.obj
+    place = place_of(cli, name)
+    values = parse_choice(dates).pick(
+        with_rows(place, detached=True), time.time(), lambda: all_values(place), "merged "
     )
-    exit_with(code)
+    directory = path_outside(place.fs, place.layout, out)
+    copied = CopiedBytes(cli.note)
+    results = detach_dates(place, values, directory, clock=time.time, dry_run=dry_run, on_copied=copied.count)
+    summary = _Summary(cli, str(place.table), dry_run=dry_run)
+    for value, done in zip(values, results, strict=True):
+        if isinstance(done, Failure):
+            summary.failed(value, done)
+            continue
+        verb = "detached before," if not done.generation else "would detach" if dry_run else "detached"
+        shown = {"generation": done.generation, "path": str(done.path)}
+        summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {done.path}")
+    if summary.dates and not dry_run:
+        follow(cli, place.fs, place.layout, load_deployed(place))
+    summary.end("The former files go in an hour, by the next merge or `clean`")
+
+
+def attach(
+    ctx: typer.Context,
+    name: TableArgument,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=local_path, help="A detached date, or a directory with several.")
+    ],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="PARTITION", help="Storage partition. Default: as before.")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Brings detached dates back into history.
+
+    All files are read first: checksums, rows, digests and columns must be those of the manifest. Then a merge record
+    shows them to readers, beside what the date has by now. The directory stays as it is. With --dry-run it is verified.
+    """
+    cli: CliContext = ctx.obj
+    place = place_of(cli, name)
+    directories = detached_below(place, directory)
+    copied = CopiedBytes(cli.note)
+    results = attach_dates(place, directories, clock=time.time, partition=to, dry_run=dry_run, on_copied=copied.count)
+    summary = _Summary(cli, str(place.table), dry_run=dry_run)
+    for path, done in zip(directories, results, strict=True):
+        if isinstance(done, Failure):
+            summary.failed(path.name, done)
+            continue
+        verb = "attached before," if not done.generation else "would attach" if dry_run else "attached"
+        shown = {"generation": done.generation, "path": str(path)}
+        summary.done(done.value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {path}")
+    if summary.dates and not dry_run:
+        follow(cli, place.fs, place.layout, load_deployed(place))
+    summary.end("")
+
+
+class _Summary:
+    """Prints the result of each date, then their sums; the exit code is that of the first that failed."""
+
+    def __init__(self, cli: CliContext, table: str, *, dry_run: bool) -> None:
+        self._cli, self._table, self._dry_run = cli, table, dry_run
+        self.dates = self._rows = self._size = 0
+        self._code = EXIT_DONE
+
+    def failed(self, value: str, failure: Failure) -> None:
+        code = report(self._cli, as_ours(failure.error), table=self._table, date=value)
+        self._code = self._code or code
+
+    def done(self, value: str, rows: int, size: int, generation: int, shown: Mapping[str, object], text: str) -> None:
+        """``generation`` 0: nothing was done. ``text``: with a place for rows and bytes."""
+        self.dates, self._rows, self._size = self.dates + bool(generation), self._rows + rows, self._size + size
+        sizes = {"table": self._table, "date": value, "rows": rows, "bytes": size}
+        line = text.format(f"{rows:,} rows, {size:,} bytes")
+        self._cli.result({**sizes, **shown, "dry_run": self._dry_run}, f"{value}: {line}")
+
+    def end(self, later: str) -> None:
+        text = f"{self.dates:,} dates, {self._rows:,} rows, {self._size:,} bytes"
+        sizes = {"table": self._table, "dates": self.dates, "rows": self._rows, "bytes": self._size}
+        then = f". {later}" if later and self.dates else ""
+        self._cli.result({**sizes, "dry_run": self._dry_run}, text + (" (dry run)" if self._dry_run else then))
+        exit_with(self._code)
 
 
 def place_of(cli: CliContext, name: str) -> TablePlace:
@@ -109,6 +212,7 @@ def place_of(cli: CliContext, name: str) -> TablePlace:
     return place
 
 
-def with_rows(place: TablePlace) -> list[str]:
-    """The merged dates that have history."""
-    return [value for value in all_values(place) if (record := newest(place, value)) is not None and record.outputs]
+def with_rows(place: TablePlace, *, detached: bool = False) -> list[str]:
+    """The merged dates that have history; ``detached``: also those that it was detached from."""
+    records = ((value, newest(place, value)) for value in all_values(place))
+    return [value for value, r in records if r is not None and (r.outputs or (detached and r.run.detached))]

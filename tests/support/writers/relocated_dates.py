@@ -14,11 +14,14 @@ from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.relocation.date_attachments import AttachedDate, attach_dates, detached_below
+from sparkhaven.writers.relocation.date_detachments import DetachedDate, detach_dates
 from sparkhaven.writers.relocation.date_moves import MovedDate, move_dates
 from tests.support.disks.contents import contents, hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
+from tests.support.writers.removals import empty, unlink
 
 NOW = 1_700_000_100.0
 ARCHIVE = "archive"
@@ -32,6 +35,37 @@ def merged(base: Path, number: int = 60, **options: Any) -> IntradayRows:
     add_partition(FS, db.layout, "Test", ARCHIVE, volume=base / "volume")
     (db.layout.writable_partitions("Test") / ARCHIVE).unlink()
     return db
+
+
+def over(base: Path, number: int = 40, **options: Any) -> IntradayRows:
+    """The same once intraday no longer has the date."""
+    db = merged(base, number, **options)
+    gone(db)
+    return db
+
+
+def gone(db: IntradayRows) -> None:
+    """Validates a merged date, and removes it from intraday."""
+    empty(db)
+    unlink(db)
+
+
+def detach(layout: Layout, out: Path, *values: str, fs: Fs = FS, **options: Any) -> DetachedDate:
+    """Detaches one date; raises its error."""
+    place = TablePlace(fs, layout, TABLE)
+    (result,) = detach_dates(place, values or (DAY,), out, clock=lambda: NOW, **options)
+    if isinstance(result, Failure):
+        raise result.error
+    return result
+
+
+def attach(layout: Layout, directory: Path, *, fs: Fs = FS, **options: Any) -> AttachedDate:
+    """Attaches one date; raises its error."""
+    place = TablePlace(fs, layout, TABLE)
+    (result,) = attach_dates(place, detached_below(place, directory), clock=lambda: NOW, **options)
+    if isinstance(result, Failure):
+        raise result.error
+    return result
 
 
 def move(layout: Layout, *values: str, to: str = ARCHIVE, fs: Fs = FS, **options: Any) -> list[MovedDate]:

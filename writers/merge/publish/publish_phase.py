@@ -105,6 +105,12 @@ class PublishPhase:
             return None
         return self.close([history])[0]
 
+    def tidied(self, history: DateHistory) -> DateHistory:
+        """The history of a date once what its last merge has left behind is removed, if it was killed before that."""
+        if history.last is None or history.last.phase is not MergePhase.RECORD:
+            return history
+        return self.tidy([history])[0].history
+
     def tidy(self, histories: Sequence[DateHistory]) -> list[Published]:
         """Removes what the last merge of each date has left behind, of each as far as it goes; results in order."""
         errors: dict[str, SparkhavenError | OSError] = {}

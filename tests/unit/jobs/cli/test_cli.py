@@ -61,6 +61,7 @@ def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
     own |= {("ingest", "--memory"), ("sql", "--memory"), ("serve", "--memory"), ("doctor", "--all")}
     own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out")}
     own |= {("export", "--out"), ("snapshot", "--out"), ("merge", "--keep"), ("dates", "--to"), ("merge", "--from")}
+    own |= {("dates", "--out")}
     own |= {("rewrite-column", "--drop"), ("rewrite-column", "--rename")}  # in files, where a schema has them so
     own |= {("import", "--dates"), ("epochs", "--epoch"), ("delete-rows", "--where")} | {
         (words, name) for words in ("export", "import") for name in ("--layout", "--replace")

@@ -1,8 +1,10 @@
-"""`sparkhaven dates move`: what it reports, and copies of a root with moved dates."""
+"""`sparkhaven dates move|detach|attach`: what they report, and copies of a root with such dates."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,3 +46,35 @@ def test_moved_dates_are_reported_and_copied_with_the_root(tmp_path: Path) -> No
     assert failed["error"]["found"] == "history that was dropped or detached"
     (wrong,) = told(site, *words[:-1], "nowhere", code=2)
     assert "partitions add Test nowhere --volume DIR" in wrong["error"]["hint"]
+
+
+def attached(root: Path, out: Path) -> list[dict[str, Any]]:
+    found = run(root, "dates", "attach", TABLE, out, "--json")
+    assert found.exit_code == 0, found.stdout + found.stderr
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def test_detached_dates_are_reported_and_come_back_also_in_a_restored_root(tmp_path: Path) -> None:
+    site, out = Dated.of(tmp_path), tmp_path / "out"
+    out.mkdir()
+    words = ("dates", "detach", TABLE, "--dates", f"{OLD}..{NEW}", "--out", out)
+    (inside,) = told(site, *words[:-1], site.root / "out", code=2)
+    assert inside["error"]["what"] == "the directory belongs to the database"
+    *planned, _ = told(site, *words, "--dry-run")
+    *done, all_ = told(site, *words)
+    assert [line | {"dry_run": False} for line in planned] == done
+    assert (all_["dates"], all_["rows"], site.shown()) == (2, 3, [])
+    assert [line["rows"] for line in told(site, *words)] == [0, 0, 0]
+    assert run(site.root, "verify", "--deep").exit_code == 0
+    (status,) = told(site, "merge", TABLE, "--status")
+    assert (status["unvalidated"], status["unfinished"]) == (0, 0)
+    site.do("snapshot", "--out", str(tmp_path / "copy"))
+    assert run(tmp_path / "other", "restore", str(tmp_path / "copy")).exit_code == 0
+    for root in (tmp_path / "other", site.root):
+        *back, all_ = attached(root, out)
+        assert (all_["dates"], all_["rows"], [line["date"] for line in back]) == (2, 3, [OLD, NEW])
+        assert sorted(open_table(root, TABLE).to_arrow(["A"])["A"].to_pylist()) == [0, 1, 2]
+        assert run(root, "verify", "--deep").exit_code == 0
+        assert attached(root, out)[-1]["dates"] == 0
+    (none,) = told(site, "dates", "attach", TABLE, tmp_path / "copy", code=2)
+    assert none["error"]["what"] == "no detached date"
