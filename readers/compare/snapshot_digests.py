@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
@@ -13,6 +13,7 @@ from sparkhaven.store.merges.history import current_names
 from sparkhaven.store.merges.merge_records import MergeOutput
 from sparkhaven.store.scan.ranges import ReadPlan
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import has_other_null
 
@@ -62,13 +63,28 @@ class SnapshotDigests:
         return digest_nulls(column, slice_.count) if absent else None
 
 
-def same_bytes(one: Slice, other: Slice, pair: tuple[Column, Column]) -> bool:
-    """Whether the records of two slices of intraday have the same lengths and checksums for all files of a column."""
+Begun = Mapping[LocationKey, Mapping[str, FileState]]
+"""Files of locations where a comparison begins behind their first row, as they were before it."""
+
+
+def same_bytes(one: Slice, other: Slice, pair: tuple[Column, Column], begun: tuple[Begun, Begun]) -> bool:
+    """Whether the records of two slices of intraday have the same lengths and checksums for all files of a column.
+
+    That is of all rows up to the last one, and of those before the first where there are any.
+    """
     mine, theirs = pair
-    if any(part.tier != "intraday" or part.count != part.rows for part in (one, other)):
+    whole = all(part.stop == part.rows and part.count == part.stop - part.start for part in (one, other))
+    if not whole or any(part.tier != "intraday" for part in (one, other)):
         return False
-    if (one.key, one.rows) != (other.key, other.rows) or any(map(has_other_null, pair)):
+    if (one.key, one.start, one.rows) != (other.key, other.start, other.rows) or any(map(has_other_null, pair)):
         return False
     if (mine.storage, mine.encoding, len(mine.files)) != (theirs.storage, theirs.encoding, len(theirs.files)):
         return False
-    return all(one.files.get(a) == other.files.get(b) for a, b in zip(mine.files, theirs.files, strict=True))
+    states = [(one.files, other.files)]
+    if one.start:
+        if one.key not in begun[0] or other.key not in begun[1]:
+            return False
+        states.append((begun[0][one.key], begun[1][other.key]))
+    return all(
+        here.get(a) == there.get(b) for here, there in states for a, b in zip(mine.files, theirs.files, strict=True)
+    )

@@ -6,12 +6,13 @@ checksums of its files are. What is left is read: other order, other partitions,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.compare.epoch_range import AddedRows
 from sparkhaven.readers.compare.row_differences import PASS_ROWS, DifferentRow, RowSet, row_differences
-from sparkhaven.readers.compare.snapshot_digests import SnapshotDigests, same_bytes
+from sparkhaven.readers.compare.snapshot_digests import Begun, SnapshotDigests, same_bytes
 from sparkhaven.store.digest.column_digest import add
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
@@ -58,7 +59,15 @@ class TableComparison:
 
 
 class _Comparison:
-    def __init__(self, here: PinnedTable, there: PinnedTable, limit: int, every_row: bool, pass_rows: int) -> None:
+    def __init__(
+        self,
+        here: PinnedTable,
+        there: PinnedTable,
+        limit: int,
+        every_row: bool,
+        pass_rows: int,
+        begun: tuple[Begun, Begun],
+    ) -> None:
         mine, theirs = _columns(here), _columns(there)
         self.unlike = dict.fromkeys(mine.keys() - theirs.keys(), "only here")
         self.unlike |= dict.fromkeys(theirs.keys() - mine.keys(), "only there")
@@ -69,12 +78,12 @@ class _Comparison:
                 del self.pairs[name]
         ids = {name: pair[0].id for name, pair in self.pairs.items()}
         self.here, self.there = SnapshotDigests(here, ids), SnapshotDigests(there, ids)
-        self.limit, self.every_row, self.pass_rows = limit, every_row, pass_rows
+        self.limit, self.every_row, self.pass_rows, self.begun = limit, every_row, pass_rows, begun
         self.differences: list[DifferentRow] = []
 
     def date(self, value: str, mine: list[Slice], theirs: list[Slice]) -> DateComparison:
         rows, others = (sum(slice_.count for slice_ in slices) for slices in (mine, theirs))
-        same = _same(mine, theirs, self.pairs)
+        same = _same(mine, theirs, self.pairs, self.begun)
         by_source = self._by_source(mine, theirs)
         sources: dict[str, dict[str, bool]] = {}
         if by_source:
@@ -134,19 +143,35 @@ class _Comparison:
         self.differences += named
         return only_here, only_there
 
+    def compared(
+        self, mine: Sequence[Slice], theirs: Sequence[Slice], progress: Callable[[str], object]
+    ) -> TableComparison:
+        """All dates of these slices."""
+        sides, dates = [_by_date(slices) for slices in (mine, theirs)], []
+        here, there = self.here.pinned, self.there.pinned
+        for value in sorted(sides[0].keys() | sides[1].keys()):
+            dates.append(self.date(value, *(side.get(value, []) for side in sides)))
+            progress(f"{here.name} {value}: {'equal' if dates[-1].equal else 'different'}")
+        read = self.here.rows_read + self.there.rows_read
+        unlike, differences = dict(sorted(self.unlike.items())), tuple(self.differences)
+        return TableComparison(here.epochs, there.epochs, unlike, tuple(dates), differences, read)
+
 
 def _columns(pinned: PinnedTable) -> dict[str, Column]:
     return {c.name: c for c in pinned.schema.columns if c.kind is not Kind.PARTITIONING}
 
 
 def _same(
-    mine: list[Slice], theirs: list[Slice], pairs: Mapping[str, tuple[Column, Column]]
+    mine: list[Slice],
+    theirs: list[Slice],
+    pairs: Mapping[str, tuple[Column, Column]],
+    begun: tuple[Begun, Begun],
 ) -> dict[str, frozenset[str]]:
     """By source the columns whose files are the same in intraday of both sides."""
     others = {slice_.key.internal: slice_ for slice_ in theirs if slice_.tier == "intraday"}
     return {
         slice_.key.internal: frozenset(
-            name for name, pair in pairs.items() if same_bytes(slice_, others[slice_.key.internal], pair)
+            name for name, pair in pairs.items() if same_bytes(slice_, others[slice_.key.internal], pair, begun)
         )
         for slice_ in mine
         if slice_.tier == "intraday" and slice_.key.internal in others
@@ -167,16 +192,24 @@ def compare_tables(
     Digests are of columns: rows that exchange values among themselves are found with ``every_row``, which reads all.
     ``pass_rows`` bounds memory where dates differ: rows of each side that are held at once, at 8 bytes a row.
     """
-    comparison = _Comparison(here, there, limit, every_row, pass_rows)
-    sides = [_by_date(digests.plan.slices) for digests in (comparison.here, comparison.there)]
-    dates = []
-    for value in sorted(sides[0].keys() | sides[1].keys()):
-        dates.append(comparison.date(value, *(side.get(value, []) for side in sides)))
-        progress(f"{here.name} {value}: {'equal' if dates[-1].equal else 'different'}")
-    read = comparison.here.rows_read + comparison.there.rows_read
-    unlike, differences = dict(sorted(comparison.unlike.items())), tuple(comparison.differences)
-    return TableComparison(here.epochs, there.epochs, unlike, tuple(dates), differences, read)
+    comparison = _Comparison(here, there, limit, every_row, pass_rows, ({}, {}))
+    return comparison.compared(comparison.here.plan.slices, comparison.there.plan.slices, progress)
 
 
-def _by_date(slices: tuple[Slice, ...]) -> dict[str, list[Slice]]:
+def compare_epochs(
+    here: AddedRows,
+    there: AddedRows,
+    *,
+    limit: int = 20,
+    every_row: bool = False,
+    pass_rows: int = PASS_ROWS,
+    progress: Callable[[str], object] = lambda _: None,
+) -> TableComparison:
+    """The same of the rows that a range of epochs has added on each side."""
+    begun = here.begun, there.begun
+    comparison = _Comparison(here.pinned, there.pinned, limit, every_row, pass_rows, begun)
+    return comparison.compared(here.slices, there.slices, progress)
+
+
+def _by_date(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
     return {value: list(group) for value, group in groupby(slices, key=lambda slice_: slice_.key.value)}

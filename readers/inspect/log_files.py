@@ -20,7 +20,7 @@ from sparkhaven.store.epochs.state.log_records import (
 )
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
+from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan, version
 from sparkhaven.store.io.fs import Fs
 
 RESTORE = "restore the file from a copy. Nothing was changed or deleted"
@@ -105,7 +105,13 @@ def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
 def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """The state that a head holds; ``verify`` compares it with the log."""
     data = fs.read(path)
-    decoded = decode_head(open_head(data, path), path.name.removesuffix(".head"), len(data))
+    saved = open_head(data, path)
+    if version(data) == 1:
+        saved.check()
+        facts.update(version=1)
+        yield finding("note", path, "written by an earlier release. A start reads the log instead")
+        return
+    decoded = decode_head(saved, path.name.removesuffix(".head"), len(data))
     facts.update(_state(decoded.state, decoded.removals), durable=decoded.state.durable, floor=decoded.floor)
     yield from ()
 

@@ -182,11 +182,7 @@ class StreamLog:
         if not short.running and (now or short.is_due(self.state)):
             floor = new_floor(self.state, self._undone, self._retention.keep_epochs)
             if floor is not None:
-                self.sync_now()
-                with self._commit_lock() as commit_lock:  # their writer may have died before its sync
-                    short.keep_removals(commit_lock)
-                    self.refresh()
-                short.start(floor, self._undone, self.removals_end)
+                self._start_compaction(floor)
         if not short.running:
             short.touched = 0
             if self._fold_removals() or short.head.is_due(self._file.length + self.removals_end):
@@ -194,11 +190,34 @@ class StreamLog:
             return False
         if not short.step(whole=now):
             return False
+        self._finish_compaction()
+        return True
+
+    def rewrite_saved(self) -> None:
+        """Writes checkpoint and head again, in the newest form, with the rollback floor that there is.
+
+        EpochConflictError: there is no space; nothing has changed.
+        """
+        self._file.require_usable()
+        if self._place.fs.stat(self._place.stream_checkpoint) is None:
+            self.write_head()
+            return
+        self._start_compaction(self.state.floor)
+        self._short.step(whole=True)
+        self._finish_compaction()
+
+    def _start_compaction(self, floor: int) -> None:
+        self.sync_now()
+        with self._commit_lock() as commit_lock:  # their writer may have died before its sync
+            self._short.keep_removals(commit_lock)
+            self.refresh()
+        self._short.start(floor, self._undone, self.removals_end)
+
+    def _finish_compaction(self) -> None:
         with self._commit_lock():
             self._file.require_owned()
-            done = short.finish(self.state, (self.removals_end, self._last_removal))
+            done = self._short.finish(self.state, (self.removals_end, self._last_removal))
             self.state.floor, self._undone = done.floor, done.undone
-        return True
 
     @property
     def compacting(self) -> bool:

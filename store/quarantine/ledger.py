@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,10 @@ class Ledger:
 
 
 def read_ledger(place: StreamPlace) -> Ledger | None:
-    """The ledger of a stream, or None. CorruptFileError: it is damaged or belongs to another stream."""
+    """The ledger of a stream, or None. CorruptFileError: it is damaged or belongs to another stream.
+
+    A quarantine in the default directory of a root that was moved or copied since is that of the root.
+    """
     path = place.stream_quarantine
     try:
         data = place.fs.read(path)
@@ -51,7 +55,7 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
     except BROKEN as error:
         raise _damaged(path, repr(error)) from error
     if named is None:
-        return ledger
+        return _moved_with(place, ledger)
     if data != encode_ledger(ledger, *named):
         raise _damaged(path, "bytes that do not have their checksum")
     if named != (str(place.table), place.stream):
@@ -62,7 +66,18 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
             found=f"that of {named[0]}, stream {named[1]}",
             hint=AGAIN,
         )
-    return ledger
+    return _moved_with(place, ledger)
+
+
+def _moved_with(place: StreamPlace, ledger: Ledger) -> Ledger:
+    """The ledger with the place that a quarantine in a default directory has in this root."""
+    named = Path(ledger.place)
+    own = place.layout.quarantine(named.name)
+    if named.parent.name != own.parent.name or place.fs.stat(own) is None:
+        return ledger
+    if place.fs.resolve(named) == place.fs.resolve(own):
+        return ledger
+    return replace(ledger, place=str(own))
 
 
 def write_ledger(place: StreamPlace, ledger: Ledger) -> None:

@@ -12,15 +12,22 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with, json_text, report
 from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.readers.compare.table_comparison import DateComparison, TableComparison, compare_tables
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
+from sparkhaven.readers.compare.epoch_range import EpochRange, added_rows
+from sparkhaven.readers.compare.table_comparison import (
+    DateComparison,
+    TableComparison,
+    compare_epochs,
+    compare_tables,
+)
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.store.places import TablePlace
 
 
 def register(app: typer.Typer) -> None:
-    lines = "compare /backup/db", "compare /backup/db Nyc13.Flight --whole-rows --named 5"
+    lines = "compare /backup/db", "compare /backup/db Nyc13.Flight --epochs flights=7..12"
     done, bad_data = "all rows are equal", "rows differ, damaged files"
     app.command(epilog=help_end(*lines, done=done, bad_data=bad_data, retry="rows were removed meanwhile"))(compare)
 
@@ -36,6 +43,14 @@ def compare(
     every_row: Annotated[
         bool, typer.Option("--whole-rows", help="Compare whole rows, not columns by digest: reads all.")
     ] = False,
+    epochs: Annotated[
+        str | None,
+        typer.Option(
+            "--epochs",
+            metavar="[STREAM=]A..B",
+            help="Only rows that these epochs have added to intraday. Needs one NS.T.",
+        ),
+    ] = None,
     named: Annotated[
         int, typer.Option(metavar="N", min=0, help="Most different rows that are named, of each side.")
     ] = 20,
@@ -44,11 +59,19 @@ def compare(
 
     Order of rows, partitions and storage may differ. Rows are read only where digests or checksums do. A digest is of
     one column: only --whole-rows finds rows that exchanged values among themselves.
+
+    --epochs compares what a range of epochs of one stream has added, here and there. The epoch before it must be kept
+    by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
     """
     cli: CliContext = ctx.obj
     here = cli.database()
     if not other_root.is_dir():
         raise TableNotFoundError("no such database root", where=other_root, hint="check OTHER_ROOT")
+    chosen_epochs = None if epochs is None else EpochRange.parse(epochs)
+    if chosen_epochs is not None and len(names or ()) != 1:
+        raise SettingsError(
+            "--epochs is given without one table", expected="one NS.T", found=" ".join(names or ()) or "none"
+        )
     there, code = Layout(other_root.absolute()), EXIT_DONE
     sides = [set(known_tables(Fs(), layout)) for layout in (here, there)]
     chosen = {TableName.parse(name) for name in names or ()} or {
@@ -61,9 +84,14 @@ def compare(
                 cli.result({"table": str(table), "equal": False, "only": only}, f"{table} is only {only}: different")
                 code = EXIT_BAD_DATA
                 continue
-            mine, theirs = (pinned_of(open_table(layout.root, str(table))) for layout in (here, there))
             progress = cli.note if cli.verbose else lambda _: None
-            compared = compare_tables(mine, theirs, limit=named, every_row=every_row, progress=progress)
+            if chosen_epochs is not None:
+                places = [TablePlace(Fs(), layout, table) for layout in (here, there)]
+                added = [added_rows(place, chosen_epochs) for place in places]
+                compared = compare_epochs(*added, limit=named, every_row=every_row, progress=progress)
+            else:
+                mine, theirs = (pinned_of(open_table(layout.root, str(table))) for layout in (here, there))
+                compared = compare_tables(mine, theirs, limit=named, every_row=every_row, progress=progress)
         except SparkhavenError as error:
             code = report(cli, error, table=str(table)) or code
             continue
