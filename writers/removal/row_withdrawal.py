@@ -106,5 +106,5 @@ def _in_history(place: TablePlace, merged: dict[str, int]) -> TableExistsError:
         expected="matching rows in intraday alone",
         found=listed + (f" and {len(merged) - 5} more dates" if len(merged) > 5 else ""),
         hint="choose dates that are not merged with --dates. A merged date is replaced as a whole: write it without the"
-        f" rows as Parquet, then `sparkhaven import {place.table} --replace` it",
+        f" rows as Parquet, then `sparkhaven import {place.table} --from DIR --replace`",
     )
