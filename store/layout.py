@@ -274,6 +274,13 @@ class Layout:
         """Tables that a restore has not moved into place yet, one directory each."""
         return self.root / ".restore"
 
+    def all_drops(self) -> Path:
+        """Records of tables that were dropped, a directory a table."""
+        return self.root / ".dropped"
+
+    def drops(self, table: TableName) -> Path:
+        return self.all_drops() / str(table)
+
     def scrub(self) -> Path:
         """Where a scrub of the database is; a cache, safe to delete."""
         return self.root / ".scrub"

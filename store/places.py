@@ -49,6 +49,7 @@ class TablePlace:
     metadata_index = _TablePath(Layout.metadata_index)
     extended = _TablePath(Layout.extended)
     merges = _TablePath(Layout.merges)
+    drops = _TablePath(Layout.drops)
     user_definition = _TablePath(Layout.user_definition)
     user_lock = _TablePath(Layout.user_lock)
     user_locations = _TablePath(Layout.user_locations)

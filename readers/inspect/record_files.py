@@ -25,6 +25,7 @@ from sparkhaven.store.format.table import table_size, tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.detached import LOCATIONS, decode_detached
+from sparkhaven.store.merges.dropped_tables import DropPhase, decode_drop
 from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.scan.column_file import column_header
@@ -150,6 +151,19 @@ def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
     facts.update(timeMs=validated.time_ms, results=[asdict(rule_result) for rule_result in validated.results])
     name = f"{validated.generation}.validation"
     yield from _misplaced(path, "validation result", validated.table, validated.value, name)
+
+
+def dropped_table(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+    drop = decode_drop(fs.read(path), path)
+    facts.update({name: getattr(drop, name) for name in ("table", "number", "phase", "reason", "user", "size")})
+    facts.update(timeMs=drop.time_ms, removedMs=drop.removed_ms, kept=list(drop.kept))
+    facts["streams"] = [asdict(stream) for stream in drop.streams]
+    facts["dates"] = [{"value": d.value, "generation": d.generation, "rows": d.rows} for d in drop.dates]
+    expected = (drop.table, f"{drop.number}.drop")
+    if path.parts[-2:] != expected:
+        yield finding("error", path, "record of a dropped table is in a wrong directory", expected="/".join(expected))
+    if drop.phase is not DropPhase.REMOVED:
+        yield finding("note", path, "files of the table are still to be removed")
 
 
 def _misplaced(path: Path, noun: str, table: str, date: str, name: str) -> Iterator[CheckFinding]:

@@ -16,6 +16,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.content import same_content
@@ -55,8 +56,9 @@ def restore(
     """Restores tables (None: all) of a snapshot. Each appears whole, or not at all; ``replacing`` names those
     that may take the place of a table.
 
-    TableExistsError: a table is there already. CorruptFileError: a file of the snapshot is missing or damaged; nothing
-    was put in place. LockLostError: a process writes a table that is to be replaced.
+    TableExistsError: a table is there already, or files of one that was dropped. CorruptFileError: a file of the
+    snapshot is missing or damaged; nothing was put in place. LockLostError: a process writes a table that is to be
+    replaced.
     """
     manifest = load_manifest(fs, snapshot)
     names = manifest.chosen(tables, snapshot / MANIFEST)
@@ -68,6 +70,10 @@ def restore(
             found=", ".join(sorted(map(str, strangers))),
             hint="name tables of this restore",
         )
+    for name in names:
+        refuse_doomed(TablePlace(fs, layout, name))
+    # notes of a dropped table are no table: the restored streams have numbers of their own
+    replacing = {*replacing, *(name for name in names if _has_notes_alone(TablePlace(fs, layout, name)))}
     present = {
         name
         for name in names
@@ -106,6 +112,8 @@ def _is_there(place: TablePlace, snapshot: Path, table: CopiedTable, *, replacin
         return False
     held = [path for path in (place.schema, place.schema_history, place.user_definition) if fs.stat(path)]
     held += [path for path in (place.intraday, place.merges) if fs.names(path)]
+    if held == [place.intraday] and _has_notes_alone(place):
+        return False
     if not held:
         return False
     if same_content(place, table):
@@ -119,6 +127,15 @@ def _is_there(place: TablePlace, snapshot: Path, table: CopiedTable, *, replacin
         found="other rows than those of the snapshot",
         hint=f"`sparkhaven restore {snapshot} {name} --replace {name}` removes it for that of the snapshot",
     )
+
+
+def _has_notes_alone(place: TablePlace) -> bool:
+    """Whether nothing but notes of removed streams is left of a table."""
+    fs = place.fs
+    others = any(fs.stat(path) for path in (place.schema, place.schema_history, place.user_definition))
+    if others or fs.names(place.merges) or fs.names(place.intraday) != [place.streams.name]:
+        return False
+    return all(name.endswith(".removed") for name in fs.names(place.streams))
 
 
 def _restore(

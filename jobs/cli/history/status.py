@@ -8,15 +8,18 @@ from collections.abc import Callable
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.history.drop_table import drop_json, drop_line
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.dropped_tables import doomed, dropped_tables
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
 from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation, table_status
+from sparkhaven.writers.removal.table_removal import due_s, finish_drop
 
 
 def register(app: typer.Typer) -> None:
@@ -89,11 +92,15 @@ def _replaced(old: Replaced) -> dict[str, object]:
 def clean_command(ctx: typer.Context, name: AnyTableArgument = None, dry_run: DryRun = False) -> None:
     """Removes replaced generations of history.
 
-    Only once no reader can be using them.
+    Only once no reader can be using them. The same for files of dropped tables.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
-    code = EXIT_DONE
+    code = _finish_drops(cli, fs, layout, name, dry_run=dry_run)
+    dropped = set(dropped_tables(fs, layout))
+    if name is not None and TableName.parse(name) in dropped - set(deployed_tables(fs, layout)):
+        exit_with(code)
+        return
     for table_name in _tables(fs, layout, name, deployed_tables):
         try:
             gone, later = clean(TablePlace(fs, layout, table_name), time.time, dry_run=dry_run)
@@ -108,6 +115,25 @@ def clean_command(ctx: typer.Context, name: AnyTableArgument = None, dry_run: Dr
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
         cli.result({"table": str(table_name), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
     exit_with(code)
+
+
+def _finish_drops(cli: CliContext, fs: Fs, layout: Layout, name: str | None, *, dry_run: bool) -> int:
+    """Removes the files of dropped tables whose grace period is over; the exit code."""
+    code = EXIT_DONE
+    for table_name in dropped_tables(fs, layout) if name is None else [TableName.parse(name)]:
+        place = TablePlace(fs, layout, table_name)
+        try:
+            drop = doomed(place)
+            if drop is None or fs.stat(place.schema) is not None:
+                continue
+            if not dry_run:
+                drop = finish_drop(place, drop, clock=time.time)
+        except SparkhavenError as error:
+            code = report(cli, error, table=str(table_name)) or code
+            continue
+        waits = due_s(drop, time.time())
+        cli.result({**drop_json(place, drop, waits), "dry_run": dry_run}, drop_line(drop, waits, dry_run=dry_run))
+    return code
 
 
 def _tables(

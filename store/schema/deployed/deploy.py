@@ -31,6 +31,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.store.merges.dropped_tables import doomed, drop_path, dropped_tables, is_doomed, refuse_doomed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, decode_history, encode_history
 from sparkhaven.store.schema.deployed.numbering import (
@@ -74,7 +75,8 @@ def deploy(
 
     Without ``consent`` it may add, nothing else. A file that means the same as the deployed one is not written then.
     Raises SchemaParseError for a schema with errors and, as E161, for one that would change how existing data are
-    stored; SchemaChangeError for a change without consent; LockLostError when another process holds the lock.
+    stored; SchemaChangeError for a change without consent; LockLostError when another process holds the lock;
+    TableExistsError while files of a dropped table of that name are there.
     """
     return deployment(fs, layout, source, consent=consent, pause=pause).schema
 
@@ -107,6 +109,7 @@ def deployment(
     file = source_file.materialised()
     check_supported(file)
     table = TableName(file.schema.namespace, file.schema.name)
+    refuse_doomed(TablePlace(fs, layout, table))
     name = source_file.name or str(layout.schema(table))
     history = _deployed(TablePlace(fs, layout, table))
     if history and history[-1].sha256 == sha256(file.to_bytes()).hexdigest() and consent == ADDITIONS:
@@ -225,6 +228,14 @@ def _bytes(fs: Fs, path: Path) -> bytes | None:
 def _loaded(place: TablePlace) -> tuple[TableSchema, bool]:
     """The deployed schema, and whether no other file than the two has a part in it."""
     history = _deployed(place)
+    if not history and (drop := doomed(place)) is not None:
+        raise TableNotFoundError(
+            f"table {place.table} was dropped",
+            where=drop_path(place, drop.number),
+            expected="a table that was not dropped",
+            found=drop.reason,
+            hint=f"`sparkhaven drop {place.table} --yes` removes what is left. A snapshot may have a copy",
+        )
     if not history and _has_rows(place):  # without rows a first deployment may have stopped half way
         raise _lost(place)
     if not history:
@@ -242,7 +253,7 @@ def _loaded(place: TablePlace) -> tuple[TableSchema, bool]:
 def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
     """Every table of which there is a schema, its history, a commit log or a merge record, sorted.
 
-    Other names are ignored.
+    Other names are ignored, and tables that were dropped.
     """
     names = {n for n in fs.names(layout.schemas()) if n[0] != "."}
     table_names = {n.removesuffix(end) for n in names for end in (".schema", ".history.json") if n.endswith(end)}
@@ -256,7 +267,8 @@ def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
     for name in table_names:
         with suppress(InvalidNameError):
             tables.add(TableName.parse(name))
-    return sorted(tables)
+    gone = {table for table in dropped_tables(fs, layout) if is_doomed(TablePlace(fs, layout, table))}
+    return sorted(tables - gone)
 
 
 def _logs(fs: Fs, table: Path) -> bool:

@@ -62,6 +62,7 @@ def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
     own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out")}
     own |= {("export", "--out"), ("snapshot", "--out"), ("merge", "--keep"), ("dates", "--to"), ("merge", "--from")}
     own |= {("dates", "--out")}
+    own |= {("drop", "--grace")}
     own |= {("rewrite-column", "--drop"), ("rewrite-column", "--rename")}  # in files, where a schema has them so
     own |= {("import", "--dates"), ("epochs", "--epoch"), ("delete-rows", "--where")} | {
         (words, name) for words in ("export", "import") for name in ("--layout", "--replace")
