@@ -17,7 +17,7 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with
 from sparkhaven.jobs.cli.history.merge_runner import spark_executor
 from sparkhaven.jobs.cli.history.merged_dates import noted, show_dates
 from sparkhaven.jobs.cli.history.missing_dates import asked_days, days_without_history, report_missing
-from sparkhaven.jobs.cli.history.partitions import roll_line
+from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
 from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
@@ -36,7 +36,7 @@ from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dat
 from sparkhaven.jobs.session.spark_or_local import choose, choose_for_merge, is_submitted, rows_of
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import EXIT_DONE, RetryableStorageError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
 from sparkhaven.store.io.fs import Fs
@@ -54,8 +54,6 @@ from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
 from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
-from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
-from sparkhaven.writers.partitions import ensure_writable, writable_names
 
 DEFAULT_FORMAT = "default"
 
@@ -232,7 +230,7 @@ def merge(
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
         fill_missing=fill_missing,
     )
-    rolling = _roll_limit(roll_above, roll_to)
+    rolling = roll_limit(roll_above, roll_to)
     where = chosen_runner(local, spark)
     with ExitStack() as opened:
         count = workers or local_workers()
@@ -247,7 +245,7 @@ def merge(
             fixed = choose(where, is_submitted(os.environ))
             executor = start_spark() if fixed is not None and not fixed.local and not dry_run else here
             if rolling is not None:
-                _roll(cli, place, rolling, roll_to, dry_run=dry_run)
+                roll_first(cli, place, rolling, roll_to, dry_run=dry_run)
             given = source_of(source or "", dates, ignore, lossy)
             results = merge_from(cli, place, schema, given, options, executor=executor, dry_run=dry_run)
             code = show_dates(cli, name, noted(results, done, stop_on_error), dry_run)
@@ -265,7 +263,7 @@ def merge(
         if fill_missing:
             values = sorted({*values, *days_without_history(place, days, {*values, *done})})
         if choice is not None and values and rolling is not None:
-            _roll(cli, place, rolling, roll_to, dry_run=dry_run)
+            roll_first(cli, place, rolling, roll_to, dry_run=dry_run)
         if choice is not None and values and not dry_run:
             again = [value for value in values if value in merged]
             rows = rows_of(states, set(values).difference(again))
@@ -282,30 +280,6 @@ def merge(
         if not dry_run:
             _follow(cli, place.fs, place.layout, schema)
     exit_with(code)
-
-
-def _roll_limit(roll_above: str | None, roll_to: Path | None) -> float | None:
-    if roll_above is None and roll_to is not None:
-        raise SettingsError(
-            "--roll-to has no effect without --roll-above", expected="--roll-above 90% beside it", found="none"
-        )
-    return None if roll_above is None else parse_share(roll_above, "--roll-above")
-
-
-def _roll(cli: CliContext, place: TablePlace, limit: float, volume: Path | None, *, dry_run: bool) -> None:
-    """Rolls full partitions. The merge goes on where no volume is emptier: the date may fit yet."""
-    namespace = place.table.namespace
-    if not dry_run:
-        ensure_writable(place.fs, place.layout, namespace)
-    elif not writable_names(place.fs, place.layout, namespace):
-        return
-    try:
-        for rolled in roll_partitions(
-            place.fs, place.layout, namespace, fuller_than=limit, volume=volume and volume.absolute(), dry_run=dry_run
-        ):
-            cli.note(roll_line(rolled, dry_run=dry_run))
-    except RetryableStorageError as error:
-        cli.note(f"storage partitions of {namespace} are full and were not rolled: {error}")
 
 
 def _refuse_mixed(

@@ -10,12 +10,13 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.writers.partition_rolls import RolledPartition, parse_share, roll_partitions
-from sparkhaven.writers.partitions import add_partition, list_partitions
+from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
 
@@ -128,3 +129,28 @@ def roll_line(rolled: RolledPartition, *, dry_run: bool) -> str:
     return (
         f"merges {verb} to storage partition {rolled.new} ({where}) instead of {rolled.name} ({rolled.used:.1%} in use)"
     )
+
+
+def roll_limit(roll_above: str | None, roll_to: Path | None) -> float | None:
+    """The limit of ``--roll-above``; None: the option is not given. SettingsError."""
+    if roll_above is None and roll_to is not None:
+        raise SettingsError(
+            "--roll-to has no effect without --roll-above", expected="--roll-above 90% beside it", found="none"
+        )
+    return None if roll_above is None else parse_share(roll_above, "--roll-above")
+
+
+def roll_first(cli: CliContext, place: TablePlace, limit: float, volume: Path | None, *, dry_run: bool) -> None:
+    """Rolls full partitions. The merge goes on where no volume is emptier: the date may fit yet."""
+    namespace = place.table.namespace
+    if not dry_run:
+        ensure_writable(place.fs, place.layout, namespace)
+    elif not writable_names(place.fs, place.layout, namespace):
+        return
+    try:
+        for rolled in roll_partitions(
+            place.fs, place.layout, namespace, fuller_than=limit, volume=volume and volume.absolute(), dry_run=dry_run
+        ):
+            cli.note(roll_line(rolled, dry_run=dry_run))
+    except RetryableStorageError as error:
+        cli.note(f"storage partitions of {namespace} are full and were not rolled: {error}")
