@@ -153,7 +153,7 @@ def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
     yield from _misplaced(path, "validation result", validated.table, validated.value, name)
 
 
-def dropped_table(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def dropped_table(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[CheckFinding]:
     drop = decode_drop(fs.read(path), path)
     facts.update({name: getattr(drop, name) for name in ("table", "number", "phase", "reason", "user", "size")})
     facts.update(timeMs=drop.time_ms, removedMs=drop.removed_ms, kept=list(drop.kept))
