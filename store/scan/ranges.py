@@ -141,8 +141,8 @@ def usable_record(
     """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
 
     To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
-    An older snapshot may use an older record whose locations are still there, or none. SettingsError if it can use
-    none, although rows that it should show have left intraday.
+    An older snapshot may use an older record whose locations are still there, or none. SettingsError: rows that it
+    should show beside that record may have left intraday.
     """
     newer: list[MergeInput] = []
     record = newest(place, value)
@@ -154,18 +154,31 @@ def usable_record(
             unmerged += ((path, taken) for taken in beyond)
         missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
         if not missing and (not newer or _stands(place, record)):
+            _refuse_left(place, snapshot, value, newer, record)
             return record
         newer += record.inputs  # those that the snapshot holds may have been truncated since
         record = newest(place, value, below=record.generation)
+    _refuse_left(place, snapshot, value, newer)
+    return None
+
+
+def _refuse_left(
+    place: TablePlace, snapshot: Snapshot, value: str, newer: Sequence[MergeInput], record: MergeRecord | None = None
+) -> None:
+    """SettingsError: ``newer`` merges took rows that the snapshot has, ``record`` has not, and intraday has no more."""
+    own = {taken.key: taken for taken in record.inputs} if record else {}
     for taken in newer:
-        if _has_left(snapshot, value, taken):
+        mine, location = own.get(taken.key), _located(snapshot, value, taken)[1]
+        if (mine.rows if mine else 0) >= taken.rows or not _has_left(snapshot, value, taken):
+            continue
+        here = location if location is not None and location.since == taken.since else None
+        if here is None or mine is None or here.epoch > mine.epoch:
             raise SettingsError(
                 "the epoch can no longer be read. Its rows were merged later and removed from intraday",
                 where=place.intraday_location(LocationKey(taken.internal, value)),
                 found=f"epochs {snapshot.epochs}",
                 hint="read a newer epoch. `sparkhaven stats` shows which dates are merged",
             )
-    return None
 
 
 def _located(snapshot: Snapshot, value: str, taken: MergeInput) -> tuple[Stream | None, LocationState | None]:

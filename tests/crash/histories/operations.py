@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
@@ -194,6 +195,13 @@ def _drop(date: str, model: Model) -> None:
     model.drop(date)
 
 
+def delete(rng: random.Random, site: Site, model: Model) -> Operation:
+    """One that was killed may have done it: then nothing is left to delete."""
+    operation = on_date("delete", ("delete", "--grace", "0"), Model.delete)(rng, site, model)
+    date = operation.words[operation.words.index("--dates") + 1]
+    return replace(operation, done=lambda root: not any(key.value == date for key in _state(root).locations))
+
+
 def rollback(rng: random.Random, site: Site, model: Model) -> Operation:
     """To any epoch that is kept."""
     del site
@@ -201,7 +209,7 @@ def rollback(rng: random.Random, site: Site, model: Model) -> Operation:
     words = ("epochs", "rollback", TABLE, STREAM, "--to", str(epoch))
     newest = model.newest
     return Operation(
-        "rollback", words, (lambda after: after.rollback(epoch),), lambda root: _newest_epoch(root) > newest
+        "rollback", words, (lambda after: after.rollback(epoch),), lambda root: _state(root).epoch > newest
     )
 
 
@@ -211,7 +219,7 @@ def undo(rng: random.Random, site: Site, model: Model) -> Operation:
     epoch = rng.choice([*sorted(model.added)[-4:], rng.randint(1, model.newest + 1)])
     words = ("epochs", "undo", TABLE, STREAM, "--epoch", str(epoch))
     newest = model.newest
-    return Operation("undo", words, (lambda after: after.undo(epoch),), lambda root: _newest_epoch(root) > newest)
+    return Operation("undo", words, (lambda after: after.undo(epoch),), lambda root: _state(root).epoch > newest)
 
 
 def delete_rows(rng: random.Random, site: Site, model: Model) -> Operation:
@@ -222,8 +230,8 @@ def delete_rows(rng: random.Random, site: Site, model: Model) -> Operation:
     return Operation("delete-rows", words, (lambda after: after.delete_rows(key, dates),))
 
 
-def _newest_epoch(root: Path) -> int:
-    return load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(TABLE), STREAM)).epoch
+def _state(root: Path) -> StreamState:
+    return load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(TABLE), STREAM))
 
 
 def snapshot(rng: random.Random, site: Site, model: Model) -> Operation:
@@ -242,7 +250,7 @@ DRAWS: dict[str, tuple[int, Draw]] = {  # how often, by weight
     "merge": (7, merge),
     "validate": (1, on_date("validate", ("validate",), lambda model, date: _validated(model, date))),
     "truncate": (3, on_date("truncate", ("truncate",), Model.truncate)),
-    "delete": (3, on_date("delete", ("delete", "--grace", "0"), Model.delete)),
+    "delete": (3, delete),
     "drop": (1, on_date("dates drop", ("dates", "drop"), Model.drop)),
     "expire": (1, expire),
     "move": (2, move),

@@ -12,6 +12,7 @@ import pytest
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import (
     LockLostError,
+    SettingsError,
     SnapshotMovedError,
     TableExistsError,
     TableNotFoundError,
@@ -214,3 +215,17 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
     assert count(db) == 5
     if other_device:
         assert not list(db.root.rglob(".retired-*"))
+
+
+def test_epoch_between_two_merges_is_refused_once_its_rows_have_left(tmp_path: Path) -> None:
+    db = db_of(tmp_path)
+    for number in (1, 2, 3):
+        commit(db, a=number)
+        if number != 2:
+            merge(db.layout)
+    for epoch, count_then in ((1, 1), (2, 3), (3, 6)):
+        assert open_table(db.root, str(TABLE), epoch=epoch).count() == count_then
+    remove(db, files=False)
+    assert [open_table(db.root, str(TABLE), epoch=epoch).count() for epoch in (1, 3)] == [1, 6]
+    with pytest.raises(SettingsError, match="can no longer be read"):  # an older merge has its first row, and no more
+        open_table(db.root, str(TABLE), epoch=2).count()
