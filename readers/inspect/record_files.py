@@ -125,6 +125,8 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
         facts["detached"] = [asdict(part) for part in run.detached]
     if record.corrections:
         facts["corrections"] = [asdict(correction) for correction in record.corrections]
+    if record.deletions:
+        facts["deletions"] = [asdict(deletion) for deletion in record.deletions]
     yield from _misplaced(path, "merge record", record.table, record.value, f"{record.generation}.json")
     if record.complete and (record.proof is None or not record.proof.holds):
         yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")

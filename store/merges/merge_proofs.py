@@ -1,10 +1,25 @@
-"""The proof of a merge: rows and digests on both sides, and the rows that a rule left out."""
+"""The proof of a merge: rows and digests on both sides, and the rows that a rule or a command left out.
+
+Where rows were left out, the proof in the record has ``identical`` and ``digestsDropped``. It has ``withdrawn`` where
+a command took rows out, and ``deleted`` where some were in history: lists [where, generation, rows].
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 from sparkhaven.store.types.frozen import frozen
+
+
+@frozen
+class RowDeletion:
+    """Rows of history that a command deleted: the where-expression, the merge that left them out, and their number."""
+
+    where: str
+    generation: int
+    rows: int
 
 
 @frozen
@@ -12,12 +27,14 @@ class LeftOut:
     """Rows of the sources that the outputs lack by a rule: how many, and how many of them were equal to a kept row.
 
     ``digests`` are those of the rows by column, as 32 hex digits. ``withdrawn``: how many were withdrawn by a command.
+    ``deletions``: which of these were deleted from history; the others were withdrawn before they were merged.
     """
 
     rows: int = 0
     identical: int = 0
     digests: dict[str, str] = field(default_factory=dict)
     withdrawn: int = 0
+    deletions: tuple[RowDeletion, ...] = ()
 
 
 @frozen
@@ -41,3 +58,26 @@ class Proof:
     def holds(self) -> bool:
         """Whether nothing was lost, doubled or changed."""
         return self.rows_in == self.rows_out + self.dropped and self.digests_in == self.digests_out
+
+
+def encode_left_out(rows: LeftOut) -> dict[str, object]:
+    """The entries of a proof, but for ``dropped``."""
+    if not rows.rows:
+        return {}
+    entries: dict[str, object] = {"identical": rows.identical, "digestsDropped": rows.digests}
+    if rows.withdrawn:
+        entries["withdrawn"] = rows.withdrawn
+    if rows.deletions:
+        entries["deleted"] = [[d.where, d.generation, d.rows] for d in rows.deletions]
+    return entries
+
+
+def decode_left_out(proof: Mapping[str, Any]) -> LeftOut:
+    """The inverse of ``encode_left_out``. KeyError, TypeError: an entry is missing."""
+    return LeftOut(
+        proof["dropped"],
+        proof.get("identical", 0),
+        proof.get("digestsDropped", {}),
+        proof.get("withdrawn", 0),
+        tuple(RowDeletion(*entry) for entry in proof.get("deleted", ())),
+    )

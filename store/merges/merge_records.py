@@ -3,13 +3,13 @@
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
 
-The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, with ``corrections`` or withdrawn rows
-``SHVMRG2``, as number the generation (equal to that in the file name), and one frame, to the end of the file. Its
+The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, with ``corrections``, withdrawn or
+deleted rows ``SHVMRG2``, as number the generation (as in the file name), and one frame, to the end of it. Its
 payload has the fields of ``MergeRecord``; inputs are lists [stream, internal, since, epoch, rows], and the number of
 withdrawn rows where there are some, files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
 ``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
-left out where no column was dropped; ``corrections`` are as ``column_corrections`` has them. A proof has ``identical``
-and ``digestsDropped`` where ``dropped`` rows were left out by a rule; ``withdrawn`` where some were by a command.
+left out where no column was dropped; ``corrections`` are as ``column_corrections`` has them, and a proof with
+``dropped`` rows as ``merge_proofs`` has it.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -32,7 +32,7 @@ from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_head
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.merges.column_corrections import ColumnCorrection, decode_corrections, encode_corrections
-from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
+from sparkhaven.store.merges.merge_proofs import Proof, RowDeletion, decode_left_out, encode_left_out
 from sparkhaven.store.merges.merge_run import (
     ColumnDrop,
     MergePhase,
@@ -47,7 +47,7 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats, deco
 from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVMRG2\n"
-MAGIC_1 = b"SHVMRG1\n"  # of a record without corrections and withdrawn rows
+MAGIC_1 = b"SHVMRG1\n"  # of a record without corrections, withdrawn and deleted rows
 REMEMBERED_BYTES = 1 << 18  # of a record
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
@@ -129,8 +129,20 @@ class MergeRecord:
 
     @property
     def emptied(self) -> bool:
-        """Whether it has dropped all history of the date; not where all rows were withdrawn before they were merged."""
-        return not self.outputs and self.proof is not None and self.proof.dropped > self.proof.left_out.withdrawn
+        """Whether it has dropped all history of the date; not where a merge had no rows that were not withdrawn."""
+        if self.outputs or self.proof is None or self.run.destinations:
+            return False
+        return self.proof.dropped > self.proof.left_out.withdrawn
+
+    @property
+    def deletions(self) -> tuple[RowDeletion, ...]:
+        """What a command has deleted from history."""
+        return self.proof.left_out.deletions if self.proof is not None else ()
+
+    @property
+    def changed_by_command(self) -> bool:
+        """Whether history is another than intraday would give, which later merges keep."""
+        return bool(self.corrections or self.deletions)
 
     @property
     def has_withdrawn(self) -> bool:
@@ -154,7 +166,7 @@ def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
 
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
-    magic = MAGIC if record.corrections or record.has_withdrawn else MAGIC_1
+    magic = MAGIC if record.changed_by_command or record.has_withdrawn else MAGIC_1
     return header(magic, record.generation) + frame(dump(_to_json(record)))
 
 
@@ -289,11 +301,6 @@ def _input(taken: MergeInput) -> list[str | int]:
     return [taken.stream, taken.internal, *numbers, *([taken.withdrawn] if taken.withdrawn else ())]
 
 
-def _left_out(rows: LeftOut) -> dict[str, Any]:
-    withdrawn = {"withdrawn": rows.withdrawn} if rows.withdrawn else {}
-    return {"identical": rows.identical, "digestsDropped": rows.digests, **withdrawn} if rows.rows else {}
-
-
 def _files(states: dict[str, FileState]) -> dict[str, list[int]]:
     return {name: [state.size, state.crc] for name, state in states.items()}
 
@@ -329,7 +336,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
             "digestsIn": proof.digests_in,
             "digestsOut": proof.digests_out,
             "dropped": proof.dropped,
-            **_left_out(proof.left_out),
+            **encode_left_out(proof.left_out),
         },
         **encode_drops(record.column_drops),
         **({"corrections": encode_corrections(record.corrections)} if record.corrections else {}),
@@ -361,12 +368,7 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
             proof["rowsOut"],
             proof["digestsIn"],
             proof["digestsOut"],
-            LeftOut(
-                proof["dropped"],
-                proof.get("identical", 0),
-                proof.get("digestsDropped", {}),
-                proof.get("withdrawn", 0),
-            ),
+            decode_left_out(proof),
         ),
         source=data["source"],
         schema_version=data["schemaVersion"],

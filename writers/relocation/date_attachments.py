@@ -259,4 +259,4 @@ def without(left_out: LeftOut, record: MergeRecord) -> LeftOut:
         name: to_hex((from_hex(digest) - from_hex(digests.get(name, "0"))) % MODULUS)
         for name, digest in left_out.digests.items()
     }
-    return LeftOut(left_out.rows - rows, left_out.identical, less)
+    return replace(left_out, rows=left_out.rows - rows, digests=less)

@@ -72,7 +72,7 @@ class RemovalProof:
             "dropped": proof.dropped,
             **({"withdrawn": proof.left_out.withdrawn} if proof.left_out.withdrawn else {}),
             **({"columnDrops": [[d.id, d.name, d.rows] for d in drops]} if (drops := self.record.column_drops) else {}),
-            **_corrections(self.record),
+            **_by_command(self.record),
             "digests": dict(proof.digests_out),
             "outputs": [[output.internal, output.rows] for output in self.record.outputs],
             "validation": {
@@ -83,10 +83,11 @@ class RemovalProof:
         }
 
 
-def _corrections(record: MergeRecord) -> dict[str, Any]:
-    """Columns in which history differs from intraday by command."""
+def _by_command(record: MergeRecord) -> dict[str, Any]:
+    """Columns and rows in which history differs from intraday by command."""
     corrections = [[c.id, c.name, c.value, c.changed] for c in record.corrections]
-    return {"corrections": corrections} if corrections else {}
+    deleted = [[d.where, d.rows] for d in record.deletions]
+    return {**({"corrections": corrections} if corrections else {}), **({"deleted": deleted} if deleted else {})}
 
 
 def prove(

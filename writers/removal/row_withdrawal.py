@@ -2,7 +2,8 @@
 
 No file is changed: readers leave the rows out from that epoch on, older epochs still show them, and the next merge of
 their dates leaves them out with proof. Streams must be at rest. All of their logs are opened before the first record is
-written. A run that is killed between two of them has withdrawn the rows of the first; the same command goes on.
+written. A run that is killed between two of them has withdrawn the rows of the first; the same command goes on. Rows of
+history that match are counted, and stay.
 """
 
 from __future__ import annotations
@@ -17,25 +18,29 @@ from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
-from sparkhaven.store.errors import SettingsError, TableExistsError
+from sparkhaven.store.errors import LockLostError, SettingsError
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 
 @frozen
 class MatchingRows:
-    """Rows of the newest snapshot that match, by stream; and how many rows of each date that still are in it."""
+    """Rows of the newest snapshot that match: in intraday by stream, and how many in history, by date.
+
+    ``dates``: how many rows each date has, matching or not.
+    """
 
     streams: dict[str, tuple[Withdrawn, ...]]
+    history: dict[str, int]
     dates: dict[str, int]
 
     @property
     def rows(self) -> int:
-        return sum(part.rows.rows for parts in self.streams.values() for part in parts)
+        return sum(self.of_dates().values())
 
     def of_dates(self) -> dict[str, int]:
         """The number of matching rows of each date, in order."""
-        counts: dict[str, int] = {}
+        counts = dict(self.history)
         for parts in self.streams.values():
             for part in parts:
                 counts[part.key.value] = counts.get(part.key.value, 0) + part.rows.rows
@@ -51,28 +56,23 @@ class WithdrawnRows:
 
 
 def find_rows(place: TablePlace, where: str, dates: Sequence[str] | None) -> MatchingRows:
-    """The intraday rows that match, in the newest snapshot.
-
-    TableExistsError: rows that match are in history. Raises what reading the table raises.
-    """
+    """The rows that match, in the newest snapshot. Raises what reading the table raises."""
     pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
     predicate = pinned.predicate(where)
     if predicate is None:
         raise SettingsError("there is no condition", expected="a where-expression, like 'Size < 0'", found=where)
     streams: dict[str, list[Withdrawn]] = {}
-    merged: dict[str, int] = {}
+    history: dict[str, int] = {}
     for slice_, rows in matching_rows(pinned, pinned.plan(dates=dates, where=predicate), predicate):
         if slice_.stream is None:
-            merged[slice_.key.value] = merged.get(slice_.key.value, 0) + rows.rows
+            history[slice_.key.value] = history.get(slice_.key.value, 0) + rows.rows
         else:
             location = pinned.pin(slice_.stream).state.locations[slice_.key]
             streams.setdefault(slice_.stream, []).append(Withdrawn(slice_.key, location.since, rows))
-    if merged:
-        raise _in_history(place, merged)
     totals: dict[str, int] = {}
-    for slice_ in pinned.plan(dates=dates).slices if streams else ():
+    for slice_ in pinned.plan(dates=dates).slices if streams or history else ():
         totals[slice_.key.value] = totals.get(slice_.key.value, 0) + slice_.count
-    return MatchingRows({stream: tuple(parts) for stream, parts in sorted(streams.items())}, totals)
+    return MatchingRows({stream: tuple(parts) for stream, parts in sorted(streams.items())}, history, totals)
 
 
 def withdraw_rows(
@@ -95,16 +95,11 @@ def withdraw_rows(
 
 def _again(place: TablePlace, where: str, dates: Sequence[str] | None, stream: str) -> Withdrawal:
     """The rows of one stream, found once more under the lock of the table: a merge may have come before it."""
-    return Withdrawal((), f"deleted where {where}", find_rows(place, where, dates).streams[stream])
-
-
-def _in_history(place: TablePlace, merged: dict[str, int]) -> TableExistsError:
-    listed = ", ".join(f"{date} ({rows:,} rows)" for date, rows in sorted(merged.items())[:5])
-    return TableExistsError(
-        "rows that match are in history, from which single rows are not deleted",
-        where=str(place.table),
-        expected="matching rows in intraday alone",
-        found=listed + (f" and {len(merged) - 5} more dates" if len(merged) > 5 else ""),
-        hint="choose dates that are not merged with --dates. A merged date is replaced as a whole: write it without the"
-        f" rows as Parquet, then `sparkhaven import {place.table} --from DIR --replace`",
-    )
+    parts = find_rows(place, where, dates).streams.get(stream)
+    if parts is None:
+        raise LockLostError(
+            "a merge has taken the rows that match into history meanwhile",
+            where=place.of_stream(stream).stream_log,
+            hint="run this again: it deletes them from there",
+        )
+    return Withdrawal((), f"deleted where {where}", parts)

@@ -145,14 +145,14 @@ def _prepared(fs: Fs, date: DateOfTable, planned: PlannedMerge, plan: MergePlan,
         sources.append(taken)
         corrections.append(part)
     changed = added_up(corrections)
-    expected = {column.name: _digest_of(base, column) for column in plan.schema.stored}
+    expected = {column.name: digest_in_history(base, column) for column in plan.schema.stored}
     expected |= {correction.name: correction.after for correction in changed}
     record = replace(planned.record, corrections=(*planned.record.corrections, *changed))
     plan = replace(plan, sources=tuple(sources) or plan.sources)
     return replace(planned, record=record, plan=plan, prepare=None, expected=expected)
 
 
-def _digest_of(base: MergeRecord, column: Column) -> str:
+def digest_in_history(base: MergeRecord, column: Column) -> str:
     """The digest of a column in history, null where a location lacks it."""
     total = 0
     for output in base.outputs:

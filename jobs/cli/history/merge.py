@@ -93,7 +93,9 @@ def merge(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
     discard_corrections: Annotated[
         bool,
-        typer.Option("--discard-corrections", help="Merge again from intraday, without what rewrite-column changed."),
+        typer.Option(
+            "--discard-corrections", help="Merge again from intraday, without what commands changed or deleted."
+        ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     format_: Annotated[

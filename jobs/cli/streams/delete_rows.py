@@ -1,62 +1,95 @@
-"""``delete-rows``: takes out the rows that match a condition, as an epoch of its own."""
+"""``delete-rows``: takes out the rows that match a condition, of intraday by an epoch, of history by a generation."""
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, help_end
 from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.store.errors import EXIT_DONE
+from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.removal.row_withdrawal import WithdrawnRows, find_rows, withdraw_rows
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
+from sparkhaven.writers.removal.row_withdrawal import find_rows
+from sparkhaven.writers.rewrites.row_deletion import DeletedRows, delete_rows
 
 
 def register(app: typer.Typer) -> None:
     lines = "delete-rows Nyc13.Flight --where 'dep_delay < -600' --dates 2013-07-04 --dry-run"
-    usage = "wrong options, no such table or date, no such column, matching rows in history"
-    retry = "a stream of the table or a merge runs"
-    app.command("delete-rows", epilog=help_end(lines, done="deleted, or no row matches", usage=usage, retry=retry))(
-        delete_rows
+    usage = "wrong options, no such table or date, no such column"
+    retry = "a stream that has such rows or a merge runs"
+    done = "deleted, or no row matches"
+    app.command("delete-rows", epilog=help_end(lines, done=done, bad_data="a date failed", usage=usage, retry=retry))(
+        delete_rows_command
     )
 
 
-def delete_rows(
+def delete_rows_command(
     ctx: typer.Context,
     name: TableArgument,
     where: Annotated[str, typer.Option(metavar="EXPR", help="The rows to delete, like 'Size < 0 && isNull(Sym)'.")],
     dates: DatesOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Deletes intraday rows that match, as a new epoch.
+    """Deletes rows that match, from intraday and history.
 
-    Older epochs still show them. The next merge of their dates leaves them out, with proof. Stop the streams that have
-    such rows before.
+    Rows that are not merged go by a new epoch. Older epochs still show them. The next merge leaves them out. Stop the
+    streams that have such rows before. Merged rows go by a new generation of their date. Both are proved: validate and
+    truncate accept exactly that, and later merges keep it.
     """
     cli: CliContext = ctx.obj
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     if dry_run:
-        done = WithdrawnRows(find_rows(place, where, dates), {})
+        done = DeletedRows(find_rows(place, where, dates), {}, {}, {})
     else:
-        done = withdraw_rows(place, where, dates, open_log)
+        with LocalExecutor(local_workers()) as executor:
+            done = delete_rows(place, where, dates, open_log, executor=executor, clock=time.time, on_progress=cli.note)
     matching = done.matching
+    rows = matching.rows if dry_run else done.rows
     record = {
         "table": name,
         "where": where,
-        "rows": matching.rows,
+        "rows": rows,
         "epoch": next(iter(done.epochs.values())) if len(done.epochs) == 1 else None,
         "epochs": done.epochs,
         "dates": matching.of_dates(),
+        "merged": matching.history,
+        "generations": {date: deletion.generation for date, deletion in done.history.items()},
         "dry_run": dry_run,
     }
-    for date, rows in matching.of_dates().items():
-        cli.note(f"{date}: {rows:,} of {matching.dates[date]:,} rows")
-    epochs = ", ".join(f"{stream} epoch {epoch}" for stream, epoch in done.epochs.items())
-    words = f"{matching.rows:,} rows of {len(matching.of_dates()):,} dates"
-    if not matching.rows:
+    code, errors = EXIT_DONE, {}
+    for date, error in done.failed.items():
+        failed = as_ours(error)
+        code = code or failed.exit_code
+        cli.note(f"{date}: {failed}")
+        errors[date] = error_json(failed)
+    if errors:
+        record["errors"] = errors
+    for date, count in matching.of_dates().items():
+        merged = f", {matching.history[date]:,} of them in history" if date in matching.history else ""
+        cli.note(f"{date}: {count:,} of {matching.dates[date]:,} rows{merged}")
+    _show(cli, record, done, f"{rows:,} rows of {len(matching.of_dates()):,} dates", dry_run)
+    if done.history and (schema := load_deployed(place)).extended in EXTENDED:
+        from sparkhaven.writers.exports.extended_tree import follow_table  # which few tables need
+
+        follow_table(place, schema, cli.note)
+    exit_with(code)
+
+
+def _show(cli: CliContext, record: dict[str, object], done: DeletedRows, words: str, dry_run: bool) -> None:
+    parts = [f"{stream} epoch {epoch}" for stream, epoch in done.epochs.items()]
+    parts += [f"{date} as generation {deletion.generation}" for date, deletion in done.history.items()]
+    if not done.matching.rows:
         cli.result(record, "no row matches")
+    elif dry_run:
+        cli.result(record, f"would delete {words}")
     else:
-        cli.result(record, f"would delete {words}" if dry_run else f"deleted {words}: {epochs}")
+        cli.result(record, f"deleted {words}: {', '.join(parts) or 'none'}")

@@ -68,7 +68,8 @@ class Epoch:
 class Record:
     """What history shows of a date: its rows, and how many rows of each location they stand for.
 
-    ``corrected``: other values than intraday has, which later merges keep. ``withdrawn``: rows it lacks, by location.
+    ``corrected``: other values or fewer rows than intraday has, which later merges keep. ``withdrawn``: rows it
+    lacks, by location.
     """
 
     rows: tuple[Row, ...]
@@ -245,19 +246,24 @@ class Model:
         self.undone[epoch] = self.newest + 1
         self.commit(replace(self.now, rows=rows))
 
-    def delete_rows(self, key: int, dates: Iterable[str]) -> None:
-        """All rows of a key. Refused: history has some."""
+    def withdraw_rows(self, key: int, dates: Iterable[str]) -> None:
+        """All rows of a key that are not merged, as one epoch."""
         rows = dict(self.now.rows)
         for date in dates:
             record = self.record(date)
-            if record and any(row.key == key for row in record.rows):
-                raise Refused("rows are merged")
             for location, held in self.live(date):
                 first = record.taken.get(location, 0) if record else 0
                 left = (None if row and row.key == key else row for row in held[first:])
                 rows[location] = (*held[:first], *left)
         if rows != self.now.rows:
             self.commit(replace(self.now, rows=rows))
+
+    def delete_merged(self, key: int, date: str) -> None:
+        """All rows of a key from history, which later merges keep."""
+        record = self.record(date)
+        left = tuple(row for row in record.rows if row.key != key) if record else ()
+        if record and left != record.rows:
+            self.records[date].append(replace(record, rows=left, corrected=True, supplements=0))
 
     def truncate(self, date: str) -> None:
         """Refused: no history, or rows that it does not have, or nothing in intraday."""

@@ -227,7 +227,16 @@ def delete_rows(rng: random.Random, site: Site, model: Model) -> Operation:
     del site
     dates, key = _dates(rng, model), rng.randint(1, 5)
     words = ("delete-rows", TABLE, "--where", f"Key = {key}", "--dates", ",".join(dates))
-    return Operation("delete-rows", words, (lambda after: after.delete_rows(key, dates),))
+    changes = (partial(_withdraw, key, dates), *(partial(_delete_merged, key, date) for date in dates))
+    return Operation("delete-rows", words, changes)
+
+
+def _withdraw(key: int, dates: list[str], model: Model) -> None:
+    model.withdraw_rows(key, dates)
+
+
+def _delete_merged(key: int, date: str, model: Model) -> None:
+    model.delete_merged(key, date)
 
 
 def _state(root: Path) -> StreamState:

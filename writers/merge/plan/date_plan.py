@@ -8,7 +8,7 @@ merged, nothing new                    nothing to do
 merged, rows came since                those rows alone; one more partition ``<name>.s<generation>`` (supplement)
 merged, ``rewrite``, or many supplements  intraday if it still has all merged rows, else history and the rows since;
                                        ``<name>.g<generation>``, replacing what was there
-columns corrected by command           history and the rows since, unless ``discard_corrections``
+columns corrected, rows deleted        history and the rows since, unless ``discard_corrections``
 =====================================  =====================================================================
 """
 
@@ -45,7 +45,7 @@ from sparkhaven.writers.merge.plan.duplicates import find_duplicates
 from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, history_of, unmerged
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, add_proofs, left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
 from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
@@ -112,10 +112,10 @@ def plan_merge(
     locations = pins.locations(value)
     if options.discard_corrections:
         _require_intraday(place, base, locations)
-        options = replace(options, rewrite=options.rewrite or bool(base and base.corrections))
+        options = replace(options, rewrite=options.rewrite or bool(base and base.changed_by_command))
     merged = merged_rows(base)
     tails = unmerged(place, locations, merged)
-    kept = base.corrections if base is not None and not options.discard_corrections else ()
+    kept = base is not None and base.changed_by_command and not options.discard_corrections
     rule = rule_of(base, options.dedupe, schema)
     other_rule = options.dedupe is not None and base is not None and rule != (base.run.dedupe or NO_RULE)
     options = replace(options, dedupe=rule, rewrite=options.rewrite or other_rule)
@@ -160,11 +160,12 @@ def plan_merge(
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
     withdrawn = withdrawn_rows(place.fs, schema, sources)
-    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, withdrawn, kept)
+    corrections = base.corrections if base is not None and kept else ()
+    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops, withdrawn, corrections)
     if rule.keys and sources:
         taken = without_duplicates(place.fs, schema, taken, options)
-    if base is not None and base.proof is not None and origin == "history":
-        taken = replace(taken, left_out=add_left_out(base.proof.left_out, taken.left_out))
+    if base is not None and origin == "history":
+        taken = replace(taken, left_out=add_left_out(left_out_before(base, schema), taken.left_out))
     plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
     return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
@@ -173,14 +174,17 @@ def _require_intraday(
     place: TablePlace, base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]
 ) -> None:
     """MergeError: corrections cannot be taken back, as intraday no longer has the rows."""
-    if base is not None and base.corrections and not has_all(base, locations):
+    if base is not None and base.changed_by_command and not has_all(base, locations):
+        column = base.corrections[-1].name if base.corrections else None
         raise MergeError(
             "corrections cannot be discarded",
             where=f"{place.table} {base.value}, merge {base.generation}",
             expected="all merged rows in intraday",
             found="rows that only history has",
-            hint=f"compute the columns again by `sparkhaven rewrite-column {place.table} --dates {base.value} --set"
-            f" {base.corrections[-1].name}=EXPR`",
+            hint="restore the date from a snapshot. Deleted rows are in no other place"
+            if column is None
+            else f"compute the columns again by `sparkhaven rewrite-column {place.table} --dates {base.value} --set"
+            f" {column}=EXPR`",
             phase="plan",
         )
 

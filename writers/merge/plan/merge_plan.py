@@ -36,7 +36,7 @@ class MergeOptions:
 
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``dedupe`` None keeps its
     rule, or that of the schema, and one without keys means none. ``rewrite`` merges a merged date again, as a new
-    generation; ``discard_corrections`` from intraday, without what commands changed in its columns. ``fill_missing``
+    generation; ``discard_corrections`` from intraday, without what commands changed or deleted. ``fill_missing``
     writes an empty location for a date without rows. ``format`` None is that of the date's last merge, of a first one
     the schema's.
 

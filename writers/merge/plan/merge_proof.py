@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from sparkhaven.store.digest.column_digest import (
     to_hex,
 )
 from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.merges.history import current_names
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema
@@ -109,7 +112,18 @@ def add_proofs(one: Proof, other: Proof) -> Proof:
 def add_left_out(one: LeftOut, other: LeftOut) -> LeftOut:
     """The rows of both."""
     counts = one.rows + other.rows, one.identical + other.identical
-    return LeftOut(*counts, _add_hex(one.digests, other.digests), one.withdrawn + other.withdrawn)
+    withdrawn = one.withdrawn + other.withdrawn, one.deletions + other.deletions
+    return LeftOut(*counts, _add_hex(one.digests, other.digests), *withdrawn)
+
+
+def left_out_before(record: MergeRecord, schema: TableSchema) -> LeftOut:
+    """What a record says of rows left out, in the columns of now: null where a column is newer than the record."""
+    proof = current_names(record, schema).proof
+    if proof is None or not proof.left_out.rows:
+        return LeftOut() if proof is None else proof.left_out
+    rows, digests = proof.left_out.rows, proof.left_out.digests
+    nulls = {column.name: to_hex(digest_nulls(column, rows)) for column in schema.stored if column.name not in digests}
+    return replace(proof.left_out, digests={**digests, **nulls})
 
 
 def _add_hex(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

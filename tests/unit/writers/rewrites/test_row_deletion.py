@@ -1,0 +1,254 @@
+"""Rows of history are deleted: what readers see, proof, later merges, removal, copies, and what stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, newest
+from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.writers.partitions import add_partition
+from tests.support.commands import run, run_json
+from tests.support.tables.small_tables import SCHEMA, SmallTable
+
+XML = SCHEMA.replace("autobalance_single", "autobalance_by_first_grouping_column")
+DAY, NEXT = "2026-11-20", "2026-11-21"
+FORMATS = pytest.mark.parametrize("form", ["deephaven", "parquet", "both"])
+Row = tuple[Any, ...]
+
+
+class Deleted:
+    """A table of two dates, and its rows beside it."""
+
+    def __init__(self, base: Path) -> None:
+        self.root, self.kept = base / "db", list[Row]()
+        self.small = SmallTable(self.root, XML)
+        for name in ("0", "1"):
+            add_partition(self.small.fs, self.small.layout, "NS", name)
+
+    @property
+    def place(self) -> TablePlace:
+        return TablePlace(Fs(), Layout(self.root), TableName.parse("NS.T"))
+
+    def add(self, date: str, *sizes: int | None, source: str = "a") -> None:
+        self.small.add(source, date, {"Size": list(sizes), "Sym": [s and "xyz"[s % 3] for s in sizes]})
+        self.kept += [(date, size, size and "xyz"[size % 3]) for size in sizes]
+        self.small.logs.pop("s").close()
+
+    def do(self, *words: str, code: int = 0) -> dict[str, Any]:
+        ended, done = run_json(self.root, *words)
+        assert ended == code, run(self.root, *words).stderr
+        return done
+
+    def merge(self, *words: str, date: str = DAY) -> dict[str, Any]:
+        return self.do("merge", "NS.T", "--dates", date, "--local", *words)
+
+    def delete(self, where: str, *words: str) -> dict[str, Any]:
+        return self.do("delete-rows", "NS.T", "--where", where, *words)
+
+    def without(self, *sizes: int | None) -> None:
+        self.kept = [row for row in self.kept if row[1] not in sizes]
+
+    def record(self, date: str = DAY) -> MergeRecord:
+        record = newest(self.place, date)
+        assert record is not None
+        return record
+
+    def shown(self, root: Path | None = None) -> list[Row]:
+        table = open_table(root or self.root, "NS.T").to_arrow(["Date", "Size", "Sym"])
+        return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+    def check(self) -> None:
+        for _ in range(2):
+            assert self.shown() == sorted(self.kept, key=repr)
+        verified = run(self.root, "verify", "NS.T", "--deep")
+        assert verified.exit_code == 0, verified.stdout
+
+    def end_of_day(self, date: str = DAY) -> None:
+        self.do("validate", "NS.T", "--dates", date)
+        self.do("truncate", "NS.T", "--dates", date)
+        self.check()
+        self.do("delete", "NS.T", "--dates", date, "--grace", "0")
+        self.check()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Deleted:
+    table = Deleted(tmp_path)
+    table.add(DAY, 1, 2, None, 3, 3)
+    table.add(DAY, 4, 3, None, source="b")
+    table.add(NEXT, 7, 8)
+    return table
+
+
+@FORMATS
+def test_rows_of_history_go_with_proof(table: Deleted, form: str) -> None:
+    table.merge("--format", form)
+    table.merge("--format", form, date=NEXT)
+    planned = table.delete("Size = 3 || isNull(Size)", "--dry-run")
+    assert (planned["rows"], planned["merged"], planned["generations"]) == (5, {DAY: 5}, {})
+    table.check()
+    done = table.delete("Size = 3 || isNull(Size)")
+    assert (done["rows"], done["epochs"], done["generations"], done["dates"]) == (5, {}, {DAY: 2}, {DAY: 5})
+    table.without(3, None)
+    table.check()
+    record = table.record()
+    assert record.proof is not None and record.proof.holds and record.run.format == form
+    left_out = record.proof.left_out
+    assert (left_out.rows, left_out.withdrawn, left_out.identical, record.proof.rows_in) == (5, 5, 0, 8)
+    assert [(d.where, d.generation, d.rows) for d in record.deletions] == [("Size = 3 || isNull(Size)", 2, 5)]
+    assert table.record(NEXT).generation == 1
+    again = table.delete("Size = 3 || isNull(Size)")
+    assert (again["rows"], again["generations"], table.record()) == (0, {}, record)
+    table.end_of_day()
+    done = table.delete("Size = 4")  # which intraday no longer has
+    assert (done["rows"], done["generations"]) == (1, {DAY: 3})
+    table.without(4)
+    table.check()
+    table.do("validate", "NS.T", "--dates", DAY)
+    facts = table.do("inspect", str(table.place.merges / DAY / "3.json"))
+    assert [entry["rows"] for entry in facts["facts"]["deletions"]] == [5, 1]
+
+
+@pytest.mark.parametrize("form", ["deephaven", "parquet"])
+def test_late_rows_go_by_an_epoch_of_the_same_command(table: Deleted, form: str) -> None:
+    table.merge("--format", form)
+    table.add(DAY, 3, 9, 3)
+    table.add(NEXT, 3, 7)
+    before = load_stream(StreamPlace(Fs(), Layout(table.root), TableName.parse("NS.T"), "s")).epoch
+    done = table.delete("Size = 3", "--dates", f"{DAY}..{NEXT}")
+    assert (done["rows"], done["epochs"], done["generations"]) == (6, {"s": before + 1}, {DAY: 2})
+    assert (done["dates"], done["merged"]) == ({DAY: 5, NEXT: 1}, {DAY: 3})
+    table.without(3)
+    table.check()
+    assert table.merge()["outcome"] == "supplement"
+    table.check()
+    assert [d.rows for d in table.record().deletions] == [3]
+    table.end_of_day()
+
+
+@FORMATS
+def test_later_merges_do_not_bring_them_back(table: Deleted, form: str) -> None:
+    table.merge("--format", form)
+    table.delete("Size = 3")
+    table.without(3)
+    merged = table.merge("--rewrite")
+    assert (merged["rows_in"], merged["rows_out"], table.record().source) == (8, 5, "history")
+    table.check()
+    table.add(DAY, 3, 5)  # rows of later are others
+    table.merge()
+    table.check()
+    table.merge("--rewrite", "--sort", "Size")
+    table.check()
+    table.do("rewrite-column", "NS.T", "--dates", DAY, "--local", "--set", "Size=coalesce(Size, 0) * 10")
+    table.kept = [(d, (s or 0) * 10 if d == DAY else s, sym) for d, s, sym in table.kept]
+    table.check()
+    assert table.delete("Size = 50 || Size = 40")["rows"] == 2
+    table.without(50, 40)
+    table.check()
+    assert len(table.record().deletions) == 2 and len(table.record().corrections) == 1
+    table.end_of_day()
+
+
+def test_they_come_back_by_name_while_intraday_has_them(table: Deleted) -> None:
+    kept = list(table.kept)
+    table.merge()
+    table.delete("Size = 3")
+    table.merge("--discard-corrections")
+    assert (table.kept, table.record().deletions, table.record().source) == (kept, (), "intraday")
+    table.check()
+    table.delete("Size = 3")
+    table.without(3)
+    table.end_of_day()
+    refused = run(table.root, "merge", "NS.T", "--dates", DAY, "--local", "--discard-corrections")
+    assert refused.exit_code != 0 and "cannot be discarded" in refused.stderr
+    table.check()
+
+
+@pytest.mark.parametrize("form", ["deephaven", "parquet"])
+def test_rules_of_duplicates_before_and_after(table: Deleted, form: str) -> None:
+    table.merge("--format", form, "--dedupe", "Size")
+    table.kept = sorted({row for row in table.kept if row[0] == DAY}, key=repr) + [
+        r for r in table.kept if r[0] == NEXT
+    ]
+    table.check()
+    assert table.delete("Size = 2")["rows"] == 1
+    table.without(2)
+    table.check()
+    table.add(DAY, 1, 2, 6)
+    table.kept.remove((DAY, 1, "y"))
+    table.merge()
+    table.check()
+    record = table.record()
+    assert record.proof is not None
+    assert (record.proof.left_out.rows, record.proof.left_out.withdrawn) == (5, 1)
+    table.merge("--dedupe", "none")
+    table.check()
+    table.end_of_day()
+
+
+@pytest.mark.parametrize("words", [(), ("--dedupe", "Size")])
+@pytest.mark.parametrize("form", ["deephaven", "both"])
+def test_all_rows_of_a_date(table: Deleted, form: str, words: tuple[str, ...]) -> None:
+    table.merge("--format", form, *words)
+    assert table.delete("true", "--dates", DAY)["generations"] == {DAY: 2}
+    table.kept = [row for row in table.kept if row[0] != DAY]
+    table.check()
+    table.do("validate", "NS.T", "--dates", DAY)
+    assert table.delete("true", "--dates", DAY)["rows"] == 0
+    assert table.merge("--rewrite")["rows_out"] == 0
+    table.check()
+    table.add(DAY, 1)
+    table.merge()
+    table.check()
+    assert table.delete("Size = 1", "--dates", DAY)["rows"] == 1
+    table.kept = [row for row in table.kept if row[0] != DAY]
+    table.end_of_day()
+
+
+def test_a_column_that_is_newer_than_a_deletion(table: Deleted) -> None:
+    table.merge()
+    table.delete("Size = 3")
+    table.without(3)
+    xml = table.root.parent / "NS.T.schema"
+    more = '<Column name="More" dataType="long"/>\n</Table>'
+    xml.write_text(XML.replace("</Table>", more))
+    assert run(table.root, "schema", "deploy", str(xml)).exit_code == 0
+    assert table.delete("Size = 4 && isNull(More)")["rows"] == 1
+    table.without(4)
+    table.check()
+    table.merge("--rewrite")
+    table.end_of_day()
+
+
+def test_a_date_is_moved_copied_and_dropped_with_its_deletion(table: Deleted, tmp_path: Path) -> None:
+    table.merge()
+    table.delete("Size = 3")
+    table.without(3)
+    assert run(table.root, "dates", "move", "NS.T", "--dates", DAY, "--to", "1").exit_code == 0
+    table.check()
+    run(table.root, "snapshot", "--out", tmp_path / "copy")
+    assert run(tmp_path / "restored", "restore", tmp_path / "copy").exit_code == 0
+    assert table.shown(tmp_path / "restored") == sorted(table.kept, key=repr)
+    assert run(tmp_path / "restored", "validate", "NS.T", "--dates", DAY).exit_code == 0
+    table.end_of_day()
+    assert [d.rows for d in table.record().deletions] == [3]
+    assert run(table.root, "dates", "drop", "NS.T", "--dates", DAY).exit_code == 0
+    table.kept = [row for row in table.kept if row[0] != DAY]
+    table.check()
+
+
+def test_a_merge_that_runs_keeps_history_as_it_is(table: Deleted) -> None:
+    table.merge()
+    with lock_table(table.place):
+        assert run(table.root, "delete-rows", "NS.T", "--where", "Size = 3").exit_code == 3
+    table.check()
+    with open_log(table.place.of_stream("s")):  # a stream may run: it has no such rows
+        assert table.delete("Size = 3")["rows"] == 3

@@ -1,0 +1,165 @@
+"""Deletes the rows that match a where-expression, from intraday and from history.
+
+Rows of intraday are withdrawn, by an epoch of each stream that has some. Then each date of history that has some is
+merged with itself, without them. A run that is killed has done some of these steps, each as a whole. The same command
+does the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sparkhaven.readers.arrow.matching_rows import matching_rows
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError
+from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.merge_proofs import LeftOut, RowDeletion
+from sparkhaven.store.merges.merge_records import MergeRecord, newest
+from sparkhaven.store.merges.merge_run import MergePhase
+from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.date_merges import DateMerges
+from sparkhaven.writers.merge.date_result import MergeOutcome
+from sparkhaven.writers.merge.executor import Executor
+from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
+from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE
+from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
+from sparkhaven.writers.merge.plan.merge_inputs import history_of
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
+from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
+from sparkhaven.writers.merge.plan.partition_choice import Turns
+from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
+from sparkhaven.writers.removal.row_withdrawal import MatchingRows, withdraw_rows
+from sparkhaven.writers.rewrites.rewrite_plan import digest_in_history
+
+
+@frozen
+class DeletedRows:
+    """What a run has deleted: the rows that matched when it began, and the epoch of each stream that had some.
+
+    ``history``: the deletion from each date of history. ``failed``: dates whose history is as it was.
+    """
+
+    matching: MatchingRows
+    epochs: dict[str, int]
+    history: dict[str, RowDeletion]
+    failed: dict[str, SparkhavenError | OSError]
+
+    @property
+    def rows(self) -> int:
+        withdrawn = sum(part.rows.rows for parts in self.matching.streams.values() for part in parts)
+        return withdrawn + sum(deletion.rows for deletion in self.history.values())
+
+
+def delete_rows(
+    place: TablePlace,
+    where: str,
+    dates: Sequence[str] | None,
+    open_log: Callable[[StreamPlace], StreamLog],
+    *,
+    executor: Executor,
+    clock: Callable[[], float],
+    options: MergeOptions | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> DeletedRows:
+    """Deletes the rows that match. A date whose history cannot be written again does not stop the others.
+
+    ``clock``: seconds since the epoch. LockLostError: a merge or removal is running, or a stream that has rows that
+    match; what was done before stays, and the same call goes on. Raises what ``find_rows`` raises.
+    """
+    withdrawn = withdraw_rows(place, where, dates, open_log)
+    values = [value for value in withdrawn.matching.of_dates() if newest(place, value) is not None]
+    deleted: dict[str, RowDeletion] = {}
+    failed: dict[str, SparkhavenError | OSError] = {}
+    planner = DeletionPlanner(where)
+    merges = DateMerges(place, options or MergeOptions(), executor, clock, on_progress, planner)
+    for result in merges.locked(values) if values else ():
+        if result.error is not None:
+            failed[result.value] = result.error
+            continue
+        record = newest(place, result.value)
+        if record is not None and planner.ends_with(record) and result.outcome is not MergeOutcome.NOTHING:
+            deleted[result.value] = record.deletions[-1]
+    return DeletedRows(withdrawn.matching, withdrawn.epochs, dict(sorted(deleted.items())), failed)
+
+
+class DeletionPlanner:
+    """Plans merges of history with itself that leave out the rows that match ``where``.
+
+    Rows that wait in intraday stay for the next merge, so the inputs of the record stay as they were. Each column must
+    have the digest of the generation before, less that of the rows that go.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._opened: PinnedTable | None = None
+
+    def ends_with(self, record: MergeRecord) -> bool:
+        """Whether a killed merge that is published now was this deletion."""
+        last = record.deletions[-1] if record.deletions else None
+        return last is not None and (last.where, last.generation) == (self._where, record.generation)
+
+    def plan(
+        self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
+    ) -> PlannedMerge:
+        """Nothing to do where history has no row that matches. SnapshotMovedError: readers see an older generation."""
+        base, schema = history.current, merged_schema(place)
+        if base is None:
+            nothing = MergeRecord(str(place.table), history.value, 0, MergePhase.PLAN, (), ())
+            return PlannedMerge(MergeOutcome.NOTHING, nothing, history)
+        gone = self._matching(place, base)
+        if not gone:
+            return PlannedMerge(MergeOutcome.NOTHING, base, history)
+        require_volumes(place, base)
+        whole = history_of(place, schema, base)
+        drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, whole))
+        sources = tuple(
+            replace(source, kept=gone[source.internal].outside(source.start, source.stop))
+            if source.internal in gone
+            else source
+            for source in whole
+        )
+        deleted = withdrawn_rows(place.fs, schema, sources)
+        before = left_out_before(base, schema)
+        taken = Taken(sources, "history", base.inputs, False, drops, before, base.corrections)
+        options = replace(options, rewrite=True, dedupe=base.run.dedupe or NO_RULE)
+        plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
+        told = RowDeletion(self._where, record.generation, deleted.rows)
+        plan = replace(plan, left_out=add_left_out(before, replace(deleted, deletions=(told,))))
+        expected = {column.name: _left(base, column, deleted) for column in schema.stored}
+        return PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan, expected=expected)
+
+    def _matching(self, place: TablePlace, base: MergeRecord) -> Mapping[str, RowRanges]:
+        """The rows of each location of history that match, as readers see them."""
+        if self._opened is None:  # under the lock of the table: no other merge publishes meanwhile
+            self._opened = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+        predicate = self._opened.predicate(self._where)
+        assert predicate is not None  # noqa: S101  the rows of intraday were looked for with it
+        plan = self._opened.plan(dates=[base.value], where=predicate, tier="history")
+        gone = {slice_.key.internal: rows for slice_, rows in matching_rows(self._opened, plan, predicate)}
+        read = [record.generation for record in plan.records]
+        if gone and read != [base.generation]:
+            raise SnapshotMovedError(
+                "readers see another generation of the date than the newest",
+                where=f"{place.table} {base.value}",
+                expected=f"merge {base.generation}",
+                found=f"merge {read[0] if read else 0}",
+                hint=f"sparkhaven merge {place.table} --dates {base.value} --rewrite",
+                phase="plan",
+            )
+        return gone
+
+
+def _left(base: MergeRecord, column: Column, deleted: LeftOut) -> str:
+    """The digest that a column of history must have without the rows that go."""
+    return to_hex(add(from_hex(digest_in_history(base, column)), -from_hex(deleted.digests[column.name])))
