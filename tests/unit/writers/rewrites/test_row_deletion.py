@@ -252,3 +252,28 @@ def test_a_merge_that_runs_keeps_history_as_it_is(table: Deleted) -> None:
     table.check()
     with open_log(table.place.of_stream("s")):  # a stream may run: it has no such rows
         assert table.delete("Size = 3")["rows"] == 3
+
+
+@pytest.mark.parametrize("words", [(), ("--dedupe", "Size")])
+def test_a_date_is_detached_and_attached_with_its_deletion(
+    table: Deleted, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    table.merge(*words)
+    if words:
+        table.kept = sorted({row for row in table.kept if row[0] == DAY}, key=repr) + table.kept[-2:]
+    table.delete("Size = 2")
+    table.without(2)
+    table.end_of_day()
+    left_out = table.record().proof
+    assert run(table.root, "dates", "detach", "NS.T", "--dates", DAY, "--out", tmp_path / "away").exit_code == 0
+    assert {row[0] for row in table.shown()} == {NEXT}
+    assert table.record().emptied
+    attached = run(table.root, "dates", "attach", "NS.T", tmp_path / "away")
+    assert attached.exit_code == 0, attached.stderr
+    table.check()
+    record = table.record()
+    assert record.proof is not None and left_out is not None and record.proof.left_out == left_out.left_out
+    assert table.delete("Size = 4")["rows"] == 1
+    table.without(4)
+    table.check()
+    table.do("validate", "NS.T", "--dates", DAY)
