@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from sparkhaven.store.errors import NotPermittedError, RetryableStorageError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError
 from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, check_identifier
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import absent_volume
-from sparkhaven.writers.partitions import add_partition, partition_names, volumes, writable_names
+from sparkhaven.writers.partitions import add_partition, partition_names, require_owner, volumes, writable_names
 
 
 @frozen
@@ -170,17 +170,8 @@ class _Roll:
 
     def require_usable(self, target: Path, full: Sequence[str]) -> None:
         """SettingsError, RetryableStorageError, NotPermittedError: merges should not write there."""
-        fs, user = self._fs, self._fs.user()
-        for path in (self._base, target / self._namespace):
-            stat = fs.stat(path)
-            if stat is not None and stat.owner != user:
-                raise NotPermittedError(
-                    "directory of history belongs to another user",
-                    where=path,
-                    expected=f"user {user}, which runs this",
-                    found=f"user {stat.owner}",
-                    hint="run it as the user that merges, or change the owner",
-                )
+        fs = self._fs
+        require_owner(fs, self._base, target / self._namespace)
         hint = f"name an emptier volume: `sparkhaven partitions roll {self._namespace} --volume DIR`"
         share = fs.used_share(target)
         if self._limit is not None and share > self._limit:

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparkhaven.store.errors import InvalidNameError, MergeError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.errors import (
+    InvalidNameError,
+    MergeError,
+    NotPermittedError,
+    SettingsError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName, check_identifier, check_partition, without_generation
@@ -195,3 +202,18 @@ def destination(volume: Volume, table: TableName, value: str, generation: int, m
     internal = f"{volume.name}.{mark}{generation}" if mark else volume.name
     target = volume.target.parent / internal if mark else volume.target
     return Destination(volume.name, internal, stage_root(volume, table, value, generation), target)
+
+
+def require_owner(fs: Fs, *directories: Path) -> None:
+    """NotPermittedError: one of these is not of the user of this process, whose merges could not remove it later."""
+    user = fs.user()
+    for path in directories:
+        stat = fs.stat(path)
+        if stat is not None and stat.owner != user:
+            raise NotPermittedError(
+                "directory of history belongs to another user",
+                where=path,
+                expected=f"user {user}, which runs this",
+                found=f"user {stat.owner}",
+                hint="run it as the user that merges, or change the owner",
+            )

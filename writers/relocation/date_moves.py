@@ -27,7 +27,7 @@ from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy, without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
-from sparkhaven.writers.partitions import Volume, chosen_volume
+from sparkhaven.writers.partitions import Volume, chosen_volume, require_owner
 from sparkhaven.writers.relocation.copied_bytes import CopiedBytes
 from sparkhaven.writers.relocation.copied_date import (
     PlannedCopy,
@@ -37,7 +37,6 @@ from sparkhaven.writers.relocation.copied_date import (
     require_space,
     stage_copy,
 )
-from sparkhaven.writers.relocation.location_copies import require_owner
 
 
 @frozen

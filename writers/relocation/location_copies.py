@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from sparkhaven.store.errors import CorruptFileError, NotPermittedError, ValidationFailedError
+from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.io.fs import COPY_CHUNK, Fs
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.merges.history import renamed
@@ -93,22 +93,4 @@ def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, out
                 expected=f"digest {recorded[column.name]} over {output.rows:,} rows",
                 found=computed,
                 hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
-            )
-
-
-def require_owner(fs: Fs, source: Path, target: Path) -> None:
-    """NotPermittedError: files of ``source`` and directories of ``target`` are not of the user of this process.
-
-    What another user writes, the nightly merges could not remove later.
-    """
-    user = fs.user()
-    for path in (source, target):
-        stat = fs.stat(path)
-        if stat is not None and stat.owner != user:
-            raise NotPermittedError(
-                "directory of history belongs to another user",
-                where=path,
-                expected=f"user {user}, which runs this",
-                found=f"user {stat.owner}",
-                hint="run it as the user that merges, or change the owner",
             )
