@@ -39,35 +39,40 @@ def libfuzzer(scratch: Path) -> str | None:
     return None
 
 
-def command(scratch: Path, target: str) -> list[str] | None:
-    """The call of the compiler that makes ``scratch``/fuzz; None where there is neither clang nor gcc."""
-    table = ",".join(f"UINT64_C({word})" for word in powers_of_five().tolist())
-    powers = scratch / "powers.c"
-    powers.write_text(f"#include <stdint.h>\nuint64_t fuzz_powers[] = {{{table}}};\n", encoding="ascii")
-    sources = [
-        *map(str, source_files("*.c")),
-        str(HERE / "fuzz.c"),
-        str(HERE / f"{target}_target.c"),
-        str(powers),
-    ]
+def compiler(scratch: Path) -> list[str] | None:
+    """The start of a call of the compiler; None where there is neither clang nor gcc."""
     if (clang := libfuzzer(scratch)) is not None:
-        return [clang, *SANITIZED, "-fsanitize=fuzzer", "-DSH_LIBFUZZER", *sources, "-o", str(scratch / "fuzz")]
-    if shutil.which("gcc"):
-        guided = ("-fsanitize-coverage=trace-pc",)
-        return ["gcc", *SANITIZED, *guided, *sources, "-o", str(scratch / "fuzz")]
-    return None
+        return [clang, *SANITIZED, "-fsanitize=fuzzer", "-DSH_LIBFUZZER"]
+    return ["gcc", *SANITIZED, "-fsanitize-coverage=trace-pc"] if shutil.which("gcc") else None
+
+
+def core_objects(scratch: Path, compile_: Sequence[str]) -> list[str]:
+    """The core, compiled once for all targets that have this ``scratch``; with the loop, and the powers of five."""
+    core = scratch / "core"
+    if not core.exists():
+        making = scratch / "core.new"
+        making.mkdir()
+        table = ",".join(f"UINT64_C({word})" for word in powers_of_five().tolist())
+        powers = making / "powers.c"
+        powers.write_text(f"#include <stdint.h>\nuint64_t fuzz_powers[] = {{{table}}};\n", encoding="ascii")
+        sources = [*map(str, source_files("*.c")), str(HERE / "fuzz.c"), str(powers)]
+        subprocess.run([*compile_, "-c", *sources], cwd=making, check=True)
+        making.rename(core)
+    return [str(path) for path in sorted(core.glob("*.o"))]
 
 
 def made(scratch: Path, target: str, rounds: int, seed: int) -> list[str] | None:
     """Compiles one of ``TARGETS``; the call that runs it, None where there is no compiler that can."""
-    words = command(scratch, target)
-    if words is None:
+    compile_ = compiler(scratch)
+    if compile_ is None:
         return None
-    subprocess.run(words, check=True)
-    if words[0] == "gcc":
-        return [str(scratch / "fuzz"), str(rounds), str(seed)]
+    program = scratch / f"fuzz-{target}"
+    objects = core_objects(scratch, compile_)
+    subprocess.run([*compile_, *objects, str(HERE / f"{target}_target.c"), "-o", str(program)], check=True)
+    if compile_[0] == "gcc":
+        return [str(program), str(rounds), str(seed)]
     prefix = f"{tempfile.gettempdir()}/sparkhaven-{target}-"  # where an input that fails is written
-    return [str(scratch / "fuzz"), f"-runs={rounds}", f"-seed={seed}", f"-artifact_prefix={prefix}"]
+    return [str(program), f"-runs={rounds}", f"-seed={seed}", f"-artifact_prefix={prefix}"]
 
 
 def run(rounds: int, seed: int, scratch: Path, target: str) -> subprocess.CompletedProcess[str] | None:
@@ -89,9 +94,9 @@ def main(words: Sequence[str] | None = None) -> int:
     args = parser.parse_args(words)
     rounds = -(-args.total // len(args.targets)) if args.total else args.rounds
     failed = []
-    for target in args.targets:
-        print(f"{target}: {rounds:,} inputs", flush=True)
-        with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
+        for target in args.targets:
+            print(f"{target}: {rounds:,} inputs", flush=True)
             call = made(Path(scratch), target, rounds, args.seed)
             if call is None:
                 print("needs clang or gcc with the address sanitizer: install gcc")
@@ -99,11 +104,11 @@ def main(words: Sequence[str] | None = None) -> int:
             since = time.monotonic()
             code = subprocess.run(call, check=False).returncode
             seconds = time.monotonic() - since
-        if code:
-            failed.append(target)
-            print(f"{target}: FAILED after {seconds:.0f} s, with code {code}", flush=True)
-        else:
-            print(f"{target}: passed in {seconds:.0f} s, {rounds / seconds:,.0f} inputs a second", flush=True)
+            if code:
+                failed.append(target)
+                print(f"{target}: FAILED after {seconds:.0f} s, with code {code}", flush=True)
+            else:
+                print(f"{target}: passed in {seconds:.0f} s, {rounds / seconds:,.0f} inputs a second", flush=True)
     if failed:
         again = f"python -m native.fuzz.run --rounds {rounds} --seed {args.seed} --targets {' '.join(failed)}"
         print(f"fuzz: FAILED: {', '.join(failed)}. The same inputs again: {again}")

@@ -155,10 +155,16 @@ def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the core is compiled once for all targets."""
+    return tmp_path_factory.mktemp("fuzzed")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_sample_of_the_fuzzer(tmp_path: Path, target: str) -> None:
-    done = run(5_000, 7, tmp_path, target)
+def test_a_sample_of_the_fuzzer(fuzzed: Path, target: str) -> None:
+    done = run(5_000, 7, fuzzed, target)
     if done is None:
         pytest.skip("needs clang or gcc with the address sanitizer")
     assert done.returncode == 0, done.stderr
