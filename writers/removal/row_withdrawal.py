@@ -1,7 +1,7 @@
 """Withdraws the intraday rows that match a where-expression, as an epoch of each stream that has some.
 
 No file is changed: readers leave the rows out from that epoch on, older epochs still show them, and the next merge of
-their dates leaves them out with proof. Streams must be at rest. All of their logs are opened before the first record is
+their dates leaves them out with proof. Streams must be stopped. All of their logs are opened before the first record is
 written. A run that is killed between two of them has withdrawn the rows of the first; the same command goes on. Rows of
 history that match are counted, and stay.
 """

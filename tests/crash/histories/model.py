@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Which location: one that was deleted and made again is another."""
+    """Which location: one that was deleted and then recreated is another."""
 
     source: str
     date: str
