@@ -33,7 +33,7 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
     allowed = "max_rows = 10\nmax_fraction = 0.5"
     place.stream.write_text(place.stream.read_text().replace("max_rows = 0", allowed))
     place.put(0, '{"carrier": 7}\n')
-    export, ingest, merge = printed_lines()
+    export, *jobs = printed_lines()
     names = {
         "sparkhaven.zip": place.zip,
         "/data/db": str(place.base / "db"),
@@ -41,9 +41,10 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
         "MyNamespace.MyTable": "Nyc13.Flight",
         "result.json": str(place.base / "result.json"),
         "2026-11-20": "2013-01-01",
+        "Price=Price * 10": "distance=distance * 10",
     }
     found = []
-    for line in (ingest, merge):
+    for line in jobs:
         for name, value in names.items():
             line = line.replace(name, value)
         script = f"set -eu\n{export}\n{line}\n"
@@ -57,9 +58,10 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
         )
         assert done.returncode == 0, done.stderr
         found.append(json.loads((place.base / "result.json").read_text()))
-    taken, merged = found
+    taken, merged, rewritten = found
     assert (taken["rows"], taken["rejected"], taken["epoch"]) == (ROWS, 1, 1)
     assert (merged["rows_in"], merged["rows_out"]) == (ROWS, ROWS)
+    assert (rewritten["rows"], rewritten["generation"]) == (ROWS, 2)
     assert (place.base / "db" / ".quarantine" / "flights" / "_delta_log").is_dir()
 
 

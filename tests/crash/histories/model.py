@@ -247,7 +247,9 @@ class Model:
         self.commit(replace(self.now, rows=rows))
 
     def withdraw_rows(self, key: int, dates: Iterable[str]) -> None:
-        """All rows of a key that are not merged, as one epoch."""
+        """All rows of a key that are not merged, as one epoch. Refused: there is no such date."""
+        if not {*dates} <= {*self.dates()}:
+            raise Refused("no such date")
         rows = dict(self.now.rows)
         for date in dates:
             record = self.record(date)

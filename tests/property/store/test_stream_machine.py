@@ -176,7 +176,8 @@ class StreamMachine(RuleBasedStateMachine):
         parts, place = self.added[epoch], StreamPlace(self.fs, self.layout, TABLE, STREAM)
         rows = self.rows(self.newest)
         gone = any((key, since) in self.removed for key, (since, _, _) in parts.items())
-        shown = not gone and any(v is not None for key, (_, a, b) in parts.items() for v in rows[key][1][a:b])
+        still = {key: part for key, part in parts.items() if key in rows and rows[key][0] == part[0]}  # not rolled back
+        shown = not gone and any(v is not None for key, (_, a, b) in still.items() for v in rows[key][1][a:b])
 
         def undo() -> int:
             return self.log.withdraw(lambda: plan_undo(place, [epoch]))
