@@ -56,12 +56,14 @@ class Location(NamedTuple):
 class Epoch:
     """What one epoch has: rows by location, rows in quarantine, and how many files of the feed were taken.
 
-    A withdrawn row is None: it keeps its place in its location.
+    A withdrawn row is None: it keeps its place in its location. ``changed``: the epoch that last changed a location,
+    also by taking rows back.
     """
 
     rows: dict[Location, tuple[Row | None, ...]]
     rejected: tuple[Row, ...] = ()
     files: int = 0
+    changed: dict[Location, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Record:
     """What history shows of a date: its rows, and how many rows of each location they stand for.
 
     ``corrected``: other values or fewer rows than intraday has, which later merges keep. ``withdrawn``: rows it
-    lacks, by location.
+    lacks, by location. ``changed``: as its locations had it.
     """
 
     rows: tuple[Row, ...]
@@ -78,6 +80,7 @@ class Record:
     supplements: int = 0
     corrected: bool = False
     withdrawn: dict[Location, int] = field(default_factory=dict)
+    changed: dict[Location, int] = field(default_factory=dict)
 
 
 def gone(rows: Iterable[Row | None]) -> int:
@@ -125,8 +128,11 @@ class Model:
         return self.records[date][-1] if self.records.get(date) else None
 
     def commit(self, epoch: Epoch) -> None:
+        before = self.now.rows
+        changed = dict(epoch.changed)
         self.newest += 1
-        self.epochs[self.newest] = epoch
+        changed |= {location: self.newest for location, rows in epoch.rows.items() if rows != before.get(location)}
+        self.epochs[self.newest] = replace(epoch, changed=changed)
 
     def live(self, date: str, epoch: int | None = None) -> Iterator[tuple[Location, tuple[Row | None, ...]]]:
         """The locations of a date that intraday has, by source."""
@@ -156,10 +162,15 @@ class Model:
             yield from filter(None, rows[record.taken.get(location, 0) if record else 0 :])
 
     def _holds(self, record: Record, epoch: int) -> bool:
-        """Whether an epoch has every row of a record, and of these the same withdrawn ones."""
+        """Whether an epoch has every row of a record, and of these the same withdrawn ones.
+
+        Of a location that was removed since only the numbers of epochs are left to tell.
+        """
         rows = self.epochs[epoch].rows
         return all(
-            len(rows.get(location, ())) >= count
+            epoch >= record.changed.get(location, 0)
+            if location in self.removed
+            else len(rows.get(location, ())) >= count
             and gone(rows.get(location, ())[:count]) == record.withdrawn.get(location, 0)
             for location, count in record.taken.items()
         )
@@ -180,7 +191,7 @@ class Model:
                 rows[location] = (*held, row)
                 added[location] = added.get(location, (len(held), 0))[0], len(held) + 1
         self.added[self.newest + 1] = added
-        self.commit(Epoch(rows, tuple(rejected), now.files + 1))
+        self.commit(Epoch(rows, tuple(rejected), now.files + 1, now.changed))
 
     def rollback(self, epoch: int) -> None:
         """Refused: rows that go are merged or removed."""
@@ -195,11 +206,16 @@ class Model:
                 raise Refused("rows are merged")
             if record and gone(rows.get(location, ())[:merged]) < record.withdrawn.get(location, 0):
                 raise Refused("withdrawn rows would come back")
+        restored = self.epochs[epoch]
+        changed = {
+            location: self.newest + 1 for location, rows in restored.rows.items() if rows != self.now.rows[location]
+        }
         for later in [number for number in self.epochs if number > epoch]:
             del self.epochs[later]
             self.added.pop(later, None)
         self.undone = {undone: by for undone, by in self.undone.items() if by <= epoch}
-        self.commit(self.epochs[epoch])
+        self.newest += 1
+        self.epochs[self.newest] = replace(restored, changed=restored.changed | changed)
 
     def merge(self, date: str, *, rewrite: bool, rule: Rule | None, ends_rule: bool) -> None:
         """Refused: the date has no rows."""
@@ -227,7 +243,8 @@ class Model:
         withdrawn |= {location: gone(each) for location, each in locations}
         supplements = base.supplements + 1 if base and supplement else 0
         corrected = base is not None and base.corrected
-        record = Record(tuple(rows), taken, chosen, supplements, corrected, withdrawn)
+        changed = (base.changed if base else {}) | {location: self.now.changed[location] for location, _ in locations}
+        record = Record(tuple(rows), taken, chosen, supplements, corrected, withdrawn, changed)
         self.records.setdefault(date, []).append(record)
 
     def undo(self, epoch: int) -> None:
