@@ -111,9 +111,14 @@ def _stream(place: StreamPlace, target: StreamPlace, copies: FileCopies, pinned:
 
 def _truncated(place: StreamPlace, state: StreamState) -> list[Removal]:
     """The truncates of its locations that are not deleted yet: a delete asks for them."""
-    entries = [removal for _, removal in read_removals(place).entries if removal.phase == RemovalPhase.TRUNCATE]
-    truncated = [location for location in state.locations.values() if location.truncated]
-    return [removal for location in truncated for removal in entries if removal.means(location)]
+    truncated = {location.key: location for location in state.locations.values() if location.truncated}
+    return [
+        removal
+        for _, removal in (read_removals(place).entries if truncated else ())
+        if removal.phase == RemovalPhase.TRUNCATE
+        and (location := truncated.get(removal.key)) is not None
+        and removal.means(location)
+    ]
 
 
 def _opened(state: StreamState, pinned: PinnedTable, boot_id: str, time_ms: int) -> OpenRecord:
