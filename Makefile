@@ -11,12 +11,13 @@ SITE := --fail-on-warning --keep-going -b html docs docs/_build
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
 NATIVE := $(filter-out native/fuzz/%,$(wildcard native/*.[ch] native/*/*.[ch])) native/build.py
-SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so') $(NATIVE)
+JAVA := $(shell find java -type f -name '*.java') $(wildcard java/META-INF/services/*) java/build.py
+SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so' -not -name '*.jar') $(NATIVE) $(JAVA)
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 C_FILES := $(filter %.c %.h,$(NATIVE)) $(wildcard native/fuzz/*.[ch])
 C_CHECKED := $(VENV)/.c-checked-$(shell cat requirements/check.txt .clang-format .clang-tidy native/compile_flags.txt $(C_FILES) | cksum | cut -d' ' -f1)
 ZIG_LIBC = $(abspath $(wildcard $(VENV)/lib/python3*/site-packages/ziglang/lib/libc/include))
-STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py $(NATIVE) | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py $(NATIVE) $(JAVA) | cksum | cut -d' ' -f1)
 # A link into the cache: one environment for all checkouts with the same pins and Python.
 AIRFLOW_VENV := .venv-airflow
 DEEPHAVEN_VENV := .venv-deephaven

@@ -1,8 +1,9 @@
-"""Builds the compiled core into the package; everything else is in ``pyproject.toml``.
+"""Builds the compiled core and the Spark reader into the package; everything else is in ``pyproject.toml``.
 
 The library is loaded by ctypes and knows nothing of Python, so one wheel of a machine serves every Python version. With
 no compiler the package is built without the library, and works without it; ``SPARKHAVEN_MACHINE=aarch64`` builds for
-another machine.
+another machine. The Spark reader is a jar. With no ``javac``, or no jars of Spark, the package is built without it:
+Spark then reads by Python.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ HERE = Path(__file__).resolve().parent
 MACHINE = os.environ.get("SPARKHAVEN_MACHINE") or platform.machine()
 native: dict[str, Any] = runpy.run_path(str(HERE / "native" / "build.py"))
 LIBRARY: Path = native["library"](MACHINE)
+java: dict[str, Any] = runpy.run_path(str(HERE / "java" / "build.py"))
 
 
-class BuildWithCore(build_py):  # type: ignore[misc]
+class BuildCompiled(build_py):  # type: ignore[misc]
     """Compiles first; takes along the library of one machine only."""
 
     def run(self) -> None:
@@ -33,6 +35,11 @@ class BuildWithCore(build_py):  # type: ignore[misc]
             native["build"](LIBRARY, MACHINE)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"the compiled core is not built: {error}; decoding will take longer", file=sys.stderr)
+        try:
+            java["build"]()
+        except (OSError, subprocess.CalledProcessError) as error:
+            java["JAR"].unlink(missing_ok=True)  # one of other sources
+            print(f"the Spark reader is not built: {error}; Spark will read by Python", file=sys.stderr)
         super().run()
 
     def find_data_files(self, package: str, src_dir: str) -> list[str]:
@@ -48,4 +55,4 @@ class PlatformWheel(bdist_wheel):  # type: ignore[misc]
         return ("py3", "none", f"manylinux_{glibc}_{MACHINE}" if LIBRARY.exists() else "any")
 
 
-setup(cmdclass={"build_py": BuildWithCore, "bdist_wheel": PlatformWheel})
+setup(cmdclass={"build_py": BuildCompiled, "bdist_wheel": PlatformWheel})
