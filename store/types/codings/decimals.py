@@ -335,7 +335,8 @@ def encoded_number(text: str, whole: bool) -> bytes:
     if not whole:
         kept = digits.rstrip("0")
         digits, scale = (kept, scale - len(digits) + len(kept)) if kept not in ("", "-", "+") else ("0", 0)
-    unscaled = int(digits)
+    magnitude = int(digits.lstrip("+-0") or "0")  # Python counts zeros in front as digits
+    unscaled = -magnitude if digits.startswith("-") else magnitude
     size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     return scale.to_bytes(4, "big", signed=True) + unscaled.to_bytes(size, "big", signed=True)
 
@@ -343,12 +344,13 @@ def encoded_number(text: str, whole: bool) -> bytes:
 def decoded_number(value: bytes, whole: bool) -> str | None:
     """The plain decimal text of scale and unscaled value; None: they are none, or beyond all bounds."""
     scale = int.from_bytes(value[:4], "big", signed=True)
-    if len(value) < 5 or 2 * len(value) > LONGEST or abs(scale) > LONGEST or (whole and scale):
+    if len(value) < 5 or abs(scale) > 2 * LONGEST or (whole and scale):
         return None
     unscaled = int.from_bytes(value[4:], "big", signed=True)
+    digits_at_most = unscaled.bit_length() * 30_103 // 100_000 + 1  # or one less
+    if digits_at_most + max(-scale, 0) > LONGEST + 2:  # a number of LONGEST + 1 is written, too
+        return None
     if scale <= 0:
-        if (unscaled.bit_length() >> 2) - scale > LONGEST:
-            return None
         return str(unscaled * 10**-scale)
     sign, digits = ("-", str(-unscaled)) if unscaled < 0 else ("", str(unscaled))
     digits = digits.rjust(scale + 1, "0")

@@ -176,7 +176,7 @@ def _plain_elements(octets: Octets, starts: Ends, lengths: npt.NDArray[np.int64]
     seconds = np.ascontiguousarray(value[:, 3:11]).view(">i8").reshape(-1).astype(np.int64)
     below = np.ascontiguousarray(value[:, 11:15]).view(">i4").reshape(-1).astype(np.int64)
     most = 2**63 // SECOND - 1  # the last second of the range is for ``decoded_instants``
-    sound &= (np.abs(seconds) < most) & (below >= 0) & (below < SECOND)
+    sound &= (seconds > -most) & (seconds < most) & (below >= 0) & (below < SECOND)
     odd = np.zeros(len(starts), np.bool_)
     odd[owner[~sound]] = True
     kept = ~odd[owner]

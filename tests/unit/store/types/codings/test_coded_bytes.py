@@ -13,7 +13,9 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
+from sparkhaven.store.format.column.prefix import LITTLE
 from sparkhaven.store.types.codings.coding import UnfitError
+from sparkhaven.store.types.codings.instant_array import FIRST, HEAD
 from sparkhaven.store.types.datatypes import DataType, data_type
 
 HALF_PAST_ONE = 48_600_500_000_000  # 13:30:00.5 in nanoseconds
@@ -182,3 +184,29 @@ def test_what_a_text_means_is_the_same_alone_and_in_a_column(
     if doubt is None:
         plain = together.view(pa.int64()) if pa.types.is_time(together.type) else together
         assert plain[1].as_py() == value
+
+
+@pytest.mark.parametrize("text", ["9E4000", "-9E4000", "7.7E-4000", "1." + "9" * 3990 + "E-4000", "9" * 4000])
+def test_every_number_that_is_taken_is_read_again(text: str) -> None:
+    coding = data_type("BigDecimal").blob
+    assert coding is not None
+    values = pa.array([coding.parse(text)], pa.string())
+    ends, data = encode_coded_blobs(values, coding, 0)
+    assert decode_coded_blobs(pa.py_buffer(ends), pa.py_buffer(data), 0, coding, LITTLE, "here").equals(values)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "value"),
+    [
+        ("BigDecimal", bytes(4) + b"\x7f" * 1990),
+        ("BigDecimal", b"\0\0\0\1" + b"\x80" + bytes(1989)),
+        ("BigInteger", bytes(4) + b"\x7f" * 1990),
+        ("Instant[]", HEAD + b"\0\0\0\1" + FIRST + b"w\x0d\x02" + b"\x80" + bytes(11) + b"x"),
+    ],
+)
+def test_values_far_beyond_the_range_are_refused_with_their_row(spelling: str, value: bytes) -> None:
+    coding = data_type(spelling).blob
+    assert coding is not None
+    ends = pa.py_buffer(np.array([len(value)], "<i8"))
+    with pytest.raises(CorruptFileError, match="row 0"):
+        decode_coded_blobs(ends, pa.py_buffer(value), 0, coding, LITTLE, "here")
