@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkhaven.jobs.dataframes.planned_frame import planned_frame
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.jobs.session.interpreter import settle_interpreter
 from sparkhaven.readers.spark.option_texts import option_text
@@ -69,8 +70,7 @@ def read_frame(
         "sources": sources,
     }
     register(spark)
-    reader = spark.read.format(DeephavenSource.name()).option("root", str(root))
-    for option, value in {**given, "tier": tier, "instant": instant, "char": char}.items():
-        if value is not None:
-            reader = reader.option(option, option_text(value))
-    return reader.load(name)
+    values = {"root": str(root), **given, "tier": tier, "instant": instant, "char": char}
+    options = {option: option_text(value) for option, value in values.items() if value is not None}
+    planned = planned_frame(spark, {**options, "path": name})
+    return spark.read.format(DeephavenSource.name()).options(**options).load(name) if planned is None else planned

@@ -1,0 +1,76 @@
+package io.sparkhaven.spark;
+
+import io.sparkhaven.spark.plan.Plan;
+import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.tasks.TaskMaker;
+import io.sparkhaven.spark.tasks.TaskReaders;
+import java.util.List;
+import java.util.OptionalLong;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.types.StructType;
+
+/** Slices and columns that one query reads. */
+final class PlanScan implements Scan, Batch, SupportsReportStatistics {
+  private final Plan plan;
+  private final StructType schema;
+  private final PlannedColumn[] columns;
+  private final List<PlannedSlice> slices;
+
+  PlanScan(Plan plan, StructType schema, List<PlannedSlice> slices) {
+    this.plan = plan;
+    this.schema = schema;
+    this.columns = plan.columns(schema.fieldNames());
+    this.slices = slices;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema;
+  }
+
+  @Override
+  public String description() {
+    return "sparkhaven " + plan.table() + ", " + slices.size() + " of " + plan.slices().size() + " slices";
+  }
+
+  @Override
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    return ColumnarSupportMode.SUPPORTED;
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    long rows = 0;
+    long size = 0;
+    for (PlannedSlice slice : slices) {
+      rows += slice.count();
+      size += TaskMaker.bytes(slice, columns);
+    }
+    return new Estimate(OptionalLong.of(size), OptionalLong.of(rows));
+  }
+
+  private record Estimate(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {}
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    int cores = Math.max(1, SparkSession.active().sparkContext().defaultParallelism());
+    return TaskMaker.make(slices, columns, plan.taskBytes(), cores);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new TaskReaders(columns);
+  }
+}

@@ -1,0 +1,29 @@
+package io.sparkhaven.spark.columns;
+
+import java.io.Closeable;
+import java.io.IOException;
+import org.apache.spark.sql.vectorized.ColumnVector;
+
+/** One column of one location, batch by batch. */
+public abstract class LocationColumn implements Closeable {
+  /** Most rows of a batch. */
+  public static final int MOST_ROWS = 4096;
+
+  /** The values of the batch that {@link #move} chose last; the same object for all batches of the location. */
+  public abstract ColumnVector vector();
+
+  /**
+   * Shows rows [first, first + rows) of the location, at most {@link #MOST_ROWS}.
+   *
+   * @throws IOException a file is shorter than what was committed, or a value is damaged or has no form in Spark
+   */
+  public abstract void move(long first, int rows) throws IOException;
+
+  /** How many of the rows [first, first + rows) fit into memory at once; at least one. */
+  public int room(long first, int rows) throws IOException {
+    return rows;
+  }
+
+  @Override
+  public void close() throws IOException {}
+}

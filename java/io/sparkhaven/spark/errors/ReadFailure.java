@@ -1,0 +1,58 @@
+package io.sparkhaven.spark.errors;
+
+import java.io.IOException;
+
+/**
+ * An error of reading in the words of {@code store/errors.py}: what is wrong, where, what was expected, what is there
+ * instead, and what to do. The message has all of them, behind the name of the error. Parts that are null are left out.
+ */
+public final class ReadFailure extends IOException {
+  private static final long serialVersionUID = 1;
+
+  /** What to do about a damaged file. */
+  public static final String DAMAGED = "run `sparkhaven verify --deep`, then restore the file or roll back";
+
+  private final String kind;
+
+  private ReadFailure(String kind, String message) {
+    super(message);
+    this.kind = kind;
+  }
+
+  /** Name of the error in {@code store/errors.py}. */
+  public String kind() {
+    return kind;
+  }
+
+  /** Bytes on disk are not what was committed. */
+  public static ReadFailure damaged(String what, Object where, Object expected, Object actual) {
+    return of("CorruptFileError", what, where, expected, actual, DAMAGED);
+  }
+
+  /** A value has no form in the type that was asked for, or a column is declared one way and stored another. */
+  public static ReadFailure mismatch(String what, Object where, Object expected, Object actual, String hint) {
+    return of("SchemaMismatchError", what, where, expected, actual, hint);
+  }
+
+  /** What was pinned has changed. */
+  public static ReadFailure moved(String what, Object where, Object expected, Object actual, String hint) {
+    return of("SnapshotMovedError", what, where, expected, actual, hint);
+  }
+
+  /** Any error of that tree. */
+  public static ReadFailure of(
+      String kind, String what, Object where, Object expected, Object actual, String hint) {
+    StringBuilder message = new StringBuilder(kind).append(": ").append(what);
+    part(message, "where", where);
+    part(message, "expected", expected);
+    part(message, "found", actual);
+    part(message, "to do", hint);
+    return new ReadFailure(kind, message.toString());
+  }
+
+  private static void part(StringBuilder message, String name, Object value) {
+    if (value != null) {
+      message.append("\n  ").append(name).append(": ").append(value);
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package io.sparkhaven.spark.plan;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+import java.util.HexFormat;
+
+/**
+ * How files have the values of a column, and the bytes that such a file begins with.
+ *
+ * @param type name of the type, as {@code store/types/datatypes.py} has it
+ * @param storage FIXED, SYMBOL, SET or BLOB
+ * @param width bytes of an entry in {@code .dat}
+ * @param charset of texts, as the schema spells it
+ * @param nullChar the unit that means null, of chars; else -1
+ * @param codec class of the codec, of coded values; else null
+ * @param arguments of the codec; or null
+ * @param prefix begin of a file whose column has no grouping; zeros follow up to the first row
+ * @param overflow begin of a file whose grouping has a file of its own; zeros follow up to the first row
+ * @param dataOffset byte of the first row
+ */
+public record ColumnForm(
+    String type,
+    String storage,
+    int width,
+    String charset,
+    int nullChar,
+    String codec,
+    String arguments,
+    byte[] prefix,
+    byte[] overflow,
+    int dataOffset)
+    implements Serializable {
+
+  static ColumnForm of(JsonNode entry) {
+    HexFormat hex = HexFormat.of();
+    return new ColumnForm(
+        entry.required("type").asText(),
+        entry.required("storage").asText(),
+        entry.required("width").asInt(),
+        entry.required("charset").asText(),
+        entry.required("null").asInt(-1),
+        entry.required("codec").textValue(),
+        entry.required("arguments").textValue(),
+        hex.parseHex(entry.required("prefix").asText()),
+        hex.parseHex(entry.required("overflow").asText()),
+        entry.required("dataOffset").asInt());
+  }
+
+  /** Ends of the names of its files, {@code .dat} first. */
+  public String[] suffixes() {
+    return switch (storage) {
+      case "SYMBOL", "SET" -> new String[] {".dat", ".sym", ".sym.bytes"};
+      case "BLOB" -> new String[] {".dat", ".bytes"};
+      default -> new String[] {".dat"};
+    };
+  }
+}

@@ -1,0 +1,170 @@
+package io.sparkhaven.spark.plan;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.zip.CRC32;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The slices of a pinned snapshot, as Python planned them. All queries of one data frame share it, so nothing here
+ * changes. The format is that of {@code readers/spark/jvm/plan_file.py}.
+ */
+public final class Plan {
+  private static final byte[] MAGIC = "SHVPLAN1".getBytes(StandardCharsets.US_ASCII);
+  private static final int HEADER = 24;
+  private static final int COVERED = 20;
+  private static final int ENTRY = 64;
+  private static final int HISTORY = -1;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final JsonNode head;
+  private final StructType schema;
+  private final List<PlannedColumn> columns = new ArrayList<>();
+  private final List<PlannedSlice> slices = new ArrayList<>();
+
+  private Plan(ByteBuffer data, int headEnd) throws IOException {
+    head = JSON.readTree(data.array(), HEADER, headEnd - HEADER);
+    schema = (StructType) DataType.fromJson(head.required("schema").asText());
+    JsonNode entries = head.required("columns");
+    for (int number = 0; number < entries.size(); number++) {
+      columns.add(PlannedColumn.of(entries.get(number), schema.apply(number).dataType(), head));
+    }
+    readSlices(data, headEnd);
+  }
+
+  /**
+   * Reads the file of a plan and deletes it.
+   *
+   * @throws DamagedPlan it is cut, changed, or of another release
+   * @throws UncheckedIOException it cannot be read
+   */
+  public static Plan take(Path path) {
+    try {
+      byte[] bytes = Files.readAllBytes(path);
+      Files.delete(path);
+      return of(bytes, path);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  static Plan of(byte[] bytes, Object where) throws IOException {
+    ByteBuffer data = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    if (bytes.length < HEADER || !ByteBuffer.wrap(bytes, 0, 8).equals(ByteBuffer.wrap(MAGIC))) {
+      throw new DamagedPlan("it begins otherwise", where, new String(MAGIC, StandardCharsets.US_ASCII), "others");
+    }
+    if (data.getLong(8) != bytes.length) {
+      throw new DamagedPlan("it is cut", where, data.getLong(8) + " bytes", bytes.length + " bytes");
+    }
+    CRC32 crc = new CRC32();
+    crc.update(bytes, COVERED, bytes.length - COVERED);
+    if ((int) crc.getValue() != data.getInt(16)) {
+      throw new DamagedPlan(
+          "its bytes have changed", where, "CRC-32 %08x".formatted(data.getInt(16)), "%08x".formatted(crc.getValue()));
+    }
+    try {
+      return new Plan(data, HEADER + data.getInt(COVERED));
+    } catch (IllegalArgumentException | IndexOutOfBoundsException | ClassCastException error) {
+      throw new DamagedPlan(where, error);
+    }
+  }
+
+  private void readSlices(ByteBuffer data, int headEnd) {
+    String[] values = texts("values");
+    String[] internals = texts("internals");
+    String[] streams = texts("streams");
+    List<Shape> shapes = new ArrayList<>();
+    head.required("shapes").forEach(shape -> shapes.add(new Shape(shape)));
+    int count = head.required("slices").asInt();
+    int details = headEnd + count * ENTRY;
+    for (int number = 0; number < count; number++) {
+      int entry = headEnd + number * ENTRY;
+      int stream = data.getInt(entry + 8);
+      int directory = data.getInt(details);
+      LocationRef location =
+          new LocationRef(
+              stream == HISTORY ? null : streams[stream],
+              internals[data.getInt(entry + 4)],
+              values[data.getInt(entry)],
+              new String(data.array(), details + 4, directory, StandardCharsets.UTF_8),
+              data.getLong(entry + 40),
+              data.getLong(entry + 48),
+              data.getLong(entry + 56));
+      int end = details + data.getInt(entry + 20);
+      slices.add(
+          new PlannedSlice(
+              data,
+              shapes.get(data.getInt(entry + 12)),
+              location,
+              data.getInt(entry + 16),
+              new long[] {data.getLong(entry + 24), data.getLong(entry + 32)},
+              details + 4 + directory,
+              end));
+      details = end;
+    }
+  }
+
+  private String[] texts(String name) {
+    JsonNode listed = head.required(name);
+    String[] texts = new String[listed.size()];
+    for (int number = 0; number < texts.length; number++) {
+      texts[number] = listed.get(number).asText();
+    }
+    return texts;
+  }
+
+  /** {@code Namespace.Table}. */
+  public String table() {
+    return head.required("table").asText();
+  }
+
+  /** Columns of the data frame, in order. */
+  public StructType schema() {
+    return schema;
+  }
+
+  /** What is known of them, in the same order. */
+  public List<PlannedColumn> columns() {
+    return Collections.unmodifiableList(columns);
+  }
+
+  /** The columns of that names. */
+  public PlannedColumn[] columns(String[] names) {
+    PlannedColumn[] chosen = new PlannedColumn[names.length];
+    for (int number = 0; number < names.length; number++) {
+      chosen[number] = columns.get(schema.fieldIndex(names[number]));
+    }
+    return chosen;
+  }
+
+  /** All slices, ordered by value, history before intraday, internal partition, and row. */
+  public List<PlannedSlice> slices() {
+    return Collections.unmodifiableList(slices);
+  }
+
+  /** When a task compares committed bytes with their checksums: read, open, scrub or off. */
+  public String checksums() {
+    return head.required("checksums").asText();
+  }
+
+  /** Most bytes of a task. */
+  public long taskBytes() {
+    return head.required("taskBytes").asLong();
+  }
+
+  /** Further parts of the head; JSON null where there is none of that name. */
+  public JsonNode part(String name) {
+    return head.path(name);
+  }
+}

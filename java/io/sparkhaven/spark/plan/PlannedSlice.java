@@ -1,0 +1,182 @@
+package io.sparkhaven.spark.plan;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Rows of one location that a query may read. Files and statistics are taken out of the plan when they are asked for. */
+public final class PlannedSlice {
+  private final ByteBuffer data;
+  private final Shape shape;
+  private final LocationRef location;
+  private final int marks;
+  private final int filesAt;
+  private final int detailsEnd;
+  private final long start;
+  private final long stop;
+  private int[] groupsAt;
+  private int chosenAt;
+
+  PlannedSlice(ByteBuffer data, Shape shape, LocationRef location, int marks, long[] rows, int filesAt, int end) {
+    this.data = data;
+    this.shape = shape;
+    this.location = location;
+    this.marks = marks;
+    this.start = rows[0];
+    this.stop = rows[1];
+    this.filesAt = filesAt;
+    this.detailsEnd = end;
+  }
+
+  public LocationRef location() {
+    return location;
+  }
+
+  /** Whether a later version of the schema wrote it than the one that reads it. */
+  public boolean newer() {
+    return (marks & 1) != 0;
+  }
+
+  /** Whether its rows are in {@code table.parquet}. */
+  public boolean inParquet() {
+    return (marks & 2) != 0;
+  }
+
+  /** Whether it is of history. */
+  public boolean ofHistory() {
+    return (marks & 4) != 0;
+  }
+
+  /** First row. */
+  public long start() {
+    return start;
+  }
+
+  /** Row after the last. */
+  public long stop() {
+    return stop;
+  }
+
+  /** Rows that are read, as first and after the last of each range, in turn; they ascend. */
+  public long[] ranges() {
+    if ((marks & 8) == 0) {
+      return new long[] {start, stop};
+    }
+    locate();
+    long[] edges = new long[(detailsEnd - chosenAt) / 8];
+    for (int number = 0; number < edges.length; number++) {
+      edges[number] = data.getLong(chosenAt + 8 * number);
+    }
+    return edges;
+  }
+
+  /** Number of rows that are read. */
+  public long count() {
+    if ((marks & 8) == 0) {
+      return stop - start;
+    }
+    long count = 0;
+    long[] edges = ranges();
+    for (int number = 0; number < edges.length; number += 2) {
+      count += edges[number + 1] - edges[number];
+    }
+    return count;
+  }
+
+  /** Whether a file of that name is committed. */
+  public boolean has(String file) {
+    return shape.file(file) >= 0;
+  }
+
+  /** Committed bytes of a file; null: there is none of that name. */
+  public FileState state(String file) {
+    int number = shape.file(file);
+    if (number < 0) {
+      return null;
+    }
+    int width = data.get(filesAt);
+    int size = filesAt + 1 + number * width;
+    int crc = filesAt + 1 + shape.files * width + 4 * number;
+    return new FileState(width == 4 ? data.getInt(size) & 0xFFFF_FFFFL : data.getLong(size), data.getInt(crc));
+  }
+
+  /** Statistics of a column, in the order of the rows; they may end before the rows do, and leave rows out. */
+  public List<RangeStatistics> statistics(String column) {
+    int[] place = shape.statistics(column);
+    List<RangeStatistics> ranges = new ArrayList<>();
+    if (place != null) {
+      locate();
+      int group = groupsAt[place[0]];
+      int count = data.getInt(group);
+      int row = group + 4 + 4 * count;
+      for (int number = 0; number < count; number++) {
+        ranges.add(StatisticsRow.read(data, row, shape.widths[place[0]], place[1]));
+        row += data.getInt(group + 4 + 4 * number);
+      }
+    }
+    return ranges;
+  }
+
+  /** Whether a row of the slice may be null: unless its statistics say that none is. */
+  public boolean mayBeNull(String column) {
+    long covered = start;
+    for (RangeStatistics range : statistics(column)) {
+      if (range.stop() <= start) {
+        continue;
+      }
+      if (covered >= stop || range.start() > covered || range.nulls() > 0) {
+        break;
+      }
+      covered = range.stop();
+    }
+    return covered < stop;
+  }
+
+  /** The files of a column in this location. */
+  public ColumnFiles files(PlannedColumn column) {
+    if (column.partitioning()) {
+      return new ColumnFiles(column.name(), new FileState[0], 0, false);
+    }
+    String name = column.nameWithin(this);
+    int form = formWithin(column, name);
+    String[] suffixes = column.forms()[form].suffixes();
+    FileState[] states = new FileState[suffixes.length];
+    for (int number = 0; number < states.length; number++) {
+      states[number] = state(name + suffixes[number]);
+    }
+    boolean odd = column.form().nullChar() >= 0 && column.form().nullChar() != 0xFFFF; // statistics count others
+    return new ColumnFiles(name, states, form, odd || mayBeNull(column.name()));
+  }
+
+  /** A text that was widened still has its symbols where a file of them is. */
+  private int formWithin(PlannedColumn column, String name) {
+    ColumnForm[] forms = column.forms();
+    if (forms[0].storage().equals("BLOB") && forms.length > 1 && has(name + ".sym")) {
+      for (int number = 1; number < forms.length; number++) {
+        if (forms[number].storage().equals("SYMBOL")) {
+          return number;
+        }
+      }
+    }
+    return 0;
+  }
+
+  private void locate() {
+    if (groupsAt != null) {
+      return;
+    }
+    int position = filesAt + 1 + shape.files * (data.get(filesAt) + 4);
+    int[] places = new int[shape.widths.length];
+    for (int group = 0; group < places.length; group++) {
+      places[group] = position;
+      int count = data.getInt(position);
+      int next = position + 4 + 4 * count;
+      for (int number = 0; number < count; number++) {
+        next += data.getInt(position + 4 + 4 * number);
+      }
+      position = next;
+    }
+    chosenAt = position;
+    groupsAt = places;
+  }
+}

@@ -1,0 +1,160 @@
+package io.sparkhaven.spark.tasks;
+
+import io.sparkhaven.spark.columns.LocationColumn;
+import io.sparkhaven.spark.plan.ColumnFiles;
+import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.plan.PlannedSlice;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * Divides slices into tasks of equal cost. A task costs the bytes of the columns that it reads, and for each file that
+ * it opens as much as reading 64 KiB costs. So thousands of small locations share a task, and a large one is divided
+ * by rows. There are as many tasks as cores, or a multiple of it: each task costs Spark some milliseconds, and where a
+ * shuffle follows also a file for each of its parts.
+ */
+public final class TaskMaker {
+  private static final long OPEN_BYTES = 64 << 10;
+  private static final long LEAST_BYTES = 4 << 20;
+
+  private final PlannedColumn[] columns;
+  private final List<ReadTask> tasks = new ArrayList<>();
+  private final List<TaskSlice> task = new ArrayList<>();
+  private long target;
+  private long room;
+
+  private TaskMaker(PlannedColumn[] columns) {
+    this.columns = columns;
+  }
+
+  /**
+   * Tasks in the order of the slices.
+   *
+   * @param columns that they read
+   * @param most bytes of a task
+   * @param cores that run tasks at once
+   */
+  public static ReadTask[] make(List<PlannedSlice> slices, PlannedColumn[] columns, long most, int cores) {
+    TaskMaker maker = new TaskMaker(columns);
+    ColumnFiles[][] files = new ColumnFiles[slices.size()][];
+    long[] costs = new long[files.length];
+    for (int number = 0; number < files.length; number++) {
+      PlannedSlice slice = slices.get(number);
+      files[number] = filesOf(slice, columns);
+      costs[number] = cost(slice, files[number]);
+    }
+    maker.target = target(Arrays.stream(costs).sum(), most, cores);
+    maker.room = maker.target;
+    for (int number = 0; number < files.length; number++) {
+      maker.divide(slices.get(number), files[number], costs[number]);
+    }
+    maker.end();
+    return maker.tasks.toArray(ReadTask[]::new);
+  }
+
+  /** Bytes of these columns that a slice reads. */
+  public static long bytes(PlannedSlice slice, PlannedColumn[] columns) {
+    return bytes(slice, filesOf(slice, columns));
+  }
+
+  private static ColumnFiles[] filesOf(PlannedSlice slice, PlannedColumn[] columns) {
+    ColumnFiles[] files = new ColumnFiles[columns.length];
+    for (int number = 0; number < files.length; number++) {
+      files[number] = slice.files(columns[number]);
+    }
+    return files;
+  }
+
+  private static long target(long total, long most, int cores) {
+    long tasks = Math.max(1, (total + most - 1) / most);
+    tasks = (tasks + cores - 1) / cores * cores;
+    return Math.max(Math.min(LEAST_BYTES, most), (total + tasks - 1) / tasks);
+  }
+
+  private static long bytes(PlannedSlice slice, ColumnFiles[] files) {
+    long size = 0;
+    for (ColumnFiles column : files) {
+      size += column.size();
+    }
+    return (long) ((double) size * slice.count() / Math.max(1, slice.location().rows()));
+  }
+
+  private static long cost(PlannedSlice slice, ColumnFiles[] files) {
+    long opened = 1;
+    for (ColumnFiles column : files) {
+      opened += column.states().length;
+    }
+    return bytes(slice, files) + OPEN_BYTES * opened;
+  }
+
+  /** Gives a slice to this task as far as it has room, in whole batches, and the rest to the next ones. */
+  private void divide(PlannedSlice slice, ColumnFiles[] files, long cost) {
+    long[] ranges = slice.ranges();
+    long left = slice.count();
+    long rest = cost;
+    while (rest > room + target / 8 && left > LocationColumn.MOST_ROWS) {
+      long rows = (long) ((double) left * room / rest) / LocationColumn.MOST_ROWS * LocationColumn.MOST_ROWS;
+      if (rows == 0 && task.isEmpty()) {
+        rows = LocationColumn.MOST_ROWS;
+      }
+      if (rows > 0 && rows < left) {
+        add(slice, first(ranges, rows), files);
+        ranges = without(ranges, rows);
+        rest = (long) ((double) rest * (left - rows) / left);
+        left -= rows;
+      }
+      end();
+    }
+    if (rest > room && !task.isEmpty() && room < target / 8) {
+      end();
+    }
+    add(slice, ranges, files);
+    room -= rest;
+    if (room <= 0) {
+      end();
+    }
+  }
+
+  private void add(PlannedSlice slice, long[] ranges, ColumnFiles[] files) {
+    task.add(new TaskSlice(slice.location(), ranges, slice.newer(), files));
+  }
+
+  private void end() {
+    if (!task.isEmpty()) {
+      tasks.add(new ReadTask(task));
+      task.clear();
+    }
+    room = target;
+  }
+
+  /** The first so many rows of ranges. */
+  static long[] first(long[] ranges, long rows) {
+    long[] kept = ranges.clone();
+    long left = rows;
+    for (int number = 0; number < kept.length; number += 2) {
+      long length = kept[number + 1] - kept[number];
+      if (length >= left) {
+        kept[number + 1] = kept[number] + left;
+        return Arrays.copyOf(kept, number + 2);
+      }
+      left -= length;
+    }
+    return kept;
+  }
+
+  /** The ranges without their first so many rows, of which there are more. */
+  static long[] without(long[] ranges, long rows) {
+    long left = rows;
+    for (int number = 0; number < ranges.length; number += 2) {
+      long length = ranges[number + 1] - ranges[number];
+      if (length > left) {
+        long[] kept = Arrays.copyOfRange(ranges, number, ranges.length);
+        kept[0] += left;
+        return kept;
+      }
+      left -= length;
+    }
+    return new long[0];
+  }
+}

@@ -1,0 +1,27 @@
+package io.sparkhaven.spark.tasks;
+
+import io.sparkhaven.spark.columns.LocationColumn;
+import io.sparkhaven.spark.plan.ColumnFiles;
+import io.sparkhaven.spark.plan.LocationRef;
+import java.io.Serializable;
+
+/**
+ * Rows of one location that a task reads.
+ *
+ * @param location where they are
+ * @param ranges first row and row after the last of each range, in turn; they ascend
+ * @param newer whether a later version of the schema wrote the location
+ * @param files of the columns of the task, in their order
+ */
+public record TaskSlice(LocationRef location, long[] ranges, boolean newer, ColumnFiles[] files)
+    implements Serializable {
+
+  /** Most rows of a batch: fewer of a small location. */
+  public int batchRows() {
+    long longest = 0;
+    for (int number = 0; number < ranges.length; number += 2) {
+      longest = Math.max(longest, ranges[number + 1] - ranges[number]);
+    }
+    return (int) Math.min(longest, LocationColumn.MOST_ROWS);
+  }
+}

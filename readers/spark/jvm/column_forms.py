@@ -1,0 +1,62 @@
+"""Columns as the JVM knows them: each form in which files may have one, with the bytes that such a file begins with.
+
+A ``.dat`` file begins with a Java stream in one canonical form (``store.format.column.prefix``). The JVM never
+deserialises it. It compares the bytes with those that Python expects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
+from sparkhaven.store.types.model import Column, Kind
+
+
+def column_entry(column: Column) -> dict[str, Any]:
+    """``name``, ``labels`` (earlier names), ``kind``, and ``forms``, the newest first; the partition value has none."""
+    forms = () if column.kind is Kind.PARTITIONING else (column, *reversed(column.earlier))
+    return {
+        "name": column.name,
+        "kind": column.kind.name,
+        "labels": list(column.labels),
+        "forms": [_form(form) for form in forms],
+    }
+
+
+def _form(column: Column) -> dict[str, Any]:
+    """``type``, ``storage``, ``width`` of an entry, ``charset``, ``null`` (of chars), and prefixes in hexadecimal.
+
+    ``prefix``: of a column without a grouping. ``overflow``: of one whose grouping has a file of its own. The zeros
+    up to the first row, at ``dataOffset``, are left out. ``codec`` and ``arguments``: of coded values, else null.
+    """
+    origin = column.type.origin
+    plain, overflow, offset = _prefixes(column) if column.width else ("", "", 0)
+    return {
+        "type": column.type.name,
+        "storage": column.storage.name,
+        "width": column.width,
+        "charset": charset_of(column),
+        "null": column.type.null if column.type.name == "char" else None,
+        "codec": origin.codec if origin is not None else None,
+        "arguments": origin.arguments if origin is not None else None,
+        "prefix": plain,
+        "overflow": overflow,
+        "dataOffset": offset,
+    }
+
+
+def _prefixes(column: Column) -> tuple[str, str, int]:
+    key = column.type.java, column.width, charset_of(column), column.id
+    known = _KNOWN.get(key)
+    if known is None:
+        plain = encode_prefix(column)
+        overflow = encode_prefix(column, overflow=True)
+        known = plain.rstrip(b"\0").hex(), overflow.rstrip(b"\0").hex(), len(plain)
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known
+
+
+MOST_KNOWN = 1 << 12
+_KNOWN: dict[tuple[str, int, str, int], tuple[str, str, int]] = {}

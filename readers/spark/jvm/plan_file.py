@@ -1,0 +1,132 @@
+"""The file of a plan: what Spark's JVM needs to read a pinned snapshot. Python writes it, Java takes it and deletes it.
+
+Little-endian. It lives between two calls of one program, so both sides are always of one release::
+
+    8   magic  SHVPLAN1
+    8   i8     bytes of the whole file
+    4   u4     CRC-32 of all that follows
+    4   u4     bytes of the head
+    ...        head: an object in JSON (UTF-8), see ``_head``
+    64 n       an entry a slice, in the order of the plan:
+               u4 number of its value, of its internal partition, of its stream (0xFFFFFFFF: history) and of its shape
+               u4 marks (1: written by a newer schema, 2: in Parquet, 4: history, 8: chosen rows follow)
+               u4 bytes of its details
+               i8 first row, row after the last, committed rows, epoch that made the location, epoch that changed it
+    ...        details, a slice after the other: u4 bytes of the directory, the directory (UTF-8); files
+               (``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics,
+               the u4 length of each, and the rows (``store.epochs.state.statistics``); chosen rows, to the end: i8
+               first, i8 after the last of each range
+
+A shape has the names of the files, and the names of the columns of each group. Details are the bytes that the commit
+log has of a location: Python does not take them apart, and Java does so for the columns that a query reads.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.spark.jvm.column_forms import column_entry
+from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.spark_types import spark_schema
+from sparkhaven.store.epochs.state.packed_location import Files, Stats
+from sparkhaven.store.epochs.state.packed_reports import Numbering, encode_shapes
+from sparkhaven.store.epochs.state.withdrawal import pack_ranges
+from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.model import Column
+
+MAGIC = b"SHVPLAN1"
+HISTORY = 0xFFFF_FFFF
+NEWER, PARQUET, OF_HISTORY, CHOSEN = 1, 2, 4, 8
+_HEADER = struct.Struct("<8sqII")
+_ENTRY = struct.Struct("<IIIIIIqqqqq")
+_LENGTH = struct.Struct("<I")
+_COVERED = 20  # bytes before what the checksum covers
+
+
+def encode_plan(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column], options: ReadOptions) -> bytes:
+    """The bytes of the file; ``slices`` of a plan of the table, ``columns``: those of the data frame, in order."""
+    numbers = _Numbers()
+    entries, details = [], []
+    for slice_ in slices:
+        entry, parts = _slice(table, slice_, numbers)
+        entries.append(entry)
+        details += parts
+    head = json.dumps(_head(table, columns, options, numbers, len(entries)), ensure_ascii=False).encode()
+    body = b"".join((_LENGTH.pack(len(head)), head, *entries, *details))
+    return _HEADER.pack(MAGIC, _COVERED + len(body), zlib.crc32(body), len(head)) + body[_LENGTH.size :]
+
+
+class _Numbers:
+    """Places of what slices have in common, in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.values, self.internals, self.streams, self.shapes = (Numbering() for _ in range(4))
+
+
+def _slice(table: PinnedTable, slice_: Slice, numbers: _Numbers) -> tuple[bytes, list[bytes]]:
+    """The entry and the details of a slice."""
+    files, stats = Files.of(slice_.files), Stats.of(slice_.stats)
+    directory = str(slice_.directory).encode()
+    details = [_LENGTH.pack(len(directory)), directory, files.data]
+    for _, rows in stats.groups:
+        details.append(struct.pack(f"<{1 + len(rows)}I", len(rows), *map(len, rows)))
+        details += rows
+    marks = NEWER * slice_.newer | PARQUET * in_parquet(files)
+    if slice_.selected is not None:
+        marks |= CHOSEN
+        details.append(pack_ranges(slice_.selected))
+    stream, since, epoch = HISTORY, 0, 0
+    if slice_.stream is None:
+        marks |= OF_HISTORY
+    else:
+        stream = numbers.streams[slice_.stream]
+        location = table.pin(slice_.stream).state.locations[slice_.key]
+        since, epoch = location.since, location.epoch
+    entry = _ENTRY.pack(
+        numbers.values[slice_.key.value],
+        numbers.internals[slice_.key.internal],
+        stream,
+        numbers.shapes[files.names, tuple(names for names, _ in stats.groups)],
+        marks,
+        sum(map(len, details)),
+        slice_.start,
+        slice_.stop,
+        slice_.rows,
+        since,
+        epoch,
+    )
+    return entry, details
+
+
+def _head(
+    table: PinnedTable, columns: Sequence[Column], options: ReadOptions, numbers: _Numbers, slices: int
+) -> dict[str, Any]:
+    """``table``; ``schema`` of the frame as Spark's JSON; ``columns`` in that order (``column_forms``); options that a
+    task needs; the texts and shapes that entries number."""
+    return {
+        "table": table.name,
+        "schema": spark_schema(columns, options).json(),
+        "columns": [column_entry(column) for column in columns],
+        "instant": options.instant,
+        "char": options.char,
+        "checksums": options.checksum_verify,
+        "taskBytes": options.task_bytes,
+        "slices": slices,
+        "values": list(numbers.values),
+        "internals": list(numbers.internals),
+        "streams": list(numbers.streams),
+        "shapes": encode_shapes(numbers.shapes),
+    }
+
+
+def write_plan(path: Path, data: bytes) -> None:
+    """A new file that the user alone may read."""
+    path.touch(0o600, exist_ok=False)
+    path.write_bytes(data)

@@ -1,0 +1,34 @@
+"""Which source reads a table, and why: Java's, or Python's, which knows everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
+from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.model import Column
+
+
+def why_python(options: ReadOptions) -> str | None:
+    """Why Python must read, whatever the table has; None: Java may do it."""
+    if options.where is not None:
+        return "the option where is an expression of Python's reader"
+    return None
+
+
+def why_python_reads(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column]) -> str | None:
+    """Why Python must read these slices; None: Java does it, with the same rows and errors."""
+    if isinstance(table, PinnedUserTable):
+        return f"{table.name} is a table of a user, whose files other programs write"
+    for column in columns:
+        if column.type.coding is not None:
+            return f"column {column.name} has the type {column.type.name}"
+        if column.forms:
+            return f"column {column.name} was widened"
+    for slice_ in slices:
+        if in_parquet(slice_.files):
+            return f"{slice_.directory} is in Parquet"
+    return None
