@@ -6,13 +6,11 @@ deserialises it. It compares the bytes with those that Python expects.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.types.model import Column, Kind
 
 
-def column_entry(column: Column) -> dict[str, Any]:
+def column_entry(column: Column) -> dict[str, object]:
     """``name``, ``labels`` (earlier names), ``kind``, and ``forms``, the newest first; the partition value has none."""
     forms = () if column.kind is Kind.PARTITIONING else (column, *reversed(column.earlier))
     return {
@@ -23,7 +21,7 @@ def column_entry(column: Column) -> dict[str, Any]:
     }
 
 
-def _form(column: Column) -> dict[str, Any]:
+def _form(column: Column) -> dict[str, object]:
     """``type``, ``storage``, ``width`` of an entry, ``charset``, ``null`` (of chars), and prefixes in hexadecimal.
 
     ``prefix``: of a column without a grouping. ``overflow``: of one whose grouping has a file of its own. The zeros
