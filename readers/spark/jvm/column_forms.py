@@ -6,28 +6,31 @@ deserialises it. It compares the bytes with those that Python expects.
 
 from __future__ import annotations
 
+from sparkhaven.readers.spark.jvm.coded_values import decoder_words
+from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.types.model import Column, Kind
 
 
-def column_entry(column: Column) -> dict[str, object]:
+def column_entry(column: Column, options: ReadOptions) -> dict[str, object]:
     """``name``, ``labels`` (earlier names), ``kind``, and ``forms``, the newest first; the partition value has none."""
     forms = () if column.kind is Kind.PARTITIONING else (column, *reversed(column.earlier))
     return {
         "name": column.name,
         "kind": column.kind.name,
         "labels": list(column.labels),
-        "forms": [_form(form) for form in forms],
+        "forms": [_form(form, options) for form in forms],
     }
 
 
-def _form(column: Column) -> dict[str, object]:
+def _form(column: Column, options: ReadOptions) -> dict[str, object]:
     """``type``, ``storage``, ``width`` of an entry, ``charset``, ``null`` (of chars), and prefixes in hexadecimal.
 
     ``prefix``: of a column without a grouping. ``overflow``: of one whose grouping has a file of its own. The zeros
-    up to the first row, at ``dataOffset``, are left out. ``codec`` and ``arguments``: of coded values, else null.
+    up to the first row, at ``dataOffset``, are left out. ``coding``: words of a decoder (``coded_values``); ``domain``:
+    what a value is, for people; both null of plain values.
     """
-    origin = column.type.origin
+    coding = column.type.coding
     plain, overflow, offset = _prefixes(column) if column.width else ("", "", 0)
     return {
         "type": column.type.name,
@@ -35,8 +38,8 @@ def _form(column: Column) -> dict[str, object]:
         "width": column.width,
         "charset": charset_of(column),
         "null": column.type.null if column.type.name == "char" else None,
-        "codec": origin.codec if origin is not None else None,
-        "arguments": origin.arguments if origin is not None else None,
+        "coding": None if coding is None else decoder_words(coding, options),
+        "domain": None if coding is None else coding.domain,
         "prefix": plain,
         "overflow": overflow,
         "dataOffset": offset,

@@ -113,7 +113,7 @@ def _head(
     return {
         "table": table.name,
         "schema": spark_schema(columns, options).json(),
-        "columns": [column_entry(column) for column in columns],
+        "columns": [column_entry(column, options) for column in columns],
         "instant": options.instant,
         "char": options.char,
         "checksums": options.checksum_verify,

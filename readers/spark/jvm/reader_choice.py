@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
+from sparkhaven.readers.spark.jvm.coded_values import has_decoder
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.scan.slices import Slice
@@ -24,10 +25,9 @@ def why_python_reads(table: PinnedTable, slices: Sequence[Slice], columns: Seque
     if isinstance(table, PinnedUserTable):
         return f"{table.name} is a table of a user, whose files other programs write"
     for column in columns:
-        if column.type.coding is not None:
+        coding = column.type.coding
+        if coding is not None and coding.form != "set" and not has_decoder(coding):
             return f"column {column.name} has the type {column.type.name}"
-        if column.forms:
-            return f"column {column.name} was widened"
     for slice_ in slices:
         if in_parquet(slice_.files):
             return f"{slice_.directory} is in Parquet"

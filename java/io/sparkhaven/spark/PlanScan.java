@@ -71,6 +71,6 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new TaskReaders(columns);
+    return new TaskReaders(columns, plan.checksums());
   }
 }

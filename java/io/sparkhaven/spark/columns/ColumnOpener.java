@@ -1,5 +1,7 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.checksums.Checksums;
+import io.sparkhaven.spark.codings.Decoders;
 import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.ColumnFiles;
 import io.sparkhaven.spark.plan.ColumnForm;
@@ -8,13 +10,21 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.tasks.TaskSlice;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.Objects;
 import org.apache.spark.sql.types.DataTypes;
 
 /** Opens the columns of locations, each by its storage and type. */
 public final class ColumnOpener {
-  private ColumnOpener() {}
+  private final Checksums checks;
+
+  /**
+   * An opener.
+   *
+   * @param checks what compares committed bytes with their checksums; null: nothing does
+   */
+  public ColumnOpener(Checksums checks) {
+    this.checks = checks;
+  }
 
   /**
    * One column of a slice.
@@ -22,7 +32,7 @@ public final class ColumnOpener {
    * @param number of the column among those of the task
    * @throws ReadFailure a file is missing, damaged, or of another column
    */
-  public static LocationColumn open(PlannedColumn column, TaskSlice slice, int number) throws IOException {
+  public LocationColumn open(PlannedColumn column, TaskSlice slice, int number) throws IOException {
     if (column.partitioning()) {
       return ConstantColumn.text(column.type(), slice.location().value());
     }
@@ -33,39 +43,74 @@ public final class ColumnOpener {
       }
       return ConstantColumn.nulls(column.type());
     }
-    ColumnForm form = column.forms()[files.form()];
     Path path = Path.of(slice.location().directory(), files.name() + ".dat");
     FileState state = files.states()[0];
-    if (state.size() != slice.location().rows() * form.width()) {
-      throw ReadFailure.damaged(
-          "committed bytes are not rows times width",
-          path,
-          slice.location().rows() + " x " + form.width() + " bytes",
-          state.size() + " bytes");
-    }
-    CommittedFile file = new CommittedFile(path, form.dataOffset(), state);
+    CommittedFile file = new CommittedFile(path, column.forms()[files.form()].dataOffset(), state);
     try {
-      requireBegin(file, form, column, slice);
-      return opened(file, form, files, column, slice);
+      ColumnForm form = formOf(file, files, column, slice);
+      if (state.size() != slice.location().rows() * form.width()) {
+        throw ReadFailure.damaged(
+            "committed bytes are not rows times width",
+            path,
+            slice.location().rows() + " x " + form.width() + " bytes",
+            state.size() + " bytes");
+      }
+      return opened(file.checked(checks), form, files, column, slice);
     } catch (IOException | RuntimeException error) {
       file.close();
       throw error;
     }
   }
 
-  private static LocationColumn opened(
+  /** The form that a file has by what stands before its first row: the newest, or an earlier one of the storage. */
+  private static ColumnForm formOf(CommittedFile file, ColumnFiles files, PlannedColumn column, TaskSlice slice)
+      throws IOException {
+    byte[] begin = file.begin();
+    ColumnForm newest = column.forms()[files.form()];
+    for (int number = files.form(); number < column.forms().length; number++) {
+      ColumnForm form = column.forms()[number];
+      if (form.suffixes().length == newest.suffixes().length && FileBegin.isOf(begin, form)) {
+        return form;
+      }
+    }
+    if (slice.newer()) {
+      throw schemaMoved(column, slice, "has another type now");
+    }
+    throw FileBegin.damaged(begin, newest, file.path(), column.name());
+  }
+
+  private LocationColumn opened(
       CommittedFile file, ColumnForm form, ColumnFiles files, PlannedColumn column, TaskSlice slice)
       throws IOException {
     int rows = slice.batchRows();
     switch (form.storage()) {
       case "SYMBOL":
         return new SymbolColumn(file, dictionary(form, files, slice), rows);
+      case "SET":
+        return new SetColumn(file, dictionary(form, files, slice).texts(), column.type(), rows);
       case "BLOB":
         CommittedFile values = new CommittedFile(companion(".bytes", files, slice), 0, state(1, files, slice));
-        return new TextColumn(file, values, new TextCharset(form.charset()), rows);
+        try {
+          values.checked(checks);
+          ValueRanges ranges = new ValueRanges(file, values, rows);
+          ranges.requireLast(slice.location().rows());
+          return form.coding() == null
+              ? new TextColumn(ranges, new TextCharset(form.charset()))
+              : new CodedBlobColumn(ranges, coded(file, form, column, rows));
+        } catch (IOException | RuntimeException error) {
+          values.close();
+          throw error;
+        }
       default:
-        return new FixedColumn(file, form.width(), entries(form, files, column, rows));
+        return form.coding() == null
+            ? new FixedColumn(file, form.width(), entries(form, files, column, rows))
+            : new CodedColumn(file, form.width(), coded(file, form, column, rows), rows);
     }
+  }
+
+  private static CodedValues coded(CommittedFile file, ColumnForm form, PlannedColumn column, int rows) {
+    return new CodedValues(
+        Decoders.of(form.coding()), column.name(), form.domain(), column.type(), file.path(), rows);
   }
 
   private static EntryVector entries(ColumnForm form, ColumnFiles files, PlannedColumn column, int rows) {
@@ -77,18 +122,24 @@ public final class ColumnOpener {
               ? new NumberVectors.Longs(DataTypes.LongType, data, files.nulls())
               : new MicrosecondVector(
                   column.name(), data, files.nulls(), column.instant().equals("timestamp-truncate"));
-      default ->
-          Objects.requireNonNull(NumberVectors.of(form.type(), data, files.nulls()), "type " + form.type());
+      default -> {
+        EntryVector numbers =
+            Objects.requireNonNull(NumberVectors.of(form.type(), data, files.nulls()), "type " + form.type());
+        yield numbers.dataType().equals(column.type())
+            ? numbers
+            : new WidenedVector(form.type(), numbers, column.type());
+      }
     };
   }
 
-  private static Dictionary dictionary(ColumnForm form, ColumnFiles files, TaskSlice slice) throws IOException {
+  private Dictionary dictionary(ColumnForm form, ColumnFiles files, TaskSlice slice) throws IOException {
     return Dictionary.read(
         companion(".sym", files, slice),
         state(1, files, slice),
         companion(".sym.bytes", files, slice),
         state(2, files, slice),
-        new TextCharset(form.charset()));
+        new TextCharset(form.charset()),
+        checks);
   }
 
   private static Path companion(String suffix, ColumnFiles files, TaskSlice slice) {
@@ -105,41 +156,6 @@ public final class ColumnOpener {
           "none");
     }
     return state;
-  }
-
-  /** Compares what stands before the first row with what the writer of such a column puts there. */
-  private static void requireBegin(CommittedFile file, ColumnForm form, PlannedColumn column, TaskSlice slice)
-      throws IOException {
-    byte[] begin = file.begin();
-    if (isPadded(begin, form.prefix()) || isPadded(begin, form.overflow()) || hasGrouping(begin, form.prefix())) {
-      return;
-    }
-    if (slice.newer()) {
-      throw schemaMoved(column, slice, "has another type now");
-    }
-    throw ReadFailure.damaged(
-        "prefix is damaged. Its bytes differ from the canonical encoding of its content",
-        file.path() + ", byte " + Math.max(0, Arrays.mismatch(begin, form.prefix())),
-        "the prefix of column " + column.name() + ", " + form.type() + ", width " + form.width(),
-        "other bytes");
-  }
-
-  private static boolean isPadded(byte[] begin, byte[] prefix) {
-    if (!Arrays.equals(begin, 0, prefix.length, prefix, 0, prefix.length)) {
-      return false;
-    }
-    for (int position = prefix.length; position < begin.length; position++) {
-      if (begin[position] != 0) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  /** Whether only the value of the last key, the grouping, differs: null there, a map here. */
-  private static boolean hasGrouping(byte[] begin, byte[] prefix) {
-    int common = prefix.length - 2; // null, and the end of the map
-    return Arrays.equals(begin, 0, common, prefix, 0, common) && begin[common] == 's';
   }
 
   private static ReadFailure schemaMoved(PlannedColumn column, TaskSlice slice, String what) {

@@ -1,5 +1,7 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.checksums.Checksums;
+import io.sparkhaven.spark.checksums.CommittedBytes;
 import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.FileState;
 import java.io.Closeable;
@@ -9,13 +11,15 @@ import java.nio.channels.FileChannel;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.zip.CRC32;
 
 /**
  * One column file with its committed size. Bytes past that do not exist. It is read and never mapped: a mapping of a
  * file that is cut ends the whole JVM, a read is an error of the query. A small file is read at once and closed.
  */
-public final class CommittedFile implements Closeable {
+public final class CommittedFile implements Closeable, CommittedBytes {
   private static final int SMALL = 1 << 16;
+  private static final int BLOCK = 1 << 18; // bytes that are read at once for a checksum
 
   private final Path path;
   private final int dataOffset;
@@ -109,6 +113,35 @@ public final class CommittedFile implements Closeable {
     byte[] bytes = new byte[Math.toIntExact(length)];
     read(position, ByteBuffer.wrap(bytes));
     return bytes;
+  }
+
+  /**
+   * Compares the committed bytes with their checksum, where {@code checks} asks for it.
+   *
+   * @param checks null: it does not
+   * @throws ReadFailure they have changed
+   */
+  public CommittedFile checked(Checksums checks) throws IOException {
+    if (checks != null) {
+      checks.require(path, this, state.size(), state.crc());
+    }
+    return this;
+  }
+
+  @Override
+  public int crc(long position, long length) throws IOException {
+    CRC32 crc = new CRC32();
+    if (content != null) {
+      crc.update(content, dataOffset + (int) position, (int) length);
+      return (int) crc.getValue();
+    }
+    ByteBuffer block = ByteBuffer.allocate((int) Math.min(length, BLOCK));
+    for (long done = 0; done < length; done += block.limit()) {
+      block.clear().limit((int) Math.min(length - done, block.capacity()));
+      read(position + done, block);
+      crc.update(block.array(), 0, block.limit());
+    }
+    return (int) crc.getValue();
   }
 
   private void fill(FileChannel from, ByteBuffer into, long position) throws IOException {

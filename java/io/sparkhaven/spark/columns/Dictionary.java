@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.FileState;
 import java.io.IOException;
@@ -33,13 +34,14 @@ final class Dictionary {
    * @param bytes the {@code .sym.bytes} file
    * @throws ReadFailure an end does not fit, or bytes are not text
    */
-  static Dictionary read(Path ends, FileState endsState, Path bytes, FileState bytesState, TextCharset charset)
+  static Dictionary read(
+      Path ends, FileState endsState, Path bytes, FileState bytesState, TextCharset charset, Checksums checks)
       throws IOException {
     if (endsState.size() % 8 != 0) {
       throw ReadFailure.damaged("symbol offsets are truncated", ends, "a multiple of 8 bytes", endsState.size());
     }
-    byte[] stored = whole(ends, endsState);
-    byte[] data = whole(bytes, bytesState);
+    byte[] stored = whole(ends, endsState, checks);
+    byte[] data = whole(bytes, bytesState, checks);
     ByteBuffer table = ByteBuffer.wrap(stored).order(ByteOrder.LITTLE_ENDIAN);
     UTF8String[] texts = new UTF8String[stored.length / 8];
     boolean plain = charset.isPlain(data, 0, data.length);
@@ -73,9 +75,9 @@ final class Dictionary {
     }
   }
 
-  private static byte[] whole(Path path, FileState state) throws IOException {
+  private static byte[] whole(Path path, FileState state, Checksums checks) throws IOException {
     try (CommittedFile file = new CommittedFile(path, 0, state)) {
-      return file.bytes(0, state.size());
+      return file.checked(checks).bytes(0, state.size());
     }
   }
 

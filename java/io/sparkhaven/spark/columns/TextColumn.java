@@ -12,8 +12,8 @@ final class TextColumn extends LocationColumn {
   private final TextCharset charset;
   private final Texts vector;
 
-  TextColumn(CommittedFile ends, CommittedFile values, TextCharset charset, int rows) {
-    this.ranges = new ValueRanges(ends, values, rows);
+  TextColumn(ValueRanges ranges, TextCharset charset) {
+    this.ranges = ranges;
     this.charset = charset;
     this.vector = new Texts(ranges.ends());
   }

@@ -37,6 +37,18 @@ public final class ValueRanges implements Closeable {
     places = new int[rows + 1];
   }
 
+  /** Looks whether the value of the last row ends with the committed bytes. ReadFailure: it does not. */
+  void requireLast(long rows) throws IOException {
+    long last = rows == 0 ? 0 : endOf(rows - 1);
+    if (last != values.state().size()) {
+      throw ReadFailure.damaged(
+          "last value does not end with the committed bytes",
+          ends.path() + ", row " + (rows - 1),
+          values.state().size(),
+          last);
+    }
+  }
+
   /** Where the ends stand. */
   public Path path() {
     return ends.path();

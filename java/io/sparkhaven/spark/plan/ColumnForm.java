@@ -12,8 +12,8 @@ import java.util.HexFormat;
  * @param width bytes of an entry in {@code .dat}
  * @param charset of texts, as the schema spells it
  * @param nullChar the unit that means null, of chars; else -1
- * @param codec class of the codec, of coded values; else null
- * @param arguments of the codec; or null
+ * @param coding words of the decoder of its values ({@code Decoders}); null: they are plain, or sets
+ * @param domain what a value is, for people; null of plain ones
  * @param prefix begin of a file whose column has no grouping; zeros follow up to the first row
  * @param overflow begin of a file whose grouping has a file of its own; zeros follow up to the first row
  * @param dataOffset byte of the first row
@@ -24,8 +24,8 @@ public record ColumnForm(
     int width,
     String charset,
     int nullChar,
-    String codec,
-    String arguments,
+    String coding,
+    String domain,
     byte[] prefix,
     byte[] overflow,
     int dataOffset)
@@ -39,8 +39,8 @@ public record ColumnForm(
         entry.required("width").asInt(),
         entry.required("charset").asText(),
         entry.required("null").asInt(-1),
-        entry.required("codec").textValue(),
-        entry.required("arguments").textValue(),
+        entry.required("coding").textValue(),
+        entry.required("domain").textValue(),
         hex.parseHex(entry.required("prefix").asText()),
         hex.parseHex(entry.required("overflow").asText()),
         entry.required("dataOffset").asInt());

@@ -12,15 +12,17 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class TaskReader implements PartitionReader<ColumnarBatch> {
   private final TaskSlice[] slices;
   private final PlannedColumn[] columns;
+  private final ColumnOpener opener;
   private LocationColumn[] open = {};
   private ColumnarBatch batch;
   private int number = -1; // of the slice
   private int range;
   private long next;
 
-  TaskReader(TaskSlice[] slices, PlannedColumn[] columns) {
+  TaskReader(TaskSlice[] slices, PlannedColumn[] columns, ColumnOpener opener) {
     this.slices = slices;
     this.columns = columns;
+    this.opener = opener;
   }
 
   @Override
@@ -60,7 +62,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     open = new LocationColumn[columns.length];
     ColumnVector[] vectors = new ColumnVector[columns.length];
     for (int column = 0; column < columns.length; column++) {
-      open[column] = ColumnOpener.open(columns[column], slice, column);
+      open[column] = opener.open(columns[column], slice, column);
       vectors[column] = open[column].vector();
     }
     batch = new ColumnarBatch(vectors);

@@ -1,5 +1,7 @@
 package io.sparkhaven.spark.tasks;
 
+import io.sparkhaven.spark.checksums.Checksums;
+import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -12,10 +14,16 @@ public final class TaskReaders implements PartitionReaderFactory {
   private static final long serialVersionUID = 1;
 
   private final PlannedColumn[] columns;
+  private final String checksums;
 
-  /** Readers of these columns. */
-  public TaskReaders(PlannedColumn[] columns) {
+  /**
+   * Readers of these columns.
+   *
+   * @param checksums option {@code checksumVerify}: read, open, scrub or off
+   */
+  public TaskReaders(PlannedColumn[] columns, String checksums) {
     this.columns = columns;
+    this.checksums = checksums;
   }
 
   @Override
@@ -30,6 +38,6 @@ public final class TaskReaders implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
-    return new TaskReader(((ReadTask) task).slices(), columns);
+    return new TaskReader(((ReadTask) task).slices(), columns, new ColumnOpener(Checksums.of(checksums)));
   }
 }

@@ -1,0 +1,42 @@
+package io.sparkhaven.spark.columns;
+
+import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.plan.ColumnForm;
+import java.nio.file.Path;
+import java.util.Arrays;
+
+/** What stands before the first row of a {@code .dat} file, compared with what the writer of such a column puts there. */
+final class FileBegin {
+  private FileBegin() {}
+
+  /** Whether it is that of a form: alone, beside a file with the grouping, or with the grouping inside. */
+  static boolean isOf(byte[] begin, ColumnForm form) {
+    return isPadded(begin, form.prefix()) || isPadded(begin, form.overflow()) || hasGrouping(begin, form.prefix());
+  }
+
+  static ReadFailure damaged(byte[] begin, ColumnForm form, Path path, String column) {
+    return ReadFailure.damaged(
+        "prefix is damaged. Its bytes differ from the canonical encoding of its content",
+        path + ", byte " + Math.max(0, Arrays.mismatch(begin, form.prefix())),
+        "the prefix of column " + column + ", " + form.type() + ", width " + form.width(),
+        "other bytes");
+  }
+
+  private static boolean isPadded(byte[] begin, byte[] prefix) {
+    if (!Arrays.equals(begin, 0, prefix.length, prefix, 0, prefix.length)) {
+      return false;
+    }
+    for (int position = prefix.length; position < begin.length; position++) {
+      if (begin[position] != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Whether only the value of the last key, the grouping, differs: null there, a map here. */
+  private static boolean hasGrouping(byte[] begin, byte[] prefix) {
+    int common = prefix.length - 2; // null, and the end of the map
+    return Arrays.equals(begin, 0, common, prefix, 0, common) && begin[common] == 's';
+  }
+}
