@@ -1,6 +1,7 @@
 """Opening a table: reads its schema and pins a snapshot, one epoch of each stream.
 
-Only the deployed schema and the commit logs are read. A read looks up history when it runs, date by date.
+Only the deployed schema, the commit logs and the bytes of the location index are read. A read looks up history when it
+runs, date by date, and finds it as it was.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace, followed_root
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
+from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.store.suggestions import near
@@ -136,7 +138,7 @@ def pinned_table(
     for pin in held:
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
     states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
-    snapshot = Snapshot(place.table, schema, tuple(states))
+    snapshot = Snapshot(place.table, schema, tuple(states), HistoryPin.of(place))
     return PinnedTable(place, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 

@@ -22,6 +22,7 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.pruning import Filter
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
@@ -40,8 +41,8 @@ Names = str | Iterable[str]
 class PinnedTable:
     """A snapshot of one table, with what keeps its rows in place.
 
-    Where the rows were rolled back or deleted, a read is a SnapshotMovedError. It pickles when it is ``narrowed`` or
-    ``detached``.
+    Where the rows were rolled back, deleted or corrected, a read is a SnapshotMovedError. It pickles when it is
+    ``narrowed`` or ``detached``.
     """
 
     def __init__(
@@ -83,20 +84,21 @@ class PinnedTable:
         return PinnedTable(self._place, self.snapshot, pins, checks, skip_set_aside=skip)
 
     def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
-        """The same snapshot for reading these slices only, in this process or, pickled, in another."""
+        """The same snapshot for reading these slices, and nothing else, in this process or, pickled, in another."""
         keys: dict[str, list[LocationKey]] = {}
         for slice_ in slices:
             if slice_.stream is not None:
                 keys.setdefault(slice_.stream, []).append(slice_.key)
-        return self._with(self._pins[stream].narrowed(keys[stream]) for stream in keys)
+        return self._with((self._pins[stream].narrowed(keys[stream]) for stream in keys), None)
 
     def detached(self) -> PinnedTable:
         """The same snapshot, all of it in memory: it can be pickled, and reads on when its epochs are not kept."""
-        return self._with(pin.narrowed(pin.state.locations) for pin in self._pins.values())
+        held = (pin.narrowed(pin.state.locations) for pin in self._pins.values())
+        return self._with(held, self.snapshot.history)
 
-    def _with(self, pins: Iterable[Pin]) -> PinnedTable:
+    def _with(self, pins: Iterable[Pin], history: HistoryPin | None) -> PinnedTable:
         held = list(pins)
-        snapshot = replace(self.snapshot, streams=tuple(pin.state for pin in held))
+        snapshot = replace(self.snapshot, streams=tuple(pin.state for pin in held), history=history)
         return PinnedTable(self._place, snapshot, held, self._checks, skip_set_aside=self._skip_set_aside)
 
     @property

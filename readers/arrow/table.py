@@ -19,8 +19,8 @@ Open = Callable[[bool], pa.RecordBatchReader]  # by whether texts are dictionari
 class Table:
     """A snapshot of one table: reads are isolated from concurrent commits and merges.
 
-    Where the rows of the snapshot were rolled back or deleted, a read is a SnapshotMovedError. Arrays that were
-    returned before keep their rows.
+    Where the rows of the snapshot were rolled back, deleted or corrected, and their files are gone, a read is a
+    SnapshotMovedError. Arrays that were returned before keep their rows.
 
     A table is an Arrow stream of all rows and columns, each time from the start: ``duckdb.sql("from t")``,
     ``polars.DataFrame(t)``, ``pyarrow.table(t)``, ``pandas.DataFrame.from_arrow(t)`` (pandas 3. Before that:

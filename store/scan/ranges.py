@@ -33,6 +33,7 @@ from sparkhaven.store.merges.merge_records import (
 )
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import MEMORY
+from sparkhaven.store.scan.history_pins import HistoryPin, moved
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import narrowed
 from sparkhaven.store.scan.pruning import Filter, value_stats
@@ -56,11 +57,15 @@ class Stream(Protocol):
 
 @frozen
 class Snapshot:
-    """A table at one moment: its schema, and its streams at their pinned epochs, by name."""
+    """A table at one moment: its schema, and its streams at their pinned epochs, by name.
+
+    ``history``: as it was then. None: as it is when it is read.
+    """
 
     table: TableName
     schema: TableSchema
     streams: tuple[Stream, ...]
+    history: HistoryPin | None = None
 
     @property
     def epochs(self) -> dict[str, int]:
@@ -141,10 +146,13 @@ def usable_record(
     """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
 
     To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
-    An older snapshot may use an older record whose locations are still there, or none. SettingsError: rows that it
-    should show beside that record may have left intraday.
+    An older snapshot may use an older record whose locations are still there, or none. So does one whose history has
+    other rows now. SettingsError: rows that it should show beside that record may have left intraday.
+    SnapshotMovedError: the record that it had is replaced by one with other rows, and its files are gone.
     """
     newer: list[MergeInput] = []
+    opened = snapshot.history.opened(place, value) if snapshot.history is not None else None
+    changed = False
     record = newest(place, value)
     epochs = snapshot.epochs
     while record is not None:
@@ -152,11 +160,16 @@ def usable_record(
         if unmerged is not None and beyond:
             path = place.merges / value / f"{record.generation}.json"
             unmerged += ((path, taken) for taken in beyond)
-        missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
-        if not missing and (not newer or _stands(place, record)):
-            _refuse_left(place, snapshot, value, newer, record)
-            return record
-        newer += record.inputs  # those that the snapshot holds may have been truncated since
+        if opened is not None and not opened.shows(record):
+            changed = True
+        elif all(_holds(snapshot, value, taken) for taken in record.inputs):
+            if not newer or _stands(place, record):
+                _refuse_left(place, snapshot, value, newer, record)
+                return record
+            if changed and opened is not None and not opened.is_newer(record):
+                raise moved(place, record)
+        # those that the snapshot holds may have been truncated since; none of its epochs has imported rows
+        newer += (taken for taken in record.inputs if not changed or taken.epoch >= 0)
         record = newest(place, value, below=record.generation)
     _refuse_left(place, snapshot, value, newer)
     return None
