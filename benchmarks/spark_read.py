@@ -1,99 +1,150 @@
 """What Spark's reads of a table cost, against Spark's own reads of the same rows as zstd Parquet, in one run.
 
-Queries: sum of two of the columns, with the columns named and not; of one of the dates, named in the option ``where``
-and by a filter of the query; and the number of tasks of a table of many small locations. Medians of interleaved
-rounds after a warm-up.
+    python -m benchmarks.spark_read [--rows 4000000] [--columns 20] [--locations 2000] [--rounds 5] [--queries sum,max]
 
-    python -m benchmarks.spark_read [--rows 4000000] [--columns 20] [--locations 2000] [--rounds 5]
+Each query runs in turn with the reader in Java, the one in Python (``--python``), and Parquet; two rounds warm up, and
+the medians of the others count. Both plan anew each time, as a program does that reads once. The results must be
+equal. ``Merged`` has the same rows as one date of history, by a grouping column and an index. Then: how long opening
+and planning of ``--planned`` locations takes. Exit 1: a ratio is below its goal. With ``--directory`` the tables stay
+for another run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.parts.spark_tables import DATES, Tables, spark_tables
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.dataframes.frames import read_frame, register
-from sparkhaven.testing import make_table
+from sparkhaven.jobs.dataframes.planned_frame import SOURCE, knows_source, plan_of
 
-DATES = [f"2026-11-{day:02}" for day in range(2, 12)]
-KEPT = ["N0", "N1"]
-
-
-def wide(rows: int, columns: int) -> pa.Table:
-    """Numbers and symbols, half and half."""
-    rng = np.random.default_rng(1)
-    words = pa.array([f"SYM{number}" for number in range(2000)])
-    arrays: dict[str, pa.Array] = {}
-    for number in range(columns // 2):
-        arrays[f"N{number}"] = pa.array(rng.integers(0, 1 << 40, rows))
-        arrays[f"S{number}"] = words.take(pa.array(rng.integers(0, 2000, rows)))
-    return pa.table(arrays)
+WARM_UP = 2
+JAR = Path(__file__).resolve().parents[1] / "readers" / "spark" / "sparkhaven-spark.jar"
+Run = Callable[[DataFrame], Any]
 
 
-def total(frame: DataFrame) -> object:
-    """A query that uses two columns."""
-    return frame.agg(*(f.sum(name) for name in KEPT)).collect()
+@dataclass(frozen=True)
+class Query:
+    """What is asked of which table; ``goal``: how many times as fast as Parquet it should be."""
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    run: Run
+    goal: float
 
 
-def main(rows: int, columns: int, locations: int, rounds: int) -> None:
-    """Prints seconds and ratios."""
-    with tempfile.TemporaryDirectory() as directory:
-        root, parquet = Path(directory) / "db", Path(directory) / "parquet"
-        table = wide(rows // len(DATES), columns)
-        for date in DATES:
-            make_table(root, "NS.Wide", table, date=date)
-            (parquet / f"Date={date}").mkdir(parents=True)
-            pq.write_table(table, parquet / f"Date={date}" / "rows.parquet", compression="zstd")
-        for number in range(locations):
-            make_table(root, "NS.Small", {"N": [number]}, source=f"s{number}", stream=f"t{number % 10}")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()  # stock
-        register(spark)
-        queries = queries_of(spark, root, parquet)
-        seconds: dict[str, list[float]] = {name: [] for name in queries}
-        for number in range(rounds + 1):
-            for name, query in queries.items():
-                before = time.perf_counter()
-                query()
-                if number:
-                    seconds[name].append(time.perf_counter() - before)
-        peer = statistics.median(seconds["Parquet"])
-        for name, times in seconds.items():
-            median = statistics.median(times)
-            print(f"{name:32} {median:7.2f} s  {median / peer:5.2f} x Parquet's sum")
-        small = read_frame(spark, root, "NS.Small")
-        print(f"{locations:,} locations of one row: {small.rdd.getNumPartitions()} tasks, {small.count():,} rows")
-        spark.stop()
-
-
-def queries_of(spark: SparkSession, root: Path, parquet: Path) -> dict[str, Callable[[], object]]:
-    """The queries by name, each with its own plan every time."""
-    date = f.col("Date") == DATES[3]
-    return {
-        "Parquet": lambda: total(spark.read.parquet(str(parquet))),
-        "columns named": lambda: total(read_frame(spark, root, "NS.Wide", columns=KEPT)),
-        "all columns": lambda: total(read_frame(spark, root, "NS.Wide")),
-        "Parquet, one date": lambda: total(spark.read.parquet(str(parquet)).where(date)),
-        "columns named, date in where": lambda: total(
-            read_frame(spark, root, "NS.Wide", columns=KEPT, where=f'Date = "{DATES[3]}"')
+def queries(numbers: tuple[str, ...], texts: tuple[str, ...]) -> list[Query]:
+    """Numbers and texts are the columns of the wide table."""
+    every = (*numbers, *texts)
+    two = numbers[:2]
+    return [
+        Query("sum of 2 columns", "Wide", two, lambda frame: _sums(frame, two), 2.5),
+        Query("all columns, nothing done", "Wide", every, lambda frame: _nothing(frame.select(*every)), 4),
+        Query(
+            "one date", "Wide", (*two, "Date"), lambda frame: _sums(frame.where(f.col("Date") == DATES[3]), two), 1.5
         ),
-        "columns named, date in a filter": lambda: total(
-            read_frame(spark, root, "NS.Wide", columns=[*KEPT, "Date"]).where(date)
-        ),
-        "all columns, date in a filter": lambda: total(read_frame(spark, root, "NS.Wide").where(date)),
-    }
+        Query("count(*)", "Wide", two, lambda frame: frame.count(), 3),
+        Query("group by a symbol", "Wide", ("S0", "N0"), _grouped, 2),
+        Query("= on a symbol", "Wide", ("S0", "N0"), lambda frame: _sums(frame.where("S0 = 'SYM7'"), ("N0",)), 3),
+        Query("= on a grouping column", "Merged", ("S0", "N0"), lambda df: _sums(df.where("S0 = 'SYM7'"), ("N0",)), 10),
+        Query("= on an indexed column", "Merged", ("N1", "N0"), lambda df: _sums(df.where("N1 = 77"), ("N0",)), 10),
+        Query("max of texts", "Wide", texts, lambda frame: frame.agg(*map(f.max, texts)).collect(), 2),
+        Query("sum of all numbers", "Wide", numbers, lambda frame: _sums(frame, numbers), 2.5),
+        Query("many small locations", "Small", ("N",), lambda frame: _sums(frame, ("N",)), 2.5),
+    ]
+
+
+def _sums(frame: DataFrame, names: tuple[str, ...]) -> Any:
+    return frame.agg(*map(f.sum, names)).collect()
+
+
+def _nothing(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _grouped(frame: DataFrame) -> Any:
+    return frame.groupBy("S0").agg(f.sum("N0")).agg(f.count("*"), f.sum("sum(N0)")).collect()
+
+
+def readers(spark: SparkSession, tables: Tables, *, python: bool) -> dict[str, Callable[[Query], DataFrame]]:
+    """What opens the table of a query, by the name of the reader."""
+
+    def by_python(query: Query) -> DataFrame:
+        options = {"root": str(tables.root), "columns": json.dumps(query.columns), "where": "true"}
+        return spark.read.format("deephaven").options(**options).load(f"NS.{query.table}")
+
+    def parquet(query: Query) -> DataFrame:
+        return spark.read.parquet(str(tables.parquet(query.table)))
+
+    chosen = {"Java": lambda query: read_frame(spark, tables.root, f"NS.{query.table}"), "Parquet": parquet}
+    return chosen | ({"Python": by_python} if python else {})
+
+
+def measured(query: Query, chosen: Mapping[str, Callable[[Query], DataFrame]], rounds: int) -> dict[str, float]:
+    """Median seconds by reader; AssertionError: the results differ."""
+    seconds: dict[str, list[float]] = {name: [] for name in chosen}
+    results = {}
+    for number in range(rounds + WARM_UP):
+        for name, reader in chosen.items():
+            before = time.perf_counter()
+            results[name] = query.run(reader(query))
+            if number >= WARM_UP:
+                seconds[name].append(time.perf_counter() - before)
+    if len({str(result) for result in results.values()}) > 1:
+        raise AssertionError(f"{query.name}: {results}")
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def planned(spark: SparkSession, root: Path, name: str, rounds: int) -> float:
+    """Median seconds until a frame of a table is there: opened, planned, handed over."""
+    times = []
+    for _ in range(rounds + WARM_UP):
+        before = time.perf_counter()
+        read_frame(spark, root, name)
+        times.append(time.perf_counter() - before)
+    return statistics.median(times[WARM_UP:])
+
+
+def main(given: argparse.Namespace, directory: Path) -> int:
+    """Prints seconds and ratios; how many goals are missed."""
+    tables = spark_tables(directory, given.rows, given.columns, given.locations, given.planned)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").config("spark.jars", str(JAR)).getOrCreate()
+    register(spark)
+    if not knows_source(spark):
+        raise SystemExit(f"the session does not know {SOURCE}: run java/build.py")
+    missed = 0
+    chosen = readers(spark, tables, python=given.python)
+    print(f"{'':28}" + "".join(f"{name:>12}" for name in chosen) + "   x Parquet   goal")
+    for query in queries(tables.numbers, tables.texts):
+        if given.queries and not any(word in query.name for word in given.queries.split(",")):
+            continue
+        times = measured(query, chosen, given.rounds)
+        ratio = times["Parquet"] / times["Java"]
+        missed += ratio < query.goal
+        shown = "".join(f"{seconds:>10.3f} s" for seconds in times.values())
+        print(f"{query.name:28}{shown}{ratio:>12.2f}{query.goal:>7}", flush=True)
+    if given.planned:
+        seconds = planned(spark, tables.root, "NS.Planned", given.rounds)
+        size = len(plan_of({"root": str(tables.root), "path": "NS.Planned"}) or b"")
+        missed += seconds > given.planned / 10_000 * 0.3
+        print(f"{given.planned:,} locations opened, planned, handed over in {seconds:.3f} s; plan of {size:,} bytes")
+    spark.stop()
+    return missed
 
 
 if __name__ == "__main__":
@@ -101,6 +152,13 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--locations", type=int, default=2_000)
+    parser.add_argument("--planned", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", default="", help="parts of names, separated by commas")
+    parser.add_argument("--python", action="store_true", help="the reader in Python too")
+    parser.add_argument("--directory", type=Path)
     given = parser.parse_args()
-    main(given.rows, given.columns, given.locations, given.rounds)
+    if given.directory is not None:
+        sys.exit(1 if main(given, given.directory) else 0)
+    with scratch("spark-read") as directory:
+        sys.exit(1 if main(given, directory) else 0)

@@ -30,7 +30,7 @@ def planned_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | 
     if not knows_source(spark):
         return None
     try:
-        plan = _plan(given)
+        plan = plan_of(given)
     except SparkhavenError:
         return None
     if plan is None:
@@ -54,7 +54,8 @@ def knows_source(spark: SparkSession) -> bool:
     return loader is not None and loader.getResource(SOURCE.replace(".", "/") + ".class") is not None
 
 
-def _plan(given: Mapping[str, str]) -> bytes | None:
+def plan_of(given: Mapping[str, str]) -> bytes | None:
+    """The file of a plan for these options of a read; None: Python's source has to read it."""
     options = read_options(given, os.environ, stream=False)
     if why_python(options) is not None:
         return None

@@ -45,6 +45,11 @@ public final class Checksums {
     };
   }
 
+  /** Whether a file that has not changed is compared once only. */
+  public boolean remembers() {
+    return files > 0;
+  }
+
   /**
    * Compares the committed bytes of a file.
    *

@@ -133,13 +133,21 @@ public final class ColumnOpener {
   }
 
   private Dictionary dictionary(ColumnForm form, ColumnFiles files, TaskSlice slice) throws IOException {
-    return Dictionary.read(
-        companion(".sym", files, slice),
-        state(1, files, slice),
-        companion(".sym.bytes", files, slice),
-        state(2, files, slice),
-        new TextCharset(form.charset()),
-        checks);
+    Path symbols = companion(".sym", files, slice);
+    Path values = companion(".sym.bytes", files, slice);
+    FileState symbolState = state(1, files, slice);
+    FileState valueState = state(2, files, slice);
+    Dictionaries.Reading reading =
+        () -> {
+          try (CommittedFile ends = new CommittedFile(symbols, 0, symbolState);
+              CommittedFile texts = new CommittedFile(values, 0, valueState)) {
+            return Dictionary.read(ends.checked(checks), texts.checked(checks), new TextCharset(form.charset()));
+          }
+        };
+    if (checks != null && !checks.remembers()) {
+      return reading.read();
+    }
+    return Dictionaries.ofProcess().get(symbols, symbolState, values, valueState, form.charset(), reading);
   }
 
   private static Path companion(String suffix, ColumnFiles files, TaskSlice slice) {

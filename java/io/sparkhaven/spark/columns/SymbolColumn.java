@@ -11,11 +11,14 @@ import org.apache.spark.unsafe.types.UTF8String;
 /** Numbers of symbols in a {@code .dat} file, i4 a row, as the texts of a dictionary. */
 final class SymbolColumn extends LocationColumn {
   private final CommittedFile file;
+  private final Dictionary dictionary;
   private final Symbols vector;
 
   SymbolColumn(CommittedFile file, Dictionary dictionary, int rows) {
     this.file = file;
-    this.vector = new Symbols(dictionary, new byte[4 * rows]);
+    this.dictionary = dictionary;
+    byte[] data = new byte[4 * rows];
+    this.vector = dictionary.texts() == null ? new Many(dictionary, data) : new Few(dictionary.texts(), data);
   }
 
   @Override
@@ -26,14 +29,25 @@ final class SymbolColumn extends LocationColumn {
   @Override
   public void move(long first, int rows) throws IOException {
     file.read(4 * first, ByteBuffer.wrap(vector.data, 0, 4 * rows));
-    int outside = vector.settle(rows);
-    if (outside >= 0) {
-      throw ReadFailure.damaged(
-          "row has a symbol that is not in the table",
-          file.path() + ", row " + (first + outside),
-          "0 to " + (vector.texts.length - 1) + ", or null",
-          vector.number(outside));
+    boolean missing = false;
+    for (int row = 0; row < rows; row++) {
+      int number = vector.number(row);
+      if (number < 0 || number >= dictionary.size()) {
+        if (number != Integer.MIN_VALUE) {
+          throw outside(first + row, number);
+        }
+        missing = true;
+      }
     }
+    vector.nulls = missing || dictionary.hasNull();
+  }
+
+  private ReadFailure outside(long row, int number) {
+    return ReadFailure.damaged(
+        "row has a symbol that is not in the table",
+        file.path() + ", row " + row,
+        "0 to " + (dictionary.size() - 1) + ", or null",
+        number);
   }
 
   @Override
@@ -41,42 +55,31 @@ final class SymbolColumn extends LocationColumn {
     file.close();
   }
 
-  private static final class Symbols extends PlainVector {
-    private final byte[] data;
-    private final UTF8String[] texts;
-    private final boolean nullTexts;
-    private boolean nulls;
+  private abstract static class Symbols extends PlainVector {
+    final byte[] data;
+    boolean nulls;
 
-    Symbols(Dictionary dictionary, byte[] data) {
+    Symbols(byte[] data) {
       super(DataTypes.StringType);
       this.data = data;
-      this.texts = dictionary.texts();
-      this.nullTexts = dictionary.hasNull();
     }
 
-    int number(int row) {
+    final int number(int row) {
       return Platform.getInt(data, Platform.BYTE_ARRAY_OFFSET + 4L * row);
     }
 
-    /** Looks at a new batch: the first row whose number is none of a symbol, and not null; -1: there is none. */
-    int settle(int rows) {
-      boolean missing = false;
-      for (int row = 0; row < rows; row++) {
-        int number = number(row);
-        if (number < 0 || number >= texts.length) {
-          if (number != Integer.MIN_VALUE) {
-            return row;
-          }
-          missing = true;
-        }
-      }
-      nulls = missing || nullTexts;
-      return -1;
-    }
-
     @Override
-    public boolean hasNull() {
+    public final boolean hasNull() {
       return nulls;
+    }
+  }
+
+  private static final class Few extends Symbols {
+    private final UTF8String[] texts;
+
+    Few(UTF8String[] texts, byte[] data) {
+      super(data);
+      this.texts = texts;
     }
 
     @Override
@@ -91,6 +94,29 @@ final class SymbolColumn extends LocationColumn {
     @Override
     public UTF8String getUTF8String(int row) {
       return texts[number(row)];
+    }
+  }
+
+  private static final class Many extends Symbols {
+    private final Dictionary dictionary;
+
+    Many(Dictionary dictionary, byte[] data) {
+      super(data);
+      this.dictionary = dictionary;
+    }
+
+    @Override
+    public boolean isNullAt(int row) {
+      if (!nulls) {
+        return false;
+      }
+      int number = number(row);
+      return number == Integer.MIN_VALUE || dictionary.isNull(number);
+    }
+
+    @Override
+    public UTF8String getUTF8String(int row) {
+      return dictionary.text(number(row));
     }
   }
 }

@@ -34,6 +34,11 @@ final class TextCharset {
         };
   }
 
+  /** Whether its bytes are UTF-8 if they are text at all. */
+  boolean isUtf8() {
+    return charset == StandardCharsets.UTF_8;
+  }
+
   /** Whether these bytes are their own UTF-8: of a charset that has ASCII, with no others. */
   boolean isPlain(byte[] data, int from, int to) {
     if (name.startsWith("UTF_16")) {

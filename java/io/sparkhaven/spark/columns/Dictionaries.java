@@ -1,0 +1,110 @@
+package io.sparkhaven.spark.columns;
+
+import io.sparkhaven.spark.plan.FileState;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.FileTime;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * Dictionaries that tasks of this JVM have read. Those used longest ago go when all together take more than a sixteenth
+ * of the memory, at most 256 MiB. One is used again while its files are the same to the system.
+ */
+final class Dictionaries {
+  private static final int LEAST_BYTES = 512; // of the ends: a smaller one is read as fast as it is looked for
+  private static final int SHARE = 16;
+  private static final long MOST_BYTES = 256L << 20;
+  private static final int PER_ENTRY = 512;
+  private static final Dictionaries OF_PROCESS =
+      new Dictionaries(Math.min(Runtime.getRuntime().maxMemory() / SHARE, MOST_BYTES));
+
+  private final long most;
+  private final Map<Key, Held> held = new LinkedHashMap<>(16, 0.75f, true);
+  private long bytes;
+
+  Dictionaries(long most) {
+    this.most = most;
+  }
+
+  static Dictionaries ofProcess() {
+    return OF_PROCESS;
+  }
+
+  /** Reads a dictionary. */
+  interface Reading {
+    Dictionary read() throws IOException;
+  }
+
+  private record Identity(Object file, long size, FileTime modified) {
+    static Identity of(Path path) throws IOException {
+      BasicFileAttributes attributes = Files.readAttributes(path, BasicFileAttributes.class);
+      return new Identity(attributes.fileKey(), attributes.size(), attributes.lastModifiedTime());
+    }
+  }
+
+  private record Key(
+      String path, FileState symbols, FileState values, Identity symbolFile, Identity valueFile, String charset) {}
+
+  private static final class Held {
+    private Dictionary dictionary;
+  }
+
+  /**
+   * A dictionary that was read before from the same committed bytes, or now. Tasks that ask for the same one at once
+   * wait for the first of them.
+   *
+   * @param symbols path of the {@code .sym} file
+   * @param values path of the {@code .sym.bytes} file
+   */
+  Dictionary get(Path symbols, FileState symbolState, Path values, FileState valueState, String charset, Reading reading)
+      throws IOException {
+    if (symbolState.size() < LEAST_BYTES || valueState.size() > most / 4) {
+      return reading.read();
+    }
+    Identity symbolFile;
+    Identity valueFile;
+    try {
+      symbolFile = Identity.of(symbols);
+      valueFile = Identity.of(values);
+    } catch (IOException error) {
+      return reading.read(); // whose error names the file
+    }
+    Key key = new Key(symbols.toString(), symbolState, valueState, symbolFile, valueFile, charset);
+    Held entry;
+    synchronized (held) {
+      entry = held.computeIfAbsent(key, unknown -> new Held());
+    }
+    synchronized (entry) {
+      if (entry.dictionary == null) {
+        entry.dictionary = read(key, reading);
+      }
+      return entry.dictionary;
+    }
+  }
+
+  private Dictionary read(Key key, Reading reading) throws IOException {
+    try {
+      Dictionary dictionary = reading.read();
+      synchronized (held) {
+        bytes += dictionary.bytes() + PER_ENTRY;
+        var oldest = held.entrySet().iterator();
+        while (bytes > most && oldest.hasNext()) {
+          Map.Entry<Key, Held> entry = oldest.next();
+          if (entry.getValue().dictionary != null) {
+            bytes -= entry.getValue().dictionary.bytes() + PER_ENTRY;
+            oldest.remove();
+          }
+        }
+      }
+      return dictionary;
+    } catch (IOException | RuntimeException error) {
+      synchronized (held) {
+        held.remove(key);
+      }
+      throw error;
+    }
+  }
+}
