@@ -147,7 +147,8 @@ public final class ColumnOpener {
     if (checks != null && !checks.remembers()) {
       return reading.read();
     }
-    return Dictionaries.ofProcess().get(symbols, symbolState, values, valueState, form.charset(), reading);
+    String kind = form.charset() + (checks == null ? "" : ", checked");
+    return Dictionaries.ofProcess().get(symbols, symbolState, values, valueState, kind, reading);
   }
 
   private static Path companion(String suffix, ColumnFiles files, TaskSlice slice) {

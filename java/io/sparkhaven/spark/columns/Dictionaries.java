@@ -46,7 +46,7 @@ final class Dictionaries {
   }
 
   private record Key(
-      String path, FileState symbols, FileState values, Identity symbolFile, Identity valueFile, String charset) {}
+      String path, FileState symbols, FileState values, Identity symbolFile, Identity valueFile, String kind) {}
 
   private static final class Held {
     private Dictionary dictionary;
@@ -58,8 +58,9 @@ final class Dictionaries {
    *
    * @param symbols path of the {@code .sym} file
    * @param values path of the {@code .sym.bytes} file
+   * @param kind what else differs: the charset, and whether bytes are compared with their checksum
    */
-  Dictionary get(Path symbols, FileState symbolState, Path values, FileState valueState, String charset, Reading reading)
+  Dictionary get(Path symbols, FileState symbolState, Path values, FileState valueState, String kind, Reading reading)
       throws IOException {
     if (symbolState.size() < LEAST_BYTES || valueState.size() > most / 4) {
       return reading.read();
@@ -72,7 +73,7 @@ final class Dictionaries {
     } catch (IOException error) {
       return reading.read(); // whose error names the file
     }
-    Key key = new Key(symbols.toString(), symbolState, valueState, symbolFile, valueFile, charset);
+    Key key = new Key(symbols.toString(), symbolState, valueState, symbolFile, valueFile, kind);
     Held entry;
     synchronized (held) {
       entry = held.computeIfAbsent(key, unknown -> new Held());

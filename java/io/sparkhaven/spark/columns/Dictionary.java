@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 final class Dictionary {
   private static final int FEW = 1 << 16;
+  private static final long MOST_BYTES = 2_000_000_000; // of an array
   private static final int PER_TEXT = 40; // bytes of a text's object and of the reference to it
 
   private final byte[] data;
@@ -39,6 +40,15 @@ final class Dictionary {
     if (symbols.state().size() % 8 != 0) {
       throw ReadFailure.damaged(
           "symbol offsets are truncated", path, "a multiple of 8 bytes", symbols.state().size());
+    }
+    if (Math.max(values.state().size(), symbols.state().size()) > MOST_BYTES) {
+      throw ReadFailure.of(
+          "SettingsError",
+          "the symbols of a location are too many for Java's reader",
+          values.path(),
+          "at most " + MOST_BYTES + " bytes",
+          Math.max(values.state().size(), symbols.state().size()),
+          "read with option reader=python");
     }
     byte[] data = values.bytes(0, values.state().size());
     int[] ends = ends(symbols, data.length);
