@@ -171,7 +171,7 @@ crash-results: setup ## docs/evidence/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results
 
 bench: setup ## all benchmarks, each a table of ratios (long)
-	@set -e; for b in benchmarks/*.py benchmarks/parts/[a-z]*.py; do m=$${b%.py}; echo "== $$m"; $(BIN)/python -m $${m//\//.}; done
+	@set -e; for b in benchmarks/*.py benchmarks/parts/[a-z]*.py benchmarks/feeds; do m=$${b%.py}; echo "== $$m"; $(BIN)/python -m $${m//\//.}; done
 
 changelog: $(STAMP) ## the files of changes/ as a section of CHANGELOG.md: make changelog VERSION=X.Y.Z
 	@$(BIN)/python -m tools.docs.changelog $(or $(VERSION),$(error VERSION is missing: make changelog VERSION=X.Y.Z))

@@ -15,6 +15,7 @@ from pathlib import Path
 from native.build import PACKAGE, source_files
 
 MODULE = PACKAGE / "abi.py"
+LINE = 120
 CTYPES = {"int64_t": "_I64", "uint64_t": "_U64", "int32_t": "_I32", "size_t": "_SIZE", "void": "None"}
 HEAD = '''"""What Python knows of the compiled core: its version, constants, structures and functions.
 
@@ -60,8 +61,11 @@ def _enumerations(text: str) -> Iterator[str]:
     for name, body in _ENUMERATION.findall(text):
         constants = [constant.strip() for constant in body.split(",")]
         _expect(f"enum sh_{name}", constants, r"SH_\w+")
-        names = ", ".join(constant.removeprefix("SH_") for constant in constants)
-        yield f"\n# enum sh_{name}\n{names} = range({len(constants)})"
+        names = [constant.removeprefix("SH_") for constant in constants]
+        line = f"{', '.join(names)} = range({len(names)})"
+        if len(line) > LINE:
+            line = f"(\n{''.join(f'    {one},{chr(10)}' for one in names)}) = range({len(names)})"
+        yield f"\n# enum sh_{name}\n{line}"
 
 
 def _structures(text: str) -> Iterator[str]:

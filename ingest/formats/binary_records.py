@@ -1,13 +1,15 @@
 """Payloads that hold one record each, in a binary format with a schema: what Avro and Protobuf have in common.
 
-Records are decoded one by one, whole before any column is touched, so a damaged payload is a bad row and no neighbour
-knows of it. What a format has to say for itself is in ``RecordFormat``.
+One pass of the compiled scanner (``ingest.formats.scan.record_scanner``) takes the records that are certain. The rest,
+and all where there is no scanner, are decoded one by one, whole before any column is touched. So a damaged payload is a
+bad row and no neighbour knows of it. What a format has to say for itself is in ``RecordFormat``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -15,7 +17,8 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import exact_rows
+from sparkhaven.ingest.decode_guard import exact_rows, tried
+from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.coded_values import coded_value
 from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
@@ -51,6 +54,9 @@ class RecordFormat(Protocol[Record]):
     format: str
     not_a_record: Reason
 
+    def scanner(self, payload: bytes) -> RecordScanner | None:
+        """The scanner of records that are written as this one is; None where there is none."""
+
     def read(self, payload: bytes) -> Record:
         """The record of a payload; NotARecordError if it is none, or if anything is left over."""
 
@@ -73,12 +79,19 @@ class RecordRows:
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""
         rejects.read += len(block)
-        numbers = block.numbers
+        numbers, fast, columns = block.numbers, np.empty(0, np.int64), no_columns(self._targets)
+        doubtful = np.arange(len(block), dtype=np.int64)
+        scanner = self._records.scanner(block.line(0)) if len(block) else None
+        scanned = None if scanner is None else tried(partial(scanner.scan, block), rejects)
+        if scanned is not None:
+            fast, columns, in_doubt = scanned.records, scanned.columns, np.ones(len(block), np.bool_)
+            in_doubt[fast] = False
+            doubtful = np.flatnonzero(in_doubt)
+            rejects.ignored.update({name: n for name, n in scanned.unknown.items() if name not in self._known})
         outcomes = (
-            (index, self._one(block.line(index), file, int(numbers[index]), rejects)) for index in range(len(block))
+            (index, self._one(block.line(index), file, int(numbers[index]), rejects)) for index in doubtful.tolist()
         )
-        none = np.empty(0, np.int64)
-        return merge_rows(numbers, none, no_columns(self._targets), *exact_rows(outcomes, rejects), self._targets)
+        return merge_rows(numbers, fast, columns, *exact_rows(outcomes, rejects), self._targets)
 
     def _one(self, payload: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         records = self._records

@@ -1,4 +1,4 @@
-/* Lines of JSON, and CSV records, to columns. */
+/* Lines of JSON, CSV records, and records of Avro and Protobuf, to columns. */
 #ifndef SPARKHAVEN_SCAN_H
 #define SPARKHAVEN_SCAN_H
 
@@ -116,6 +116,49 @@ struct sh_csv {
     int64_t open; /* line of a record whose quote is open at the end, if not `last`; or -1 */
 };
 
+/* What stands for a field. Avro has those down to SH_WIRE_FIXED; its numbers are zigzag. Protobuf has all but
+ * SH_WIRE_ENUM and SH_WIRE_FIXED; an enum is an SH_WIRE_INT. */
+enum sh_wire {
+    SH_WIRE_NULL,     /* no bytes: null */
+    SH_WIRE_BOOLEAN,  /* one byte, 0 or 1; a varint of it */
+    SH_WIRE_INT,      /* a varint of 32 bits with a sign */
+    SH_WIRE_LONG,     /* the same of 64 bits */
+    SH_WIRE_FLOAT,    /* four bytes */
+    SH_WIRE_DOUBLE,   /* eight bytes */
+    SH_WIRE_STRING,   /* a length and UTF-8 */
+    SH_WIRE_BYTES,    /* a length and bytes, which no column takes */
+    SH_WIRE_ENUM,     /* a number below `size`, which no column takes */
+    SH_WIRE_FIXED,    /* `size` bytes, which no column takes */
+    SH_WIRE_UINT,     /* a varint of 32 bits without a sign */
+    SH_WIRE_ULONG,    /* the same of 64 bits, below 2^63 */
+    SH_WIRE_SINT,     /* a zigzag varint of 32 bits */
+    SH_WIRE_SLONG,    /* the same of 64 bits */
+    SH_WIRE_FIXED32,  /* four bytes without a sign */
+    SH_WIRE_FIXED64,  /* eight bytes without a sign, below 2^63 */
+    SH_WIRE_SFIXED32, /* four bytes with a sign */
+    SH_WIRE_SFIXED64, /* eight bytes with a sign */
+    SH_WIRE_TIMESTAMP /* a message of seconds since 1970 and nanoseconds */
+};
+
+/* One field of a record. Avro: in the order of the schema, those of records inside too. Protobuf: in any order. */
+struct sh_wire_field {
+    int64_t kind;
+    int64_t column; /* the first column that takes it, or -1: it is passed over */
+    int64_t nulls;  /* Avro: which branch of a union of two is null, -1: no union. Protobuf: whether unset is null */
+    int64_t size;
+    int64_t number; /* Protobuf */
+    int64_t met;    /* accepted records that have it, where it is passed over; Protobuf */
+    int64_t record; /* of the scan's own: number of the record that has had it last; Protobuf */
+};
+
+struct sh_records {
+    struct sh_scan *scan; /* its columns and line; the rest is not used */
+    struct sh_wire_field *fields;
+    int64_t field_count;
+    const char *prefix; /* with which each record begins; another is in doubt */
+    int64_t prefix_length;
+};
+
 /* lines.c */
 SH_API int64_t sh_line_ends(const uint8_t *data, int64_t size, int32_t *ends, int64_t room);
 
@@ -129,5 +172,13 @@ SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int
 
 /* csv_scan.c */
 SH_API int64_t sh_csv_scan(struct sh_csv *csv, const uint8_t *data, const int32_t *ends, int64_t first, int64_t lines);
+
+/* avro_scan.c: records one a payload, behind each a line feed */
+SH_API int64_t sh_avro_scan(struct sh_records *records, const uint8_t *data, const int32_t *ends, int64_t count,
+                            int64_t *rows);
+
+/* protobuf_scan.c: likewise */
+SH_API int64_t sh_protobuf_scan(struct sh_records *records, const uint8_t *data, const int32_t *ends, int64_t count,
+                                int64_t *rows);
 
 #endif

@@ -10,13 +10,36 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 16
+ABI = 17
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
 
 # enum sh_kind
 BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, DATE, TIME, DECIMAL, TEXT, TOKEN, NESTED = range(16)
+
+# enum sh_wire
+(
+    WIRE_NULL,
+    WIRE_BOOLEAN,
+    WIRE_INT,
+    WIRE_LONG,
+    WIRE_FLOAT,
+    WIRE_DOUBLE,
+    WIRE_STRING,
+    WIRE_BYTES,
+    WIRE_ENUM,
+    WIRE_FIXED,
+    WIRE_UINT,
+    WIRE_ULONG,
+    WIRE_SINT,
+    WIRE_SLONG,
+    WIRE_FIXED32,
+    WIRE_FIXED64,
+    WIRE_SFIXED32,
+    WIRE_SFIXED64,
+    WIRE_TIMESTAMP,
+) = range(19)
 
 
 class MessageLayout(ctypes.Structure):
@@ -183,6 +206,32 @@ class CsvLayout(ctypes.Structure):
     ]
 
 
+class WireFieldLayout(ctypes.Structure):
+    """``struct sh_wire_field``."""
+
+    _fields_ = [
+        ("kind", _I64),
+        ("column", _I64),
+        ("nulls", _I64),
+        ("size", _I64),
+        ("number", _I64),
+        ("met", _I64),
+        ("record", _I64),
+    ]
+
+
+class RecordsLayout(ctypes.Structure):
+    """``struct sh_records``."""
+
+    _fields_ = [
+        ("scan", _PTR),
+        ("fields", _PTR),
+        ("field_count", _I64),
+        ("prefix", _BYTES),
+        ("prefix_length", _I64),
+    ]
+
+
 SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_abi": (_I64, []),
     "sh_sources": (_BYTES, []),
@@ -222,6 +271,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),
     "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_csv_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _I64]),
+    "sh_avro_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
+    "sh_protobuf_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_count_nulls": (_I64, [_PTR, _I64, _I64, _U64]),
     "sh_valid_bits": (_I64, [_PTR, _I64, _I64, _U64, _PTR]),
     "sh_check_ids": (_I64, [_PTR, _I64, _I64]),

@@ -15,12 +15,15 @@ from typing import Any
 
 import fastavro
 
+from sparkhaven.ingest.formats.avro.avro_fields import avro_scanner
 from sparkhaven.ingest.formats.avro.logical import with_own_names
 from sparkhaven.ingest.formats.avro.payload_proof import Check, check_payload, checker, fields_in
 from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
 from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
 from sparkhaven.ingest.formats.confluent import HEAD, schema_id
 from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value
@@ -28,6 +31,7 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.quarantine.reasons import Reason
 
 Record = dict[str, Any]
+MAX_KNOWN = 16  # scanners
 
 
 class AvroRecords:
@@ -45,12 +49,15 @@ class AvroRecords:
         missing: MissingColumns = "fail",
         bytes_too: bool = False,
         schemas: Schemas | None = None,
+        compiled: bool = True,
+        room: TextRoom = ROOM,
     ) -> None:
-        """``bytes_too``: bytes may be texts in UTF-8."""
+        """``bytes_too``: bytes may be texts in UTF-8. Without ``compiled`` no scanner is used."""
         self._targets, self._alias, self._bytes_too = tuple(targets), alias, bytes_too
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
         self._schemas = schemas or Schemas(source)
+        self._compiled, self._room, self._scanners = compiled, room, dict[bytes, RecordScanner | None]()
         if missing == "fail":
             self._schemas.require = self._require_fields
         if source.registry is None:
@@ -76,6 +83,22 @@ class AvroRecords:
         ]
         if lacking:
             raise NotARecordError(f"its schema lacks {', '.join(lacking)}")
+
+    def scanner(self, payload: bytes) -> RecordScanner | None:
+        """That of the schema of this payload."""
+        if not self._compiled:
+            return None
+        try:
+            schema, start = self._schemas.schema_of(payload)
+        except NotARecordError:
+            return None
+        prefix = payload[:start]
+        if prefix not in self._scanners:
+            while len(self._scanners) >= MAX_KNOWN:
+                self._scanners.pop(next(iter(self._scanners)))
+            scanner = avro_scanner(schema, self._targets, self._paths, self._tree, prefix, self._room)
+            self._scanners[prefix] = scanner
+        return self._scanners[prefix]
 
     def read(self, payload: bytes) -> Record:
         return self._schemas.record(payload)
@@ -115,6 +138,11 @@ class Schemas:
     def of_file(self) -> Schema:
         """The schema of a source without a registry."""
         return self._own[0]
+
+    def schema_of(self, payload: bytes) -> tuple[Schema, int]:
+        """The schema of a payload, and where its record begins. NotARecordError if it names none."""
+        schema, _, start = self._schema_of(payload)
+        return schema, start
 
     def record(self, payload: bytes) -> dict[str, Any]:
         schema, check, start = self._schema_of(payload)

@@ -29,7 +29,10 @@ from sparkhaven.ingest.formats.protobuf.message_type import (
     leaf_of,
     message_type,
 )
+from sparkhaven.ingest.formats.protobuf.protobuf_fields import protobuf_scanner
 from sparkhaven.ingest.formats.protobuf.structure import no_timestamp, structure
+from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import check_instant
@@ -39,6 +42,7 @@ from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.quarantine.reasons import Reason
 
 Message = Any
+MAX_KNOWN = 16  # scanners
 
 
 class ProtobufRecords:
@@ -55,12 +59,34 @@ class ProtobufRecords:
         alias: bool = False,
         bytes_too: bool = False,
         framed: bool = False,
+        compiled: bool = True,
+        room: TextRoom = ROOM,
     ) -> None:
-        """``bytes_too``: bytes may be texts in UTF-8; ``framed``: payloads begin with the frame of a registry."""
+        """``bytes_too``: bytes may be texts in UTF-8; ``framed``: payloads begin with the frame of a registry.
+
+        Without ``compiled`` no scanner is used.
+        """
         self._targets, self._alias, self._bytes_too, self._framed = tuple(targets), alias, bytes_too, framed
         self._type = message_type(source)
         self._leaves = [leaf_of(self._type.declared, target, source, bytes_too=bytes_too) for target in targets]
         self._paths = [path_of(target.source) for target in targets]
+        self._compiled, self._room, self._scanners = compiled, room, dict[bytes, RecordScanner | None]()
+
+    def scanner(self, payload: bytes) -> RecordScanner | None:
+        """That of messages with the frame of this one."""
+        if not self._compiled:
+            return None
+        try:
+            prefix = payload[: len(payload) - len(self._body(payload))] if self._framed else b""
+        except NotARecordError:
+            return None
+        if prefix not in self._scanners:
+            while len(self._scanners) >= MAX_KNOWN:
+                self._scanners.pop(next(iter(self._scanners)))
+            declared = self._type.declared
+            scanner = protobuf_scanner(declared, self._targets, self._paths, self._leaves, prefix, self._room)
+            self._scanners[prefix] = scanner
+        return self._scanners[prefix]
 
     def read(self, payload: bytes) -> Message:
         message = self._type.parser()

@@ -1,0 +1,109 @@
+"""The pipelines of a team with Spark: a source or function of Spark's own, and a sink of Parquet or Delta.
+
+Each runs as it comes and in two other ways: with zstd, and tuned, by the parallel collector and without the statistics
+that Delta takes of each file. What counts is the fastest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from benchmarks.feeds.trades import AVRO_SCHEMA, MESSAGE, SOURCES, SPARK_FIELDS
+from benchmarks.ingest_files import STOCK_JVM
+from sparkhaven.jobs.session.jars import Artifact, jars
+from sparkhaven.jobs.session.kafka_connector import VERSION, connector_jars
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.store.io.fs import Fs
+from tests.support.spark.delta_conf import delta_conf
+
+SINKS = ("parquet", "delta")
+CODEC = "spark.sql.parquet.compression.codec"
+WAYS: Mapping[str, Mapping[str, str]] = {
+    "as it comes": {},
+    "zstd": {CODEC: "zstd"},
+    "tuned": {
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.databricks.delta.stats.collect": "false",
+    },
+}
+FUNCTIONS = {"avro": "spark-avro", "protobuf": "spark-protobuf"}  # jars with from_avro and from_protobuf
+
+
+def function_jars(fs: Fs, form: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The jar of Spark's function for a format, fetched if it is missing. SettingsError when it cannot be."""
+    if form not in FUNCTIONS:
+        return []
+    name = FUNCTIONS[form]
+    return jars(fs, f"{name}-{VERSION}", [Artifact("org.apache.spark", f"{name}_2.13", VERSION, alone=True)], environ)
+
+
+def session(form: str, sink: str, way: str) -> SparkSession:
+    """A session that can read the feed and write to the sink."""
+    fs, conf = Fs(), {**STOCK_JVM, "spark.sql.shuffle.partitions": "2"}
+    classes = [str(jar) for jar in function_jars(fs, form)]
+    if form in FUNCTIONS:
+        classes += map(str, connector_jars(fs))
+    if "delta" in (form, sink):
+        conf |= delta_conf(fs)
+        classes.append(conf["spark.jars"])
+    if classes:
+        conf["spark.jars"] = ",".join(classes)
+    return build_session("peer", memory="4g", extra={**conf, **WAYS[way]})
+
+
+def parsed(spark: SparkSession, form: str, work: Path, bootstrap: str, rows: int) -> DataFrame:
+    """The rows of a feed, ``rows`` a trigger."""
+    if form in FUNCTIONS:
+        source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        source = source.option("subscribe", form).option("startingOffsets", "earliest")
+        values = source.option("maxOffsetsPerTrigger", str(rows)).load()
+        return values.select(_from_payload(form, work).alias("row")).select("row.*")
+    source = spark.readStream.option("maxFilesPerTrigger", str(SOURCES))
+    if form == "delta":
+        return source.format("delta").load(str(work / "delta-feed"))
+    source = source.schema(SPARK_FIELDS).option("header", "true")
+    feed = str(work / f"{form}-feed")
+    return source.csv(feed) if form == "csv" else source.parquet(feed)
+
+
+def _from_payload(form: str, work: Path) -> f.Column:
+    if form == "avro":
+        from pyspark.sql.avro.functions import from_avro
+
+        return from_avro("value", AVRO_SCHEMA)
+    from pyspark.sql.protobuf.functions import from_protobuf
+
+    return from_protobuf("value", MESSAGE, str(work / "trade.desc"))
+
+
+def run_peer(work: Path, form: str, sink: str, way: str, bootstrap: str, rows: int) -> list[float]:
+    """Seconds of each trigger."""
+    spark, name = session(form, sink, way), sink_directory(form, sink, way)
+    writer = parsed(spark, form, work, bootstrap, rows).writeStream.format(sink)
+    writer = writer.option("checkpointLocation", str(work / f"{name}-checkpoint")).option("path", str(work / name))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    spark.stop()
+    return seconds
+
+
+def sink_directory(form: str, sink: str, way: str) -> str:
+    """Name of the directory that a path writes to."""
+    return f"{form}-{sink}-{way.replace(' ', '-')}"
+
+
+def write_delta(work: Path, triggers: int) -> list[float]:
+    """The Delta table that is a feed: a version for each two files of the Parquet feed."""
+    spark = session("delta", "delta", "as it comes")
+    files = sorted(str(path) for path in (work / "parquet-feed").iterdir())
+    for first in range(0, SOURCES * triggers, SOURCES):
+        rows = spark.read.schema(SPARK_FIELDS).parquet(*files[first : first + SOURCES])
+        rows.write.format("delta").mode("append").save(str(work / "delta-feed"))
+    spark.stop()
+    return []
