@@ -75,20 +75,21 @@ def ingest(
     """Runs streams: ingests new input exactly once.
 
     They run in Spark. With --once and little input they run in this process, and write the same files. A line of
-    progress says so. --local and --spark overrule it.
+    progress says so. --local and --spark overrule it. Without --once, --local shows rows soonest, one task at a time.
 
     SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with
     --once). With --stop-on-error a stream that fails for good ends the others after their batch.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
-    where = chosen_runner(local, spark) if once else "spark"
-    if local and (not once or (workers or 1) > 1):
+    chosen = chosen_runner(local, spark)
+    where = "spark" if chosen == "auto" and not once else chosen
+    if local and (workers or 1) > 1:
         raise SettingsError(
-            "--local is given without --once, or with several workers",
-            expected="--once --local, without --workers",
-            found=f"--workers {workers}" if once else "no --once",
-            hint="leave --local out. A stream that goes on, or has several workers, runs in Spark",
+            "--local is given with several workers",
+            expected="--local, without --workers",
+            found=f"--workers {workers}",
+            hint="leave --local out. Several workers are of Spark",
         )
     if stop_on_failure:
         old_spelling(cli, "--stop-on-failure", "--stop-on-error")

@@ -79,7 +79,7 @@ def run_streams(
         if all(run.error is not None for run in runs):
             return [*runs, *idle, *failed]
         for group in groups:
-            if options.once and group.error is None:
+            if (options.once or choice.local) and group.error is None:
                 progress.chosen(group.name, choice.local, choice.why)
 
         def session() -> SparkSession:
@@ -91,7 +91,7 @@ def run_streams(
                 extra=stream_conf() | FAIR,
             )
 
-        app = Application(fs, layout, open_runner(choice, session, opened), options, progress, stop)
+        app = Application(fs, layout, open_runner(choice, session, opened, once=options.once), options, progress, stop)
         threads = {
             group.name: threading.Thread(target=keep_one, args=(app, group), name=group.name)
             for group in groups
@@ -154,10 +154,10 @@ def waiting_input(
     return inputs
 
 
-def open_runner(choice: RunChoice, session: Callable[[], SparkSession], opened: ExitStack) -> Runner:
+def open_runner(choice: RunChoice, session: Callable[[], SparkSession], opened: ExitStack, *, once: bool) -> Runner:
     """The runner of a process; its session ends with ``opened``."""
     if choice.local:
-        return LocalRunner()
+        return LocalRunner(once=once)
     spark = start_session(session)
     opened.callback(end_session, spark)
     return SparkRunner(spark)

@@ -79,22 +79,27 @@ class SparkRunner:
 
 
 class LocalRunner:
-    """This process, without Spark."""
+    """This process, without Spark. ``once``: streams end with what is there now."""
+
+    def __init__(self, *, once: bool) -> None:
+        self._once = once
 
     def enter(self, stream: str) -> None:
         """Nothing to prepare."""
 
     def can_restart(self) -> bool:
         """A run of what is available now is not repeated."""
-        return False
+        return not self._once
 
     def run(self, work: StreamWork) -> list[StreamTotals]:
         """One batch after the other, each as one task."""
-        from sparkhaven.ingest.feeds.local_trigger import AvailableNow  # PySpark's classes of sources take their time
+        # PySpark's classes of sources take their time
+        from sparkhaven.ingest.feeds.local_trigger import AvailableNow, Following
 
         feed = work.settings.feed
         fed = work.planned(SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)
-        planner = AvailableNow(feed.source(fed.first.target.layout.root, 1))
+        source = feed.source(fed.first.target.layout.root, 1)
+        planner = AvailableNow(source) if self._once else Following(source, work.settings.trigger_s)
         return run_local_tables(planner, work.fs, fed, stop=work.stop)
 
     def cause(self, error: Exception) -> Exception:

@@ -52,7 +52,7 @@ from sparkhaven.writers.task.target import StreamTarget
 @frozen
 class RunOptions:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
-    log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides, by ``limits``.
+    log; ``where``: in Spark, in this process, or (with ``once``) as much as waits decides, by ``limits``.
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
     ``logs`` None: no log tables. ``consent``: what a start may do to deployed schemas.

@@ -14,13 +14,15 @@ import errno
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from sparkhaven.store.io.stat import Stat
 
 SYNC_THREADS = 8
+POOL_THREADS = 64  # of a process: a call that waits for a slow disk does not hold up those of other streams
 SYNCFS_FROM = 128  # files in one call; see above
 SYNC_FILE_RANGE_WRITE = 2  # of Linux: starts writing, and waits for nothing
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -63,14 +65,34 @@ class SyncGuard:
         return all(stat is not None and stat.device == self._device for stat in stats)
 
 
+_POOLS: dict[int, ThreadPoolExecutor] = {}  # by process, since a fork has no threads; starting them takes longer
+
+
 def each(action: Callable[[Path], None], paths: list[Path]) -> None:
-    """Runs an action on every path, several at once; the first error is raised."""
+    """Runs an action on every path, several at once, until all have ended; the first error is raised."""
     if len(paths) == 1:
         action(paths[0])
-    elif paths:
-        with ThreadPoolExecutor(min(SYNC_THREADS, len(paths))) as pool:
-            for _ in pool.map(action, paths):
-                pass
+        return
+    if not paths:
+        return
+    pool = _POOLS.setdefault(os.getpid(), ThreadPoolExecutor(POOL_THREADS, "sync"))
+    todo = SimpleQueue[Path]()
+    for path in paths:
+        todo.put(path)
+    share = min(SYNC_THREADS, len(paths))
+    runs = [pool.submit(_run_all, action, todo) for _ in range(share)]
+    wait(runs)
+    for run in runs:
+        run.result()
+
+
+def _run_all(action: Callable[[Path], None], todo: SimpleQueue[Path]) -> None:
+    while True:
+        try:
+            path = todo.get_nowait()
+        except Empty:
+            return
+        action(path)
 
 
 def fdatasync(path: Path) -> None:

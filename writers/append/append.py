@@ -39,7 +39,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
-from sparkhaven.store.format.table.table_size import TableSize, decode
+from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import crc32
@@ -100,7 +100,7 @@ class LocationAppender:
     def _committed(self) -> TableSize | None:
         path = self.directory / TABLE_SIZE
         try:
-            record = decode(self._fs.read(path), path)
+            record = self._memory.table_size(self._fs.read(path), path)
         except FileNotFoundError:
             self._own()
             return None

@@ -1,6 +1,6 @@
-"""Runs a stream in this process, without Spark, until a source has no more of what it had when the run began.
+"""Runs a stream in this process, without Spark: until its planner has no more, or until it is stopped.
 
-Batches are those of Spark's trigger ``availableNow``, and each is one task. What they leave on disk is the same, byte
+Batches are planned by the calls that Spark makes, and each is one task. What they leave on disk is the same, byte
 for byte, since a location's bytes do not depend on how many tasks wrote it. Spark's checkpoint is not touched: a run in
 Spark renews it and plans from the commit log, whoever wrote that.
 """
@@ -28,13 +28,16 @@ GO_ON = "run again with -v for the traceback. Committed epochs stay, a restart c
 
 
 class Planner(Protocol):
-    """Plans the batches of one source, up to what it has when the first is planned."""
+    """Plans the batches of one source."""
 
     def plan(self) -> Sequence[Row]:
-        """The splits of the next batch; none when all is planned, or when ``stop`` was called."""
+        """The splits of the next batch; none when all is planned, or when ``stop`` was called.
+
+        Where a stream does not end by itself, the first plan alone may be empty, too.
+        """
 
     def report(self) -> Mapping[str, Any] | None:
-        """What the source says of itself after a plan."""
+        """What the source has said of itself last; also called while another thread plans."""
 
     def committed(self) -> None:
         """The batch that was planned last is in the log."""
@@ -67,6 +70,8 @@ def run_local_tables(
 ) -> list[StreamTotals]:
     """Runs batches until nothing is left, or ``stop`` is set: then the current one is the last. Totals by table.
 
+    A stream whose plan does not end by itself waits for more.
+
     Raises errors of planner, tasks and commits unchanged, other exceptions as CommitError; committed epochs stay.
     LockLostError: another process has opened the stream.
     """
@@ -74,23 +79,37 @@ def run_local_tables(
     started = clock()
     batches = StreamBatches(fs, fed, clock)
     run = partial(_run_tasks, fs, fed, batches)
-    said = None
+    tell = _Reports(planner, fed.first.plan.report)
     with ThreadPoolExecutor(1, "planner") as pool:
         try:
             for number in count():
-                rows = _planned(pool, planner, fed, fs, batches, stop)
-                if (now := planner.report()) is not None and now != said:
-                    fed.first.plan.report(said := now)
+                rows = _planned(pool, planner, fed, fs, batches, stop, tell)
+                tell()
                 if stop.is_set() or (number and not rows):
                     break
                 batches.write(rows, number, run, clock())  # like Spark, the first one also without splits
-                if not rows:
+                if rows:
+                    planner.committed()
+                elif fed.first.plan.ends:
                     break
-                planner.committed()
         finally:
             planner.stop()
     batches.finish()
     return batches.ended(started)
+
+
+class _Reports:
+    """Passes on what the source says, whenever that has changed."""
+
+    def __init__(self, planner: Planner, report: Callable[[Mapping[str, Any]], None]) -> None:
+        self._planner, self._report = planner, report
+        self._last: Mapping[str, Any] | None = None
+
+    def __call__(self) -> None:
+        said = self._planner.report()
+        if said is not None and said != self._last:
+            self._last = said
+            self._report(said)
 
 
 def _planned(
@@ -100,11 +119,13 @@ def _planned(
     fs: Fs,
     batches: StreamBatches,
     stop: threading.Event,
+    tell: Callable[[], None],
 ) -> Sequence[Row]:
-    """The next batch, planned in a thread of its own: a source may wait for files that still grow, or for a server."""
+    """The next batch, planned in a thread of its own: a source may wait for input, or for a server."""
     planned = pool.submit(planner.plan)
     while not wait([planned], POLL_SECONDS).done:
         batches.idle()
+        tell()
         if stop.is_set():
             planner.stop()
     try:

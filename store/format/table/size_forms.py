@@ -1,4 +1,4 @@
-"""``table.size`` of many locations with the same files: a template is encoded once, then filled with numbers.
+"""``table.size`` of many locations with the same files: a template is encoded once, then filled with numbers, or read.
 
 The 8-byte numbers of a record have fixed offsets, since nothing else in it depends on their values.
 """
@@ -6,7 +6,9 @@ The 8-byte numbers of a record have fixed offsets, since nothing else in it depe
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from struct import Struct
 
@@ -20,8 +22,13 @@ _MARKED = re.compile(rb"\x7d\x00\xc7\x00(.{4})", re.DOTALL)
 
 @frozen
 class SizeForm:
-    """The constant bytes around the numbers, and which number follows each of them."""
+    """The constant bytes around the numbers, and which number follows each of them.
 
+    ``example`` is a record of the form; ``names``: its files.
+    """
+
+    example: TableSize
+    names: tuple[str, ...]
     pieces: tuple[bytes, ...]
     order: tuple[int, ...]
     layout: Struct
@@ -44,6 +51,39 @@ class SizeForm:
         parts[::2] = self.pieces
         parts[1::2] = [numbers[index] for index in self.order]
         return self.layout.pack(*parts)
+
+    def read(self, data: bytes) -> TableSize | None:
+        """The record of a file's content, as ``decode`` gives it; None: the content is not of this form, or damaged."""
+        try:
+            parts = self.layout.unpack(data)
+        except struct.error:
+            return None
+        if parts[::2] != self.pieces or min(parts[1::2]) < 0:
+            return None
+        numbers = [0] * len(self.order)
+        for index, number in zip(self.order, parts[1::2], strict=True):
+            numbers[index] = number
+        count = len(self.names)
+        sizes, checksums = numbers[_FIXED : _FIXED + count], numbers[_FIXED + count : _FIXED + 2 * count]
+        committed, withdrawn = numbers[_FIXED + 2 * count :] or (None, 0)
+        return replace(
+            self.example,
+            size=numbers[0],
+            last_modified_ms=numbers[1],
+            epoch=numbers[2],
+            data_file_sizes=dict(zip(self.names, sizes, strict=True)),
+            checksums=dict(zip(self.names, checksums, strict=True)),
+            committed=committed,
+            withdrawn=withdrawn or 0,
+        )
+
+
+def form_of(record: TableSize) -> SizeForm | None:
+    """The form of a record that our writer has made of a location with files; None for any other."""
+    names = tuple(sorted(record.data_file_sizes))
+    if record.stream is None or record.schema_version is None or not names or set(names) != set(record.checksums):
+        return None
+    return size_form(record.stream, names, record.schema_version, record.truncated, record.committed is not None)
 
 
 @lru_cache(256)
@@ -70,4 +110,4 @@ def size_form(
     pieces = (first, *rest[1::2])
     if sorted(order) != list(range(_FIXED + 2 * count + 2 * withdrawn)):
         raise ValueError(f"{len(order)} numbers in a record of {count} files")
-    return SizeForm(pieces, order, Struct(">" + "q".join(f"{len(piece)}s" for piece in pieces)))
+    return SizeForm(record, names, pieces, order, Struct(">" + "q".join(f"{len(piece)}s" for piece in pieces)))

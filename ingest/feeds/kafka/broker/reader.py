@@ -199,7 +199,8 @@ class MessageRangeReader(ABC, Generic[Some]):
     def _prove_topic(self, wanted: OffsetRange) -> None:
         if not wanted.topic_id:
             return
-        self._admin = self._admin or make_admin(self._feed, self._troubles)
+        if self._admin is None:  # not by its truth: a client that has nothing to send is empty
+            self._admin = make_admin(self._feed, self._troubles)
         waits = Waits(self._admin, self._feed, self._troubles)
         topic_id, _ = topic_partitions(waits, [wanted.topic])[wanted.topic]
         if topic_id != wanted.topic_id:

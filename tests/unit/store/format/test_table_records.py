@@ -15,7 +15,7 @@ from sparkhaven.store.format.java.java_values import JInt
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
-from sparkhaven.store.format.table.size_forms import size_form
+from sparkhaven.store.format.table.size_forms import form_of, size_form
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.schema_file import parse_schema
@@ -78,6 +78,35 @@ def test_a_record_that_is_made_by_its_form_has_the_same_bytes(
     form = size_form(record.stream or "s", tuple(names), record.schema_version or 1, record.truncated)
     made = form.fill(record.size, record.last_modified_ms, record.epoch or 0, sizes, checksums)
     assert made == table_size.encode(plain)
+
+
+@given(RECORDS, LONG, st.data())
+def test_a_table_size_is_read_by_its_form_as_it_is_decoded(
+    record: table_size.TableSize, withdrawn: int, data: st.DataObject
+) -> None:
+    plain = replace(
+        record,
+        source_state=None,
+        import_state=None,
+        column_version=1,
+        sorted_columns={},
+        data_indexes={},
+        data_file_sizes={"a.dat": record.size} | record.data_file_sizes,
+        checksums=dict.fromkeys(["a.dat", *record.data_file_sizes], 7),
+    )
+    if data.draw(st.booleans()):
+        plain = replace(plain, committed=withdrawn, withdrawn=withdrawn)
+    written = bytearray(table_size.encode(plain))
+    form = form_of(plain)
+    assert (form is None) == (None in (record.stream, record.schema_version))
+    if form is None:
+        return
+    if record.last_modified_ms >= 0 and record.epoch is not None:
+        assert form.read(bytes(written)) == table_size.decode(bytes(written), "x") == plain
+    written[data.draw(st.integers(0, len(written) - 1))] ^= data.draw(st.integers(1, 255))
+    damaged = form.read(bytes(written))
+    assert damaged is None or damaged == table_size.decode(bytes(written), "x")
+    assert form.read(bytes(written[:-1])) is None
 
 
 def test_table_size_with_later_keys_is_read() -> None:
