@@ -129,9 +129,9 @@ class WorkerCache:
             if record is not None:
                 return record
         record = decode(data, path)
-        form = form_of(record)
-        if form is not None and form.read(data) == record:
-            self._size_forms.appendleft(form)
+        new = form_of(record)
+        if new is not None and new.read(data) == record:
+            self._size_forms.appendleft(new)
         return record
 
     def empty_location(self, schema: TableSchema) -> EmptyLocation:

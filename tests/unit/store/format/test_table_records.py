@@ -91,7 +91,7 @@ def test_a_table_size_is_read_by_its_form_as_it_is_decoded(
         column_version=1,
         sorted_columns={},
         data_indexes={},
-        data_file_sizes={"a.dat": record.size} | record.data_file_sizes,
+        data_file_sizes={"a.dat": record.size, **record.data_file_sizes},
         checksums=dict.fromkeys(["a.dat", *record.data_file_sizes], 7),
     )
     if data.draw(st.booleans()):
