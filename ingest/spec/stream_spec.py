@@ -20,6 +20,7 @@ Meta = str
 """topic, partition, offset, timestamp, receive_time, key, file, line, or a header of a message: ``header:NAME``."""
 HEADER = "header:"
 Refused = Literal["quarantine", "fail"]
+Late = Literal["supplement", "quarantine", "fail"]
 Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
@@ -113,6 +114,7 @@ class PartitionSpec:
     """Routing of rows to locations, with bounds in seconds around the clock.
 
     ``bounds``: what becomes of a row whose date is null or out of bounds; ``late``: of one whose date was truncated.
+    With ``supplement`` it goes to a new location of the date, which the next merge adds to history.
     """
 
     internal: InternalRule
@@ -121,7 +123,12 @@ class PartitionSpec:
     max_past_s: float = DEFAULT_BOUND_S
     max_future_s: float = DEFAULT_BOUND_S
     bounds: Refused = "quarantine"
-    late: Refused = "quarantine"
+    late: Late = "supplement"
+
+    @property
+    def takes_late(self) -> bool:
+        """Whether rows for a truncated date are stored, and not rejected."""
+        return self.late == "supplement"
 
 
 @frozen

@@ -52,7 +52,13 @@ class FrameStream:
     def target(self) -> StreamTarget:
         options, log = self.options, self.log
         return StreamTarget(
-            Layout(options.root), options.table, options.stream, self.schema, log.state.generation, options.policy
+            Layout(options.root),
+            options.table,
+            options.stream,
+            self.schema,
+            log.state.generation,
+            options.policy,
+            options.spec.partition.takes_late,
         )
 
     def remove_unwritten(self, fs: Fs) -> None:
@@ -74,7 +80,8 @@ class FrameStream:
         spec = fit_frame(options.spec, schema, columns, names)
         used = list(dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names]))
         log.refresh()
-        closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
+        locations = {} if spec.partition.takes_late else log.state.locations
+        closed = frozenset(key for key, location in locations.items() if location.truncated)
         return plan_of(options, FrameDecoder(spec, schema, closed), budget, quarantine), used
 
 

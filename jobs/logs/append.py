@@ -62,7 +62,7 @@ def append_rows(
         remove_stale_scratch(StreamPlace(fs, layout, table.table, stream))
         start = offsets[PLACE].stop if PLACE in offsets else 0
         added = OffsetRange(*PLACE, start, start + len(rows))
-        target = StreamTarget(layout, table.table, stream, schema, log.state.generation)
+        target = StreamTarget(layout, table.table, stream, schema, log.state.generation, takes_late=True)
         memory = WorkerCache()
 
         def decode(split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:

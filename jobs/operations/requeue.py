@@ -116,10 +116,11 @@ def try_rows(
 ) -> tuple[pa.Table, list[BadRow]]:
     """Step 1: the rows that can be stored, and why the others cannot.
 
-    Truncated locations take no rows. ``rows`` are sorted by source partition and position.
+    Truncated locations take no rows, unless the stream stores late ones. ``rows`` are sorted by source partition and
+    position.
     """
     lenient = replace(spec, partition=replace(spec.partition, bounds="quarantine", late="quarantine"))
-    now, closed = clock(), locations.closed
+    now, closed = clock(), frozenset() if spec.partition.takes_late else locations.closed
     rejects, routed = Rejects(ANY), defaultdict[LocationKey, list[pa.RecordBatch]](list)
     for part in decode_requeued(rows, lenient, schema, rejects, late=closed, clock=lambda: now):
         if part.key not in closed:
@@ -196,7 +197,8 @@ def requeue_pending(
 ) -> None:
     """Ingests the chosen rows again, portion by portion; ``repairs`` keeps those without a row."""
     settings, generation = run.settings, run.log.state.generation
-    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy)
+    takes_late = settings.spec.partition.takes_late
+    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy, takes_late)
     for rows in portions(quarantine.rows(chosen), repairs, done):
         requeue_rows(fs, run.log, target, settings.spec, quarantine, rows, done)
 

@@ -126,8 +126,10 @@ class PartitionModel(SettingsModel):
     """A row whose partition time is further after the clock is out of bounds."""
     bounds: Literal["quarantine", "fail"] = "quarantine"
     """Rows that are out of bounds or without a date: quarantined, or the batch fails."""
-    late: Literal["quarantine", "fail"] = "quarantine"
-    """Rows for a date that was truncated: quarantined, or the batch fails."""
+    late: Literal["supplement", "quarantine", "fail"] = "supplement"
+    """Rows for a date that was truncated: stored for its next merge, which adds them to history; quarantined; or the
+    batch fails.
+    """
 
     @field_validator("clock", mode="before")
     @classmethod

@@ -253,7 +253,8 @@ class _ReadyTable:
 def _ready(app: Application, run: StreamRun, query_id: str) -> _ReadyTable:
     fs, layout, options, settings = app.fs, app.layout, app.options, run.settings
     spec = settings.spec if settings.spec.bad_rows.allows_any else replace(settings.spec, bad_rows=NO_BAD_ROWS)
-    target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.policy)
+    generation, takes_late = run.log.state.generation, spec.partition.takes_late
+    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy, takes_late)
     quarantine = quarantine_of(fs, layout, settings) if spec.bad_rows.allows_any else None
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch)
     metrics.on_disk(fs, layout, settings.policy, run.opened_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,8 @@ class SliceReader:
     """Reads ranges of one slice.
 
     Columns are opened on demand. After that ``pin`` checks that the files were still those of the snapshot: before a
-    row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. History
-    needs no pin, because its names are never reused.
+    row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. Files
+    that were moved aside since are read there. History needs no pin, because its names are never reused.
     """
 
     def __init__(
@@ -107,6 +108,24 @@ class SliceReader:
         yield arrays if count == total else [array.filter(matches) for array in arrays]
 
     def _columns(self, columns: Sequence[Column], rows: RowRanges) -> list[pa.Array]:
+        try:
+            return self._columns_there(columns, rows)
+        except SnapshotMovedError:
+            if not self._follow():
+                raise
+        return self._columns_there(columns, rows)
+
+    def _follow(self) -> bool:
+        """Goes on reading where the files of the location were moved to since; False where they are not there."""
+        slice_ = self._slice
+        aside = None if self._pin is None else self._pin.aside(slice_.key, slice_.directory)
+        if aside is None:
+            return False
+        self._slice = replace(slice_, directory=aside)
+        self._open, self._parquet, self._pin = {}, None, None
+        return True
+
+    def _columns_there(self, columns: Sequence[Column], rows: RowRanges) -> list[pa.Array]:
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:

@@ -9,11 +9,12 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, Names, PinnedTable
 from sparkhaven.readers.arrow.slices import arrow_type
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
-from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.types.model import Column, TableSchema
 
 Open = Callable[[bool], pa.RecordBatchReader]  # by whether texts are dictionaries
+WHOLE = 2**63 - 1  # a step that takes each slice at once
 
 
 class Table:
@@ -111,7 +112,10 @@ class Table:
         """
         predicate = self._pinned.predicate(where)
         shown = self.columns(columns)
-        parts = list(self._parts(shown, predicate, None, None, dates=dates, sources=sources, tier=tier))
+        try:
+            parts = list(self._parts(shown, predicate, None, None, dates=dates, sources=sources, tier=tier))
+        except SnapshotMovedError:  # slice by slice each is read where its files were moved to
+            parts = list(self._parts(shown, predicate, WHOLE, None, dates=dates, sources=sources, tier=tier))
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         chunks = [pa.chunked_array([arrays[i] for arrays in parts], field.type) for i, field in enumerate(schema)]
         table = pa.table(chunks, schema)

@@ -23,6 +23,7 @@ from sparkhaven.store.epochs.recovery.recover import (
 from sparkhaven.store.epochs.recovery.removed_stream import begin_anew, remove_empty
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
+from sparkhaven.store.epochs.reopening import interrupted_removals, record_removals
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -84,8 +85,8 @@ def open_generation(place: StreamPlace, opening: Opening) -> Generation:
 
     1. lock; 2. read the log, sync it, decide which epochs are durable; 3. plan the changes of the directories;
     4. choose an epoch number after those that were published but lost; nothing is changed up to here; 5. replace
-    the log by its sound records and the ``open`` record; 6. truncate tails, remove strays, rewrite ``table.size``
-    where it is missing, torn or old.
+    the log by its sound records and the ``open`` record; 6. record deletes that a kill has left unrecorded, truncate
+    tails, remove strays, rewrite ``table.size`` where it is missing, torn or old.
     SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
     stream. CorruptFileError: a file is damaged.
     """
@@ -99,8 +100,8 @@ def open_generation(place: StreamPlace, opening: Opening) -> Generation:
             held.callback(_leave_nothing, place, absent)  # while the lock is held
             synced = opening.retention.policy.syncs_each_batch
             guard = None if synced else held.enter_context(place.fs.sync_guard(place.layout.root))
-            with take_commit_lock(place.fs, place.stream_removals):
-                generation = _begin(place, opening, lock, guard)
+            with take_commit_lock(place.fs, place.stream_removals) as commit_lock:
+                generation = _begin(place, opening, lock, guard, commit_lock)
         except OSError as error:
             raise refused(error, f"stream {place.stream!r} cannot be opened", place.streams) from error
         held.pop_all()
@@ -138,7 +139,7 @@ def _leave_nothing(place: StreamPlace, created: list[Path]) -> None:
                 place.fs.unlink(path)
 
 
-def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | None) -> Generation:
+def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | None, commit_lock: Lock) -> Generation:
     """Steps 2 to 6."""
     boot_id = place.fs.boot_id()
     with gc_paused():
@@ -146,6 +147,9 @@ def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | 
     state, more, lost, undone = resumed.state, resumed.more, resumed.lost, resumed.undone
     if opening.schema is not None:
         state.offsets.require_settled(place.stream_log)
+    interrupted = interrupted_removals(place, state, now_ms=opening.now_ms())
+    for removal in interrupted:
+        state.remove(removal)
     plan = plan_recovery(place, resumed, leave_damaged=opening.leave_damaged)
     removed, ahead, reason = None, plan.ahead, WENT_DOWN
     if resumed.log.source is None and (removed := read_removed(place)) is not None:
@@ -168,6 +172,8 @@ def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | 
     write_owner(
         place.fs, lock.path, pid=opening.pid, host=opening.host, generation=state.generation, since_ms=record.time_ms
     )
+    if interrupted:
+        record_removals(place, interrupted, commit_lock)
     with place.fs.during("recover-files"):
         apply(place, plan)
     aside = list_set_aside(place)

@@ -35,6 +35,7 @@ from sparkhaven.store.epochs.generation import Generation, Opening, open_generat
 from sparkhaven.store.epochs.log_maintenance import Shortening
 from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
+from sparkhaven.store.epochs.reopening import finish_removal
 from sparkhaven.store.epochs.rollback import plan_rollback
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import Batch
@@ -296,6 +297,23 @@ class StreamLog:
                 for part in record.locations:
                     publish_location(self._place, state.locations[part.key])
         return record.epoch
+
+    def reopen(self, key: LocationKey) -> bool:
+        """Finishes the removal of a truncated location, so that rows make a new one under its key.
+
+        False where no merge record says that history has its rows; it stays truncated then.
+        """
+        self._file.require_usable()
+        with self._commit_lock() as commit_lock:
+            self.refresh()
+            self._file.require_owned()
+            location = self.state.locations.get(key)
+            if location is None or not location.truncated:
+                return True
+            place, now = self._place, self._now_ms()
+            done = finish_removal(place, self.state, location, now_ms=now, commit_lock=commit_lock)
+            self.refresh()
+        return done
 
     def close(self) -> None:
         """Syncs what is not durable yet and releases the stream; idempotent."""

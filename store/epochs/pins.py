@@ -3,7 +3,8 @@
 Commits only append, so the files of a pinned epoch stay as they are. Two things replace their rows: a rollback, after
 which the stream appends from an older epoch, and a removal, after which the stream may recreate the location. Both are
 recorded before the first file changes, and both leave existing mappings intact. So a reader maps the files first and
-then reads the records: if they show nothing, its mappings are good whatever happens later.
+then reads the records: if they show nothing, its mappings are good whatever happens later. A removed location is read
+where it was moved to, until its files are unlinked there.
 
 A pin exists only in the memory of its reader: without a lease on disk, readers need no write permission, nothing waits
 for a dead reader, and a process can count its own pins only. A reader that is too late gets a SnapshotMovedError;
@@ -30,7 +31,7 @@ from sparkhaven.store.epochs.state.log_records import ROLLBACK, RollbackRecord, 
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
-from sparkhaven.store.epochs.state.tombstone import RemovalPhase
+from sparkhaven.store.epochs.state.tombstone import RemovalPhase, aside_name
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.framing.canonical import written
 from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
@@ -140,6 +141,17 @@ class Pin:
                 gone = gone or self._removed[key] == RemovalPhase.DELETE
             if gone:
                 raise left(directory, self.state.locations[key].rows) from error
+
+    def aside(self, key: LocationKey, directory: Path) -> Path | None:
+        """Where the files of a pinned location are that was removed since; None if they are in place, or gone.
+
+        They are as they were pinned. SnapshotMovedError: they were rolled back before.
+        """
+        if self._removed.get(key) != RemovalPhase.DELETE:
+            return None
+        self._require_live(key, None)
+        path = directory.with_name(aside_name(directory.name, self.state.locations[key].since))
+        return path if self._place.fs.stat(path) is not None else None
 
     def _require_live(self, key: LocationKey, error: Exception | None) -> None:
         location = self.state.locations[key]

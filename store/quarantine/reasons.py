@@ -237,6 +237,6 @@ class Reason(StrEnum):
     )
     LATE = (
         "late",
-        "The row's date was truncated. It takes no rows until its files are deleted.",
-        "Delete the files of the date, then requeue the row.",
+        "The row's date was truncated, and the stream does not take late rows.",
+        'Set `late = "supplement"` in `[partition]`, or delete the files of the date. Then requeue the row.',
     )

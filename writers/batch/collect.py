@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.state.log_values import FileId, LocationReport, OffsetRange, Split
@@ -12,7 +12,7 @@ from sparkhaven.store.errors import EpochConflictError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.combine import AppendedRows, SpillFile, combine, split_order
+from sparkhaven.writers.batch.combine import AppendedRows, Combining, Reopen, SpillFile, combine, split_order
 from sparkhaven.writers.batch.file_parts import by_position
 from sparkhaven.writers.batch.left_rows import LeftRows
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
@@ -22,6 +22,7 @@ from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 DRIVER = -1  # the task number of the driver
+REOPENED = "locations_reopened"  # count of truncated locations that took rows of a batch as new ones
 
 
 @dataclass(slots=True)
@@ -67,10 +68,11 @@ def collect(
     *,
     expected: Sequence[Split] | None = None,
     decode: Decode | None = None,
+    reopen: Reopen = lambda _: False,
 ) -> Collected:
     """Step 5. Raises the first error of a task unchanged. ``expected`` splits must all have been read, once.
 
-    ``results`` are final: attempts that still run are fenced off.
+    ``results`` are final: attempts that still run are fenced off. ``reopen``: for rows that go to a truncated location.
     """
     with fs.during("collect"):
         close_scratch(fs, target.scratch(scratch))
@@ -99,7 +101,7 @@ def collect(
         collected.reports = {key: part.report for key, part in owned.items()}
     if spilled:
         left = LeftRows(decode)
-        late = _combine(fs, target, memory, scratch, collected, owned, spilled, left)
+        late = _combine(Combining(fs, target, memory, target.scratch(scratch), left, reopen), collected, owned, spilled)
         _reject(fs, target, scratch, collected, late, left, decode)
     return collected
 
@@ -113,21 +115,24 @@ def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> 
 
 
 def _combine(
-    fs: Fs,
-    target: StreamTarget,
-    memory: WorkerCache,
-    scratch: str,
+    work: Combining,
     collected: Collected,
     owned: dict[LocationKey, AppendedRows],
     spilled: dict[LocationKey, list[SpillFile]],
-    left: LeftRows,
 ) -> LateSplits:
-    late = LateSplits(Counter)
-    with fs.sync_guard(target.layout.root) as guard:
+    late, target = LateSplits(Counter), work.target
+
+    def reopen(key: LocationKey) -> bool:
+        opened = target.takes_late and work.reopen(key)
+        collected.notes.count(REOPENED, int(opened))
+        return opened
+
+    counting = replace(work, reopen=reopen)
+    with work.fs.sync_guard(target.layout.root) as guard:
         files: list[Path] = []
         directories: list[Path] = []
         for key in sorted(spilled):
-            combined = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch), left)
+            combined = combine(counting, key, owned.get(key), spilled[key])
             if combined.report is not None:
                 collected.reports[key] = combined.report
             collected.written += combined.written
@@ -136,7 +141,7 @@ def _combine(
             files.extend(combined.touched)
             directories.extend(combined.directories)
         if target.policy.syncs_each_batch:
-            make_durable(fs, guard, files, directories)
+            make_durable(work.fs, guard, files, directories)
     return late
 
 

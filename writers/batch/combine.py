@@ -6,6 +6,8 @@ may run a task again while an earlier attempt still runs (an executor taken for 
 shuffle file), and decides alone which report counts. So no attempt changes bytes of another, and the driver uses only
 the files of the attempts whose reports it received.
 
+Rows for a truncated location are spilled too where the stream takes late rows: only the driver may open it anew.
+
 After the stage the driver stops the writing of tasks and orders the rows of each location by split. If the owner's
 splits come first, the spilled rows follow; otherwise the owner's tail is read back, truncated, and all rows are
 appended in order. The tail of an owner whose report does not count is truncated too. So the bytes never depend on
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
 from pathlib import Path
@@ -36,6 +38,9 @@ from sparkhaven.writers.batch.scratch import check_open
 from sparkhaven.writers.task.target import StreamTarget
 
 READ_BACK_ROWS = BUNDLE_ROWS = 262_144
+
+Reopen = Callable[[LocationKey], bool]
+"""Makes a truncated location take rows as a new one; whether it does now."""
 
 
 def split_order(split: Split) -> tuple[Any, ...]:
@@ -133,32 +138,44 @@ class Combined:
     written: int = 0
 
 
-def combine(
-    fs: Fs,
-    target: StreamTarget,
-    memory: WorkerCache,
-    key: LocationKey,
-    owned: AppendedRows | None,
-    spilled: Sequence[SpillFile],
-    scratch: Path,
-    left: LeftRows,
-) -> Combined:
-    """Orders the rows of all tasks at one location by split; runs when no task writes. Does not sync."""
+@frozen
+class Combining:
+    """What a driver combines the rows of a batch with: ``scratch`` is its directory, ``left`` the rows left out."""
+
+    fs: Fs
+    target: StreamTarget
+    memory: WorkerCache
+    scratch: Path
+    left: LeftRows
+    reopen: Reopen
+
+
+def combine(work: Combining, key: LocationKey, owned: AppendedRows | None, spilled: Sequence[SpillFile]) -> Combined:
+    """Orders the rows of all tasks at one location by split; runs when no task writes. Does not sync.
+
+    A truncated location takes them as a new one, where ``reopen`` has made it one.
+    """
+    fs, target = work.fs, work.target
+
+    def may_write() -> None:
+        target.check_generation(fs)
 
     def open_location(resume: LocationReport | None = None) -> LocationAppender:
-        return LocationAppender(fs, target, key, memory, may_write=lambda: target.check_generation(fs), resume=resume)
+        return LocationAppender(fs, target, key, work.memory, may_write=may_write, resume=resume)
 
     first = min(split_order(part.split) for file in spilled for part in file.parts)
     if owned is not None and all(split_order(part.split) < first for part in owned.parts):
         appender = open_location(owned.report)
     else:
         if owned is not None:
-            spilled = [*_read_back(fs, target, owned, scratch), *spilled]
+            spilled = [*_read_back(fs, target, owned, work.scratch), *spilled]
+        appender = open_location()
+    if appender.closed and work.reopen(key):
         appender = open_location()
     if appender.closed:
         return Combined(None, (), (), tuple(part for file in spilled for part in file.parts))
     for rows in _bundles(_in_order(fs, spilled)):
-        appender.append(batches_of(left.taken(appender, rows, owned.left if owned is not None else None)))
+        appender.append(batches_of(work.left.taken(appender, rows, owned.left if owned is not None else None)))
     return Combined(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
 
 

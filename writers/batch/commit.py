@@ -112,7 +112,7 @@ def write_batch(
     """Runs the nine steps for one batch. Errors of tasks and of each step: nothing was committed, unless they say so.
 
     If a location was truncated or deleted while the batch ran, the batch runs once more from its splits; then the rows
-    of that location are late and all others are committed.
+    of that location are late and all others are committed. Where the stream takes late rows, so are they.
     """
 
     def execute(tables: Mapping[int, TaskTable]) -> list[dict[int, TaskResult]]:
@@ -222,6 +222,7 @@ class _Batch:
                 names[number],
                 expected=resolution.fresh if resolution else None,
                 decode=tables[number].request.decode,
+                reopen=tables[number].log.reopen,
             )
             for number, resolution in fresh.items()
         }

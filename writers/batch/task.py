@@ -240,6 +240,9 @@ class _Run:
             appender = LocationAppender(self._fs, self._target, key, self._memory, may_write=self._may_write)
             self.appenders[key] = appender
             self._parts[key] = []
+        if appender.closed and self._target.takes_late:  # the driver opens it anew
+            self._spilled.extend(self._scratch.write(key, rows))
+            return
         if appender.closed:
             for part in split_rows(rows):
                 self._late[part.split][key] += part.rows

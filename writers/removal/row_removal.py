@@ -8,19 +8,21 @@ Truncate, for every location of a date:
 4. publish each ``table.size`` with the truncated mark, so that tasks refuse further rows.
 
 Delete follows after a grace period and requires the proof again: files are renamed, the removal is recorded, then the
-files are unlinked. The entries in ``<stream>.removals`` remain as tombstones. Both steps resume after a crash.
+files are unlinked. The entries in ``<stream>.removals`` remain as tombstones. Both steps resume after a crash. Where
+rows came for a truncated location, its stream has done the first two (``store.epochs.reopening``), and delete unlinks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import Removals, read_removals, write_removals
 from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.epochs.reopening import move_away
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import DOOMED, Removal, RemovalPhase
+from sparkhaven.store.epochs.state.tombstone import DOOMED, Removal, RemovalPhase, aside_name
 from sparkhaven.store.errors import TableNotFoundError, TooEarlyError, ValidationFailedError
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey, TableName
@@ -36,12 +38,16 @@ from sparkhaven.writers.removal.state_cache import States
 
 @frozen
 class Removed:
-    """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows)."""
+    """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows).
+
+    ``since``: those that have come for the date since, which stay.
+    """
 
     phase: RemovalPhase
     value: str
     locations: tuple[tuple[str, str, int], ...]
     dry_run: bool
+    since: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def rows(self) -> int:
@@ -107,31 +113,37 @@ def delete(
 ) -> Removed:
     """Deletes the files of truncated locations, so that the date can take new rows.
 
-    ValidationFailedError: a location is not truncated. TooEarlyError: it was truncated less than ``grace_s`` seconds
-    ago, and readers may still use it. TableNotFoundError: there is no such location.
+    A location of which the merge has no row stays: it came since. Files that were moved aside for it go.
+    ValidationFailedError: another location is not truncated. TooEarlyError: one was truncated less than ``grace_s``
+    seconds ago, and readers may still use it. TableNotFoundError: there is no such location.
     """
     _require(proof, place.table, value)
     run = _Run(place, proof, source, clock, states or States(place))
     done: list[tuple[str, str, int]] = []
+    since: list[tuple[str, str, int]] = []
     swept = 0
 
-    def remove(stream: str, commit_lock: Lock, _: StreamState, chosen: list[LocationState]) -> None:
+    def remove(stream: str, commit_lock: Lock, _: StreamState, located: list[LocationState]) -> None:
         nonlocal swept
         tombstones = read_removals(place.of_stream(stream))
+        removed = {r.key for _, r in tombstones.entries if r.phase == RemovalPhase.DELETE and run.takes(r.key)}
+        chosen = [location for location in located if location.truncated or any(proof.rows_of(stream, location))]
         rows = [_require_deletable(place.table, tombstones, location, clock(), grace_s) for location in chosen]
+        _require_unread(place, tombstones, removed, clock(), grace_s)
         done.extend((stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True))
+        since.extend((stream, loc.key.internal, loc.rows) for loc in located if loc not in chosen)
         if dry_run:
             return
         for location in chosen:
-            _move_away(place, location)
+            move_away(place, location)
         run.record(stream, commit_lock, chosen, RemovalPhase.DELETE, rows)
         for key in sorted({r.key for _, r in tombstones.entries if run.takes(r.key)}):
             swept += sweep(place, key)
 
     run.each_stream(remove)
-    if not done and not swept:
+    if not done and not since and not swept:
         raise run.nothing("truncated intraday locations")
-    return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run)
+    return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run, tuple(since))
 
 
 @frozen
@@ -242,26 +254,35 @@ def _require_deletable(
             hint=f"sparkhaven truncate {table} --dates {location.key.value}",
             phase="delete",
         )
-    age = now - tombstone.time_ms / 1000
+    _require_age(table, tombstone, now, grace_s)
+    return tombstone.rows
+
+
+def _require_unread(
+    place: TablePlace, tombstones: Removals, keys: Collection[LocationKey], now: float, grace_s: float
+) -> None:
+    """TooEarlyError: files that late rows have moved away were truncated less than ``grace_s`` seconds ago."""
+    first: dict[tuple[LocationKey, int], Removal] = {}
+    for _, removal in tombstones.entries:
+        if removal.key in keys:
+            first.setdefault((removal.key, removal.since), removal)  # the truncate, where it is still on record
+    for (key, since), removal in first.items():
+        directory = place.intraday_location(key)
+        if place.fs.stat(directory.with_name(aside_name(directory.name, since))) is not None:
+            _require_age(place.table, removal, now, grace_s)
+
+
+def _require_age(table: TableName, removal: Removal, now: float, grace_s: float) -> None:
+    age = now - removal.time_ms / 1000
     if age < grace_s:
         raise TooEarlyError(
             "readers may still use the truncated location",
-            where=f"{table} {location.key.value}, source {location.key.internal}",
+            where=f"{table} {removal.key.value}, source {removal.key.internal}",
             expected=f"{grace_s:.0f} s since the truncate",
             found=f"{age:.0f} s",
             hint=f"run it again in {grace_s - age:.0f} s",
             phase="delete",
         )
-    return tombstone.rows
-
-
-def _move_away(place: TablePlace, location: LocationState) -> None:
-    directory = place.intraday_location(location.key)
-    if place.fs.stat(directory) is None:
-        return
-    with place.fs.during("delete-rename"):
-        place.fs.rename(directory, directory.with_name(f"{DOOMED}{place.table.table}-{location.since}"))
-        place.fs.sync_dirs([directory.parent])
 
 
 def sweep(place: TablePlace, key: LocationKey) -> int:

@@ -18,7 +18,10 @@ from sparkhaven.store.types.model import TableSchema
 
 @frozen
 class StreamTarget:
-    """One stream of one table; ``generation`` is the fencing token of the process that opened it."""
+    """One stream of one table; ``generation`` is the fencing token of the process that opened it.
+
+    ``takes_late``: rows for a truncated location make a new one; else they are rejected.
+    """
 
     layout: Layout
     table: TableName
@@ -26,6 +29,7 @@ class StreamTarget:
     schema: TableSchema
     generation: int
     policy: CommitPolicy = CommitPolicy()
+    takes_late: bool = False
 
     def place(self, fs: Fs) -> StreamPlace:
         return StreamPlace(fs, self.layout, self.table, self.stream)

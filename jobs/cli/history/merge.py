@@ -51,7 +51,14 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
-from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
+from sparkhaven.writers.merge.plan.merge_plan import (
+    FORMATS,
+    MAX_SUPPLEMENTS,
+    PARALLEL_ROWS,
+    Format,
+    MergeOptions,
+    schema_format,
+)
 from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
 
@@ -161,6 +168,10 @@ def merge(
         int | None,
         typer.Option("--max-columns", min=1, metavar="N", help="Columns of a date at once. Default: one a worker."),
     ] = None,
+    max_supplements: Annotated[
+        int,
+        typer.Option("--max-supplements", min=0, metavar="N", help="After so many, late rows merge their date anew."),
+    ] = MAX_SUPPLEMENTS,
     source: Annotated[
         str | None,
         typer.Option(
@@ -229,6 +240,7 @@ def merge(
         only=parse_names(only_partitions),
         sync_mode=_sync_mode(sync_mode),
         max_columns=max_columns,
+        max_supplements=max_supplements,
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
         fill_missing=fill_missing,
     )

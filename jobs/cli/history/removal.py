@@ -71,7 +71,7 @@ def delete(
 ) -> None:
     """Removes the files of truncated dates.
 
-    Only once no reader can be using them. After that a date takes new rows again.
+    Only once no reader can be using them. Rows that came since stay.
     """
     phase = partial(row_removal.delete, grace_s=grace)
     _remove(ctx.obj, name, parse_choice(dates), source, allow_unevaluated, dry_run, phase)
@@ -118,5 +118,8 @@ def _remove(
         result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}
         text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
         cli.result({**result, "dry_run": dry_run}, text)
+        if done.since:
+            later = sum(count for _, _, count in done.since)
+            cli.note(f"{value}: {later:,} rows came since. They stay: merge the date again")
     cli.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")
     exit_with(code)

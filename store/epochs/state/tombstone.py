@@ -12,7 +12,12 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 
-DOOMED = ".doomed-"  # prefix of a directory that a delete has moved away and not yet unlinked
+DOOMED = ".doomed-"  # prefix of a directory that was moved away and not yet unlinked
+
+
+def aside_name(directory: str, since: int) -> str:
+    """The name of a location's directory once it was moved away; ``since``: the epoch that made the location."""
+    return f"{DOOMED}{directory}-{since}"
 
 
 _KEYS = {"at", "since", "rows", "phase", "epoch", "proof", "time"}

@@ -26,7 +26,9 @@ RUN_IN_ORDER = (  # one place for all: each page sees what those before it have 
     "docs/tutorial/own-topic.md",
     "docs/tutorial/flights.md",
 )
-RUN_ALONE = tuple(f"docs/howto/{name}.md" for name in ("validate", "duplicates", "corrections", "snapshots", "compare"))
+RUN_ALONE = tuple(
+    f"docs/howto/{name}.md" for name in ("validate", "duplicates", "corrections", "late-rows", "snapshots", "compare")
+)
 """Pages that begin in a copy of ``examples/trades``, and need no Spark."""
 SHELL = ("console", "sh", "")
 PROGRAM = "sparkhaven"

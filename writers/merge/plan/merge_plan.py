@@ -27,6 +27,7 @@ DEFAULT_MEMORY = 1 << 30
 BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow, and one block of each array
 ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
 PARALLEL_ROWS = 1 << 20
+MAX_SUPPLEMENTS = 4  # after so many the next merge of a date merges it as a whole
 
 
 @frozen
@@ -53,7 +54,7 @@ class MergeOptions:
     fill_missing: bool = False
     memory: int = DEFAULT_MEMORY
     workers: int = 1
-    max_supplements: int = 4
+    max_supplements: int = MAX_SUPPLEMENTS
     verify_sources: bool = True
     format: Format | None = None
     distribution: Distribution | None = None

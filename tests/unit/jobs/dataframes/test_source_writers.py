@@ -12,6 +12,7 @@ import pytest
 
 from sparkhaven.jobs.dataframes.frame_stream import open_stream
 from sparkhaven.jobs.dataframes.source_writers import BATCH_ID, QUERY_ID, WriteRefused, batch_writer, stream_writer
+from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.errors import (
     CommitError,
@@ -24,8 +25,14 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.places import StreamPlace
-from tests.support.spark.data_source import TYPES, Write, options, rows, write
+from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import truncate
+from tests.support.spark.data_source import BOUNDS, TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, rolled_back
 
 pytestmark = pytest.mark.slow
@@ -77,6 +84,27 @@ def test_a_frame_without_rows_takes_no_label(root: Path) -> None:
     write(root, [], query="q", batch=0)  # of a query each batch counts
     write(root, [rows([9])], query="q", batch=1)
     assert (numbers(root), epochs(root)) == ([*range(4), 9], 3)
+
+
+@pytest.mark.parametrize("late", ["supplement", "fail"])
+def test_rows_for_a_truncated_date_are_stored_by_default(root: Path, late: str) -> None:
+    write(root, [rows(range(10))], [rows(range(10, 14))])
+    place = TablePlace(FS, Layout(root), TABLE)
+    add_partition(FS, place.layout, TABLE.namespace, "0")
+    merger = LocalExecutor(1, processes=False)
+    (merged,) = merge_dates(place, ["2026-11-20"], MergeOptions(), executor=merger, clock=lambda: 0.0)
+    assert merged.error is None
+    truncate(place, "2026-11-20", proof=prove(place, "2026-11-20"), clock=lambda: 0.0)
+    bounds = BOUNDS.replace("}", f', "late": "{late}"}}') if late == "fail" else BOUNDS
+    again = [rows(range(14, 18))], [rows(range(18, 30))]
+    if late == "fail":
+        with pytest.raises(ErrorBudgetExceeded, match="a date that the stream refuses"):
+            write(root, *again, bounds=bounds)
+        return
+    write(root, *again, bounds=bounds)
+    assert (numbers(root), epochs(root), scratch(root)) == ([*range(30)], 2, [])
+    intraday = open_table(root, str(TABLE)).to_arrow("N", tier="intraday")["N"].to_pylist()
+    assert sorted(intraday) == [*range(14, 30)]
 
 
 def test_positions_decide(root: Path) -> None:

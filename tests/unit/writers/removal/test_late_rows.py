@@ -1,0 +1,220 @@
+"""Rows for a truncated date are stored as a new location, and history gets them; nothing is removed for them."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.errors import ErrorBudgetExceeded, SnapshotMovedError, TooEarlyError, ValidationFailedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.merge_records import load_record, newest, store_record
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.streams.late_story import (
+    HOUR,
+    MERGED,
+    NOW,
+    ROWS,
+    arrive,
+    check_end,
+    merge,
+    moved_aside,
+    night,
+    place_of,
+    prepare,
+    remove,
+    seen,
+    take,
+    write_feed,
+)
+from tests.support.streams.stream_kit import TABLE, open_log, place_in, scratch_left
+from tests.support.streams.stream_story import Groups
+from tests.support.streams.whole_story import DAY
+
+FS = Fs()
+A, B = LocationKey("a", DAY), LocationKey("b", DAY)
+Truncated = tuple[Path, list[Groups]]
+
+
+@pytest.fixture
+def truncated(tmp_path: Path) -> Truncated:
+    batches = write_feed(tmp_path / "feed")
+    root = tmp_path / "db"
+    root.mkdir()
+    prepare(root, batches)
+    return root, batches
+
+
+def test_late_rows_are_stored_and_merged_as_a_supplement(truncated: Truncated) -> None:
+    root, batches = truncated
+    with open_log(FS, root) as log:
+        outcome = take(FS, root, log, batches[1], 1)
+        assert (outcome.epoch, outcome.rows, outcome.rejected) == (2, 16, 0)
+        assert outcome.counts == {"locations_reopened": 2}
+        assert seen(root) == [*range(28)] and seen(root, "intraday") == [*range(12, 28)]
+        again = take(FS, root, log, batches[2], 2)
+        assert (again.rows, again.counts) == (8, {})
+        phases = [(str(r.phase), r.key, r.since, r.rows) for _, r in read_removals(place_in(root, FS)).entries]
+        assert phases[2:] == [("delete", A, 1, 8), ("delete", B, 1, 4)]
+        proofs = [r.proof for _, r in read_removals(place_in(root, FS)).entries]
+        assert proofs[2:] == proofs[:2] and proofs[0]["rows"] == MERGED
+    assert scratch_left(root) == []
+    assert moved_aside(root) == ["a", "b"]
+    result = merge(FS, root)
+    assert (str(result.outcome), newest(place_of(FS, root), DAY).generation) == ("supplement", 2)  # type: ignore[union-attr]
+    assert seen(root, "history") == [*range(ROWS)]
+    assert night(FS, root).rows == ROWS - MERGED
+    check_end(root)
+
+
+def test_enough_supplements_make_the_night_merge_the_date_again(truncated: Truncated) -> None:
+    root, batches = truncated
+    with open_log(FS, root) as log:
+        take(FS, root, log, batches[1], 1)
+        assert str(merge(FS, root, max_supplements=1).outcome) == "supplement"
+        take(FS, root, log, batches[2], 2)
+    result = merge(FS, root, max_supplements=1)
+    assert str(result.outcome) == "merged"
+    night(FS, root)
+    check_end(root)
+
+
+def test_a_stream_that_does_not_take_late_rows_rejects_them(truncated: Truncated) -> None:
+    root, batches = truncated
+    with open_log(FS, root) as log, pytest.raises(ErrorBudgetExceeded, match="12 rows of the batch are bad"):
+        take(FS, root, log, batches[1], 1, late=False)
+    assert moved_aside(root) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "reopened"), [("cut-tails:after", 1), ("collect:after", 2), ("commit-record:before", 2)]
+)
+def test_a_date_that_is_truncated_meanwhile_takes_the_rows_too(tmp_path: Path, at: str, reopened: int) -> None:
+    batches, root = write_feed(tmp_path / "feed"), tmp_path / "db"
+    root.mkdir()
+    prepare(root, batches)
+    with open_log(FS, root) as log:
+        take(FS, root, log, batches[1], 1)
+        merge(FS, root)
+
+        class Meanwhile(Fs):
+            done = False
+
+            def step(self, name: str) -> None:
+                if name == at and not self.done:
+                    self.done = True
+                    truncate(place_of(FS, root), DAY, proof=prove(place_of(FS, root), DAY), clock=lambda: NOW)
+
+        outcome = take(Meanwhile(), root, log, batches[2], 2)
+        assert (outcome.rows, outcome.rejected, outcome.counts) == (8, 0, {"locations_reopened": reopened})
+    assert seen(root) == [*range(ROWS)]
+    night(FS, root)
+    check_end(root)
+
+
+def test_a_delete_leaves_rows_that_came_since_and_waits_for_readers_of_the_others(truncated: Truncated) -> None:
+    root, batches = truncated
+    arrive(FS, root, batches)
+    place = place_of(FS, root)
+    proof = prove(place, DAY)
+    for dry_run in (True, False):
+        with pytest.raises(TooEarlyError, match="readers may still use"):
+            delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR - 1, dry_run=dry_run)
+    assert moved_aside(root) == ["a", "b"]
+    done = delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR, source="a")
+    assert (done.locations, done.since) == ((), (("feed", "a", 12),))
+    assert moved_aside(root) == ["b"]
+    done = delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR, source="c")
+    assert (done.locations, done.since, moved_aside(root)) == ((), (("feed", "c", 4),), ["b"])
+    done = delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR, source="b")
+    assert (done.locations, done.since, moved_aside(root)) == ((), (("feed", "b", 8),), [])
+    merge(FS, root)
+    with pytest.raises(ValidationFailedError, match="is not truncated"):
+        delete(place, DAY, proof=prove(place, DAY), clock=lambda: NOW + HOUR)
+    assert seen(root) == [*range(ROWS)]
+
+
+@pytest.mark.parametrize("first", ["arrow", "batches", "filtered"])
+def test_who_has_opened_the_table_before_goes_on_reading_its_snapshot(tmp_path: Path, first: str) -> None:
+    batches, root = write_feed(tmp_path / "feed"), tmp_path / "db"
+    root.mkdir()
+    prepare(root, batches, truncated=False)
+    before = open_table(root, str(TABLE))
+    remove(root)
+    arrive(FS, root, batches)
+    reads: dict[str, Callable[[], list[int]]] = {
+        "arrow": lambda: before.to_arrow(tier="intraday")["N"].to_pylist(),
+        "batches": lambda: before.to_batches(["N"], tier="intraday", batch_rows=3).read_all()["N"].to_pylist(),
+        "filtered": lambda: before.to_arrow(["Note", "N"], where="N >= 0", tier="intraday")["N"].to_pylist(),
+    }
+    for name in (first, *reads):
+        assert sorted(reads[name]()) == [*range(MERGED)], name
+    proof = prove(place_of(FS, root), DAY)
+    delete(place_of(FS, root), DAY, proof=proof, clock=lambda: NOW + HOUR)
+    for name in (first, *reads):
+        with pytest.raises(SnapshotMovedError, match="deleted from intraday since"):
+            reads[name]()
+
+
+def test_without_a_record_that_has_its_rows_a_truncated_location_stays(truncated: Truncated) -> None:
+    root, batches = truncated
+    place = place_of(FS, root)
+    record = load_record(place, DAY, 1)
+    store_record(place, replace(record, inputs=tuple(replace(taken, rows=1) for taken in record.inputs)))
+    with open_log(FS, root) as log, pytest.raises(ErrorBudgetExceeded, match="12 rows of the batch are bad"):
+        take(FS, root, log, batches[1], 1)
+    assert moved_aside(root) == []
+    assert all(load_stream(place_in(root, FS)).locations[key].truncated for key in (A, B))
+
+
+def kill_and_go_on(root: Path, batches: list[Groups], fs: CrashingFs, then: int) -> None:
+    """Kills the arrival, then the next start ``then`` changes of the disk later, and goes on to the end of a night."""
+    with pytest.raises(Crash):
+        arrive(fs, root, batches)
+    for _ in range(2):
+        rows = seen(root)
+        assert len(rows) == len(set(rows)) and set(range(MERGED)) <= set(rows), rows
+        with suppress(Crash):
+            arrive(CrashingFs(crash_after=then), root, batches)
+    arrive(FS, root, batches)
+    assert seen(root) == [*range(ROWS)]
+    assert verify(FS, Layout(root), TABLE).errors == 0
+    night(FS, root)
+    check_end(root)
+
+
+STEPS = [
+    f"{name}:{when}" for name in ("delete-rename", "delete-record", "commit-record") for when in ("before", "after")
+]
+
+
+@pytest.mark.slow
+def test_killed_at_any_change_of_the_disk_every_row_is_there_once(truncated: Truncated, tmp_path: Path) -> None:
+    root, batches = truncated
+    counting = CrashingFs()
+    shutil.copytree(root, tmp_path / "count", symlinks=True)
+    arrive(counting, tmp_path / "count", batches)
+    assert set(STEPS) <= set(counting.steps)
+    rng = random.Random(5)
+    changes = range(counting.changes)
+    every = "SPARKHAVEN_EVERY_KILL" in os.environ
+    kills = [CrashingFs(crash_after=number) for number in (changes if every else rng.sample(changes, 8))]
+    kills += [CrashingFs(crash_at=step) for step in STEPS]
+    for number, fs in enumerate(kills):
+        work = tmp_path / str(number)
+        shutil.copytree(root, work, symlinks=True)
+        kill_and_go_on(work, batches, fs, rng.randrange(counting.changes))
+        shutil.rmtree(work)
