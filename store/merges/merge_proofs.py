@@ -1,7 +1,8 @@
 """The proof of a merge: rows and digests on both sides, and the rows that a rule or a command left out.
 
 Where rows were left out, the proof in the record has ``identical`` and ``digestsDropped``. It has ``withdrawn`` where
-a command took rows out, and ``deleted`` where some were in history: lists [where, generation, rows].
+a command took rows out, and ``deleted`` where some were in history: lists [where, generation, rows]. ``filledDropped``
+has lists [column id, rows with a value]; records of earlier releases lack it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class LeftOut:
 
     ``digests`` are those of the rows by column, as 32 hex digits. ``withdrawn``: how many were withdrawn by a command.
     ``deletions``: which of these were deleted from history; the others were withdrawn before they were merged.
+    ``filled``: rows with a value by the id of the column, of those that were stored then; where rows were left out by
+    a release that did not count, fewer or none.
     """
 
     rows: int = 0
@@ -35,6 +38,7 @@ class LeftOut:
     digests: dict[str, str] = field(default_factory=dict)
     withdrawn: int = 0
     deletions: tuple[RowDeletion, ...] = ()
+    filled: dict[int, int] = field(default_factory=dict)
 
 
 @frozen
@@ -69,6 +73,8 @@ def encode_left_out(rows: LeftOut) -> dict[str, object]:
         entries["withdrawn"] = rows.withdrawn
     if rows.deletions:
         entries["deleted"] = [[d.where, d.generation, d.rows] for d in rows.deletions]
+    if rows.filled:
+        entries["filledDropped"] = sorted(rows.filled.items())
     return entries
 
 
@@ -80,4 +86,5 @@ def decode_left_out(proof: Mapping[str, Any]) -> LeftOut:
         proof.get("digestsDropped", {}),
         proof.get("withdrawn", 0),
         tuple(RowDeletion(*entry) for entry in proof.get("deleted", ())),
+        dict(proof.get("filledDropped", ())),
     )

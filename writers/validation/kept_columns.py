@@ -1,7 +1,8 @@
 """Whether history has every column of the intraday rows that it holds, whatever the schema says by now.
 
 The digests of a merge cover the columns that it wrote. A column of a source that some output lacks is counted instead:
-history and the drops that a command declared must have all its values.
+history, the drops that a command declared, and rows that were left out while the column was stored, must have all its
+values.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from sparkhaven.store.types.model import Column, TableSchema
 
 @frozen
 class ColumnCount:
-    """Values of a column in intraday, in history, and dropped by a command. ``id`` None: in no schema."""
+    """Values of a column in intraday, in history, and dropped by a command or with rows that were left out.
+
+    ``id`` None: in no schema.
+    """
 
     name: str
     id: int | None
@@ -56,6 +60,7 @@ def uncovered_columns(
             counts[column.id] = counts.get(column.id, 0) + count
     by_id = {column.id: column for column in columns.values()}
     drops = {drop.id: drop.rows for drop in record.column_drops}
+    left_out = record.proof.left_out.filled if record.proof is not None else {}
     for number, count in counts.items():
         if not count:
             continue
@@ -66,7 +71,9 @@ def uncovered_columns(
         for output in outputs:
             directory = place.history_location(LocationKey(output.internal, record.value))
             kept += filled(place.fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
-        dropped = drops.get(number, 0) - more_values(record.corrections, number)  # emptied or filled by command
+        dropped = (
+            drops.get(number, 0) + left_out.get(number, 0) - more_values(record.corrections, number)
+        )  # emptied or filled by command
         yield ColumnCount(column.name, number, count, kept, dropped)
 
 

@@ -190,6 +190,7 @@ def _column(schema: TableSchema, name: str) -> Column:
 def _told(rows: _Rows, schema: TableSchema, dropped: Positions, winners: Positions) -> LeftOut:
     """What the record says of the rows that are left out: their digests, and how many equal the row that is kept."""
     digests, identical = {column.name: 0 for column in schema.stored}, 0
+    filled = {column.id: 0 for column in schema.stored}
     for first in range(0, len(dropped), SIZES.rows):
         gone, instead = dropped[first : first + SIZES.rows], winners[first : first + SIZES.rows]
         kept, of = np.unique(instead, return_inverse=True)
@@ -197,8 +198,10 @@ def _told(rows: _Rows, schema: TableSchema, dropped: Positions, winners: Positio
         for column in schema.stored:
             values = rows.take(column, gone)
             digests[column.name] = add(digests[column.name], digest_array(column, values))
+            filled[column.id] += len(values) - values.null_count
             differing += value_hashes(column, values) - value_hashes(column, rows.take(column, kept))[of]
         identical += int(np.count_nonzero(differing == 0))
     if not len(dropped):
         return LeftOut()
-    return LeftOut(len(dropped), identical, {name: to_hex(digest) for name, digest in digests.items()})
+    as_text = {name: to_hex(digest) for name, digest in digests.items()}
+    return LeftOut(len(dropped), identical, as_text, filled=filled)

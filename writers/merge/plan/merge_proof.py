@@ -113,7 +113,9 @@ def add_left_out(one: LeftOut, other: LeftOut) -> LeftOut:
     """The rows of both."""
     counts = one.rows + other.rows, one.identical + other.identical
     withdrawn = one.withdrawn + other.withdrawn, one.deletions + other.deletions
-    return LeftOut(*counts, _add_hex(one.digests, other.digests), *withdrawn)
+    ids = {*one.filled, *other.filled}
+    filled = {column: one.filled.get(column, 0) + other.filled.get(column, 0) for column in ids}
+    return LeftOut(*counts, _add_hex(one.digests, other.digests), *withdrawn, filled)
 
 
 def left_out_before(record: MergeRecord, schema: TableSchema) -> LeftOut:
