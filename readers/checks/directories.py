@@ -49,9 +49,7 @@ def _set_aside(
             yield finding("note", directory / name, what, hint="compare it with the table, then remove it")
         elif name.startswith(DOOMED):
             again = f"`sparkhaven delete {place.table} --dates {key.value}` removes it"
-            yield finding(
-                "note", directory / name, "moved away, because history has its rows. Not unlinked yet", hint=again
-            )
+            yield finding("note", directory / name, "moved away: history has its rows", hint=again)
 
 
 def check_history_directories(

@@ -71,9 +71,8 @@ def uncovered_columns(
         for output in outputs:
             directory = place.history_location(LocationKey(output.internal, record.value))
             kept += filled(place.fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
-        dropped = (
-            drops.get(number, 0) + left_out.get(number, 0) - more_values(record.corrections, number)
-        )  # emptied or filled by command
+        dropped = drops.get(number, 0) + left_out.get(number, 0)
+        dropped -= more_values(record.corrections, number)  # emptied or filled by command
         yield ColumnCount(column.name, number, count, kept, dropped)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.tombstone import DOOMED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -45,14 +46,14 @@ MERGED, ROWS = 12, 36  # rows that history has before others arrive, and all of 
 def write_feed(feed: Path) -> list[Groups]:
     """The merged rows, late ones of two tasks that meet at both locations, and one more batch."""
 
-    def file(number: int, *parts: tuple[str, range]) -> object:
+    def file(number: int, *parts: tuple[str, range]) -> FileId:
         return put_file(feed, f"{number}.json", [record(n, source) for source, some in parts for n in some], number)
 
     return [
         [[file(1, ("a", range(8)), ("b", range(8, MERGED)))]],
         [[file(2, ("a", range(12, 16)), ("b", range(16, 20)))], [file(3, ("a", range(20, 24)), ("c", range(24, 28)))]],
         [[file(4, ("b", range(28, 32)), ("a", range(32, ROWS)))]],
-    ]  # type: ignore[list-item]
+    ]
 
 
 def take(fs: Fs, root: Path, log: StreamLog, groups: Groups, number: int, *, late: bool = True) -> BatchOutcome:

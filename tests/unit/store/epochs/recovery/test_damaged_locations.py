@@ -183,7 +183,7 @@ def test_verify_tells_what_was_moved_away_by_its_name(tmp_path: Path) -> None:
     _, result = run_json(tmp_path, "verify", "NS.T")
     reported = [(found["severity"], Path(found["path"]).name, found["what"]) for found in result["findings"][1:]]
     assert reported == [
-        ("note", ".doomed-T-9", "moved away, because history has its rows. Not unlinked yet"),
+        ("note", ".doomed-T-9", "moved away: history has its rows"),
         ("note", ".set-aside-T-9", "set aside by a recovery: not part of the table"),
         ("warning", "2026-11-21", "no stream has committed this. Readers ignore it"),
     ]
