@@ -138,6 +138,20 @@ LossyOption = Annotated[
     list[str] | None,
     typer.Option("--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."),
 ]
+LayoutOption = Annotated[
+    str, typer.Option("--layout", metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
+]
+RawValuesOption = Annotated[
+    bool, typer.Option("--raw-values", help="Directory names are values as they are. Default: %XX is undone.")
+]
+ValueOption = Annotated[
+    str | None,
+    typer.Option(
+        "--value",
+        metavar="TEMPLATE",
+        help="The date by keys of directories, like '{year}-{month:02}-{day:02}' or '{dt:date}'.",
+    ),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option(

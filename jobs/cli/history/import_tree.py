@@ -15,9 +15,12 @@ from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import (
     DryRun,
+    LayoutOption,
     LossyOption,
     NullCharOption,
+    RawValuesOption,
     TableArgument,
+    ValueOption,
     WorkersOption,
     help_end,
     memory_bytes,
@@ -62,9 +65,7 @@ def import_tree(
     ctx: typer.Context,
     name: TableArgument,
     source: Annotated[Path, typer.Option("--from", metavar="DIR", parser=local_path, help="Directory of the tree.")],
-    layout: Annotated[
-        str, typer.Option(metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
-    ] = "auto",
+    layout: LayoutOption = "auto",
     dates: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,17 +83,8 @@ def import_tree(
             metavar="FILE.schema", parser=local_path, help="Deploy this schema first, for a table that is new."
         ),
     ] = None,
-    raw_values: Annotated[
-        bool, typer.Option("--raw-values", help="Directory names are values as they are. Default: %XX is undone.")
-    ] = False,
-    value: Annotated[
-        str | None,
-        typer.Option(
-            "--value",
-            metavar="TEMPLATE",
-            help="The date by keys of directories, like '{year}-{month:02}-{day:02}' or '{dt:date}'.",
-        ),
-    ] = None,
+    raw_values: RawValuesOption = False,
+    value: ValueOption = None,
     lossy: LossyOption = None,
     binary_as_text: Annotated[
         bool, typer.Option("--binary-as-text", help="Columns of bytes without annotation are texts in UTF-8.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -22,10 +22,13 @@ from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
+    LayoutOption,
     LocalOption,
     LossyOption,
+    RawValuesOption,
     SparkOption,
     StopOnErrorOption,
+    ValueOption,
     WorkersOption,
     chosen_runner,
     help_end,
@@ -185,6 +188,9 @@ def merge(
         typer.Option(metavar="COLUMN", help="A column of --from that the table lacks. May be repeated."),
     ] = None,
     lossy: LossyOption = None,
+    layout: LayoutOption = "auto",
+    raw_values: RawValuesOption = False,
+    value: ValueOption = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
     fill_missing: Annotated[
         bool, typer.Option("--fill-missing", help="Write an empty location for days of --dates without history.")
@@ -217,7 +223,8 @@ def merge(
     if name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
     days = asked_days(dates, fill=fill_missing, strict=strict)
-    _refuse_mixed(source, closed=closed, ignore=ignore, lossy=lossy)
+    tree = {"--layout": layout != "auto", "--raw-values": raw_values, "--value": value is not None}
+    _refuse_mixed(source, closed=closed, given={"--ignore": bool(ignore), "--lossy": bool(lossy)} | tree)
     zone_given = "UTC" if zone is None else zone
     choice = None if source is not None else parse_choice(dates, closed, zone=zone_given, grace_s=grace)
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
@@ -254,13 +261,14 @@ def merge(
         executor: Executor = here
         code, values, done = EXIT_DONE, list[str](), set[str]()
         if choice is None:
-            from sparkhaven.jobs.cli.history.merge_from import merge_from, source_of  # which other merges do not need
+            from sparkhaven.jobs.cli.history.merge_from import Source, merge_from  # which other merges do not need
 
             fixed = choose(where, is_submitted(os.environ))
             executor = start_spark() if fixed is not None and not fixed.local and not dry_run else here
             if rolling is not None:
                 roll_first(cli, place, rolling, roll_to, dry_run=dry_run)
-            given = source_of(source or "", dates, ignore, lossy)
+            taken, names = tuple(dates) if dates else None, (tuple(ignore or ()), tuple(lossy or ()))
+            given = Source(source or "", taken, *names, layout, raw_values, value)
             results = merge_from(cli, place, schema, given, options, executor=executor, dry_run=dry_run)
             code = show_dates(cli, name, noted(results, done, stop_on_error), dry_run)
         else:
@@ -296,14 +304,12 @@ def merge(
     exit_with(code)
 
 
-def _refuse_mixed(
-    source: str | None, *, closed: bool, ignore: Sequence[str] | None, lossy: Sequence[str] | None
-) -> None:
+def _refuse_mixed(source: str | None, *, closed: bool, given: Mapping[str, bool]) -> None:
     """SettingsError for options of intraday with ``--from``, and for those of ``--from`` without it."""
     if source is not None and closed:
         raise SettingsError("--closed chooses dates of intraday", expected="--from without --closed", found="both")
-    if source is None and (ignore or lossy):
-        option = "--ignore" if ignore else "--lossy"
+    option = next((name for name, is_given in given.items() if is_given), None)
+    if source is None and option is not None:
         raise SettingsError(f"{option} is for the rows of --from", expected=f"--from with {option}", found="no --from")
 
 

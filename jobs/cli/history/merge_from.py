@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from sparkhaven.writers.imports.frames.frame_rows import FrameChoice, FrameRows
 from sparkhaven.writers.imports.given_rows import GivenRows
 from sparkhaven.writers.imports.tree_leaves import find_tree
 from sparkhaven.writers.imports.tree_rows import TreeRows
+from sparkhaven.writers.imports.value_template import ValueTemplate
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -44,6 +45,15 @@ class Source:
     dates: tuple[str, ...] | None
     ignore: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
+    layout: str = "auto"
+    raw_values: bool = False
+    value: str | None = None
+
+    @property
+    def tree_options(self) -> list[str]:
+        """The given options that only trees have."""
+        given = {"--layout": self.layout != "auto", "--raw-values": self.raw_values, "--value": self.value is not None}
+        return [name for name, is_given in given.items() if is_given]
 
 
 def merge_from(
@@ -78,10 +88,16 @@ def _rows(
     null = chosen_null_char(None, os.environ)
     conversions = AllowedConversions(lossy_columns(schema, source.lossy), null_char=null, ignored=ignored)
     if _QUERY.match(source.text) and not Path(source.text).exists():
+        _refuse_tree_options(source, "a query")
         return _query_rows(opened, place, schema, source, options, conversions)
     fs, path = place.fs, local_path(source.text).absolute()
     if fs.is_dir(path):
-        tree = delta_tree(fs, path, schema, ignored) if is_table(fs, path) else find_tree(fs, path, schema)
+        if is_table(fs, path):
+            _refuse_tree_options(source, "a Delta table")
+            tree = delta_tree(fs, path, schema, ignored)
+        else:
+            template = None if source.value is None else ValueTemplate.parse(source.value)
+            tree = find_tree(fs, path, schema, source.layout, raw_values=source.raw_values, value=template)
         return TreeRows(fs, schema, tree, source.dates, conversions, allow_missing=options.allow_empty)
     raise SettingsError(
         "--from names neither a directory nor a query",
@@ -89,6 +105,17 @@ def _rows(
         found=repr(source.text),
         hint="check the path. Quote a query as one word",
     )
+
+
+def _refuse_tree_options(source: Source, kind: str) -> None:
+    if source.tree_options:
+        raise SettingsError(
+            f"{source.tree_options[0]} is for trees of Parquet files",
+            where=f"--from {source.text}",
+            expected="a tree, whose directories give the dates",
+            found=kind,
+            hint="leave it out: the rows have their dates",
+        )
 
 
 def _query_rows(
@@ -111,9 +138,3 @@ def _query_rows(
         options.allow_empty,
     )
     return FrameRows(place, schema, result.batches.schema, run_reader(place.fs, result.batches), choice)
-
-
-def source_of(
-    text: str, dates: Sequence[str] | None, ignore: Sequence[str] | None, lossy: Sequence[str] | None
-) -> Source:
-    return Source(text, tuple(dates) if dates else None, tuple(ignore or ()), tuple(lossy or ()))

@@ -62,6 +62,26 @@ def test_a_tree_is_merged_as_it_is_imported(tmp_path: Path) -> None:
     assert (code, empty["dates"]) == (1, ["2026-11-29"])
 
 
+def test_a_tree_of_another_form_is_merged_by_the_options_of_import(tmp_path: Path) -> None:
+    root = small(tmp_path / "db").root
+    for day, x in ((20, 1), (21, 2)):
+        place = tmp_path / "tree" / "year=2026" / "month=11" / f"day={day}"
+        place.mkdir(parents=True)
+        pq.write_table(frame([x]), place / "a.parquet")
+    words = ["--from", str(tmp_path / "tree"), "--value", "{year}-{month:02}-{day:02}"]
+    code, (refused,) = told(root, *words, "--layout", "flat")
+    assert (code, refused["error"]["what"].split()[0]) == (2, "--value")
+    code, merged = told(root, *words, "--layout", "kv", "--raw-values")
+    assert (code, [(m["date"], m["rows_out"]) for m in merged]) == (0, [(D1, 1), (D2, 1)]), merged
+    assert (values(root, D1), values(root, D2)) == ([1], [2])
+    found = [told(root, "--dates", D1, *more) for more in (["--layout", "kv"], ["--raw-values"], ["--value", "{a}"])]
+    assert [(code, line["error"]["found"]) for code, (line,) in found] == [(2, "no --from")] * 3
+    code, (refused,) = told(root, "--from", "select * from NS.T", "--raw-values")
+    assert (code, refused["error"]["found"]) == (2, "a query")
+    code, (refused,) = told(root, "--from", str(delta_table(tmp_path / "delta", (D1, frame([1])))), "--value", "{a}")
+    assert (code, refused["error"]["found"]) == (2, "a Delta table")
+
+
 def delta_table(root: Path, *files: tuple[str | None, pa.Table]) -> Path:
     """A Delta table of ``Date`` (its partition column), Sym, X and Note: a version a file."""
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in
