@@ -107,10 +107,10 @@ class MergeRun:
     ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
     ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
-    ``dedupe``: the rule by which rows were left out. ``distribution``: how the destinations were chosen, ``formula`` in
-    records without it. ``stays_in``: the storage partition that a command has moved the date to, where later merges of
-    it write. ``relocated``: the outputs are copies. ``detached``: of the rows that the proof has as left out, those
-    that were detached and have not come back.
+    ``dedupe``: the rule by which rows were left out; one without keys: none, because a command said so.
+    ``distribution``: how the destinations were chosen, ``formula`` in records without it. ``stays_in``: the storage
+    partition that a command has moved the date to, where later merges of it write. ``relocated``: the outputs are
+    copies. ``detached``: of the rows that the proof has as left out, those that were detached and have not come back.
     """
 
     sort: tuple[str, ...] = ()
@@ -158,8 +158,10 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         given.pop("format", None)
     if tree is not None:
         given["import"] = {"id": tree.id, "from": tree.root, "layout": tree.layout, "rows": tree.rows}
-    if run.dedupe is not None:
+    if run.dedupe is not None and run.dedupe.keys:
         given["dedupe"] = run.dedupe.to_json()
+    elif run.dedupe is not None:
+        given["dedupeNone"] = True
     if run.distribution != "formula":
         given["distribution"] = run.distribution
     if run.switched_ms is not None:
@@ -171,6 +173,13 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
     if run.detached:
         given["detached"] = [[part.id, part.path, part.rows, part.size] for part in run.detached]
     return given | dict(run.others)
+
+
+def _dedupe(details: Mapping[str, Any]) -> DedupeRule | None:
+    """``dedupeNone`` is an entry of its own: releases that do not know it go by the schema's rule, as they did."""
+    if details.get("dedupeNone"):
+        return DedupeRule(())
+    return DedupeRule.from_json(details["dedupe"]) if "dedupe" in details else None
 
 
 def decode_run(details: Mapping[str, Any]) -> MergeRun:
@@ -189,7 +198,7 @@ def decode_run(details: Mapping[str, Any]) -> MergeRun:
         sources=tuple(RunSource(*entry) for entry in details.get("sources", ())),
         switched_ms=int(details["switched_ms"]) if "switched_ms" in details else None,
         imported=ImportedTree(tree["id"], tree["from"], tree["layout"], tree["rows"]) if tree is not None else None,
-        dedupe=DedupeRule.from_json(details["dedupe"]) if "dedupe" in details else None,
+        dedupe=_dedupe(details),
         stays_in=details.get("staysIn"),
         relocated=Relocated(*details["relocated"]) if "relocated" in details else None,
         detached=tuple(Detached(*part) for part in details.get("detached", ())),
@@ -211,6 +220,7 @@ _NAMES = frozenset(
         "switched_ms",
         "import",
         "dedupe",
+        "dedupeNone",
         "staysIn",
         "relocated",
         "detached",

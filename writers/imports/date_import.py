@@ -47,7 +47,7 @@ from sparkhaven.writers.imports.tree_leaves import Part
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import without_duplicates
-from sparkhaven.writers.merge.plan.dedupe_options import rule_of
+from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, recorded_rule, rule_of
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, recorded_format
@@ -256,7 +256,7 @@ class _Import:
         """Whether the last merge of the date had these rows, by the same rule, order and format."""
         tree, given = base.run.imported, self.options.merge
         rule = rule_of(base, given.dedupe, self.schema)
-        if base.source != ORIGIN or tree is None or (rule if rule.keys else None) != base.run.dedupe:
+        if base.source != ORIGIN or tree is None or rule != (base.run.dedupe or NO_RULE):
             return False
         if given.sort is not None and tuple(map(str, given.sort)) != base.run.sort:
             return False
@@ -281,7 +281,8 @@ class _Import:
         given = self.rows.id_of(part, ordered=_ordered(rule))
         tree = ImportedTree(given, self.rows.name, self.rows.layout, part.rows)
         options = replace(self.options.merge, workers=max(self.options.merge.workers, self.executor.workers))
-        options = replace(options, rewrite=self.options.replace, dedupe=rule)
+        recorded = recorded_rule(base, self.options.merge.dedupe, rule)
+        options = replace(options, rewrite=self.options.replace, dedupe=recorded)
         if joined is not None:
             require_volumes(self.place, joined)
         drops, corrections = (joined.column_drops, joined.corrections) if joined is not None else ((), ())

@@ -24,7 +24,6 @@ from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.imports.foreign_values import AllowedConversions
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
-from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -67,7 +66,7 @@ class RewritePlanner:
         drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, sources))
         left_out = base.proof.left_out if base.proof is not None else LeftOut()
         taken = Taken(sources, "history", base.inputs, False, drops, left_out, base.corrections)
-        options = replace(options, rewrite=True, dedupe=base.run.dedupe or NO_RULE)
+        options = replace(options, rewrite=True, dedupe=base.run.dedupe)
         plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
         record = replace(record, run=replace(record.run, others={REWRITE: self._words}))
         planned = PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan)

@@ -30,7 +30,6 @@ from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
-from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -132,7 +131,7 @@ class DeletionPlanner:
         deleted = withdrawn_rows(place.fs, schema, sources)
         before = left_out_before(base, schema)
         taken = Taken(sources, "history", base.inputs, False, drops, before, base.corrections)
-        options = replace(options, rewrite=True, dedupe=base.run.dedupe or NO_RULE)
+        options = replace(options, rewrite=True, dedupe=base.run.dedupe)
         plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
         told = RowDeletion(self._where, record.generation, deleted.rows)
         plan = replace(plan, left_out=add_left_out(before, replace(deleted, deletions=(told,))))

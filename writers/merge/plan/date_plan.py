@@ -39,7 +39,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_result import MergeOutcome
-from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, rule_of
+from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, recorded_rule, rule_of
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
 from sparkhaven.writers.merge.plan.duplicates import find_duplicates
 from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, history_of, unmerged
@@ -118,7 +118,8 @@ def plan_merge(
     kept = base is not None and base.changed_by_command and not options.discard_corrections
     rule = rule_of(base, options.dedupe, schema)
     other_rule = options.dedupe is not None and base is not None and rule != (base.run.dedupe or NO_RULE)
-    options = replace(options, dedupe=rule, rewrite=options.rewrite or other_rule)
+    recorded = recorded_rule(base, options.dedupe, rule)
+    options = replace(options, dedupe=recorded, rewrite=options.rewrite or other_rule)
     dropped = base is not None and not base.outputs and not locations
     if base is not None and not tails and (dropped or not options.rewrite):
         return PlannedMerge(MergeOutcome.NOTHING, base, history)

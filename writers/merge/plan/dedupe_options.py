@@ -49,8 +49,16 @@ def rule_of(base: MergeRecord | None, given: DedupeRule | None, schema: TableSch
         return given
     if base is not None and base.run.dedupe is not None:
         last = base.run.dedupe.renamed(schema.labels)
+        if not last.keys:
+            return NO_RULE
         return _checked(last, schema, f"the rule of merge {base.generation} of {base.value}")
     return schema.dedupe or NO_RULE
+
+
+def recorded_rule(base: MergeRecord | None, given: DedupeRule | None, rule: DedupeRule) -> DedupeRule | None:
+    """What the record of a merge by ``rule`` says; None where there is none and nobody has chosen that."""
+    chosen = given is not None or (base is not None and base.run.dedupe is not None)
+    return rule if rule.keys or chosen else None
 
 
 def _checked(rule: DedupeRule, schema: TableSchema, where: str) -> DedupeRule:

@@ -101,7 +101,7 @@ def plan_output(
             destinations=plan.destinations,
             work=plan.work,
             sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
-            dedupe=options.dedupe if options.dedupe is not None and options.dedupe.keys else None,
+            dedupe=options.dedupe,
             stays_in=choice.stays_in,
             detached=base.run.detached if base is not None and (taken.supplement or taken.origin == "history") else (),
             distribution=choice.distribution,

@@ -13,7 +13,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import MergeError, SettingsError, ValidationFailedError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_proofs import LeftOut
-from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.merges.merge_records import decode_record, encode_record, newest
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.date_merges import merge_dates
@@ -273,3 +273,16 @@ def test_a_schema_states_the_rule_for_its_merges(tmp_path: Path, attributes: str
     assert stored(tmp_path) == sorted(repr(every(row)) for row in plainly(rows, rule)[0])
     merge(db.layout, dedupe=NO_RULE)
     assert stored(tmp_path) == sorted(repr(every(row)) for row in rows)
+    for _ in range(2):  # what was chosen holds, as an order does, for re-merges and rows that come later
+        assert merge(db.layout, dedupe=NO_RULE)[0].outcome is MergeOutcome.NOTHING
+        merge(db.layout, rewrite=True)
+        assert stored(tmp_path) == sorted(repr(every(row)) for row in rows)
+        rows = [*rows, dict(rows[0])]
+        db.commit({("b", DAY): as_table(rows[-1:])})
+        assert merge(db.layout)[0].outcome is MergeOutcome.SUPPLEMENT
+        assert stored(tmp_path) == sorted(repr(every(row)) for row in rows)
+    record = newest(db.place, DAY)
+    assert record is not None and decode_record(encode_record(record), "") == record
+    merge(db.layout, dedupe=rule)
+    if not rule.upsert:
+        assert stored(tmp_path) == sorted(repr(every(row)) for row in plainly(rows, rule)[0])
