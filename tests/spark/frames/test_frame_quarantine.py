@@ -120,7 +120,8 @@ def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored
     expected = [("source/0", 2 * n + 1, code, 1) for n, (_, _, code) in enumerate(WRONG)]
     assert (numbers(tmp_path), quarantined(spark, tmp_path)) == ([*range(0, count, 2)], expected)
 
-    # a date in history takes no more rows
+    # a truncated date takes no more rows, where that was chosen
+    options |= {"bounds": {**ROUTE["bounds"], "late": "quarantine"}}
     layout = Layout(tmp_path)
     add_partition(Fs(), layout, TABLE.namespace, "0")
     executor = LocalExecutor(1, processes=False)

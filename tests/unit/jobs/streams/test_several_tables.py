@@ -174,17 +174,22 @@ def test_a_dry_run_decodes_a_sample_for_each_table(tmp_path: Path) -> None:
     assert results[1]["sample"] is None and not (tmp_path / "db").exists()
 
 
-def test_late_rows_are_rejected_in_their_table_alone(tmp_path: Path) -> None:
-    write_stream(tmp_path)
+@pytest.mark.parametrize("late", ["supplement", "quarantine"])
+def test_late_rows_are_stored_or_rejected_in_their_table_alone(tmp_path: Path, late: str) -> None:
+    stream = write_stream(tmp_path)
+    text = stream.read_text()
+    stream.write_text(text.replace("[tables.partition]\n", f'[tables.partition]\nlate = "{late}"\n'))
     put_json(tmp_path / "feed", "1", rows(0, 9), 1000)
     ingest(tmp_path)
     for command in ("merge", "validate", "truncate"):
         done = run(tmp_path / "db", command, "Md.Quote", "--date", "2026-11-20")
         assert done.exit_code == 0, done.output
     put_json(tmp_path / "feed", "2", rows(9, 18), 1001)
-    assert [(result["rows"], result["rejected"]) for result in ingest(tmp_path)] == [(3, 0), (0, 3), (3, 0)]
+    stored = [(result["rows"], result["rejected"]) for result in ingest(tmp_path)]
+    assert stored == [(3, 0), (3, 0) if late == "supplement" else (0, 3), (3, 0)]
+    assert len(read(tmp_path / "db", "Md.Quote")) == (6 if late == "supplement" else 3)
     listed = run(tmp_path / "db", "quarantine", "list", "Md.Quote", "md", "--json").stdout.splitlines()
-    assert [json.loads(line)["reason"] for line in listed] == ["late"] * 3
+    assert [json.loads(line)["reason"] for line in listed] == ["late"] * (0 if late == "supplement" else 3)
 
 
 def test_a_delta_table_feeds_two_tables_by_a_column_that_is_in_no_file(tmp_path: Path) -> None:
