@@ -31,12 +31,12 @@ def aside_of(place: TablePlace, location: LocationState) -> Path:
 
 
 def move_away(place: TablePlace, location: LocationState) -> None:
-    """Step 2; nothing where the directory has gone already."""
-    directory = place.intraday_location(location.key)
-    if place.fs.stat(directory) is None:
+    """Step 2; nothing where it was done already: then what is in its place are files that were never committed."""
+    directory, aside = place.intraday_location(location.key), aside_of(place, location)
+    if place.fs.stat(directory) is None or place.fs.stat(aside) is not None:
         return
     with place.fs.during("delete-rename"):
-        place.fs.rename(directory, aside_of(place, location))
+        place.fs.rename(directory, aside)
         place.fs.sync_dirs([directory.parent])
 
 
@@ -60,9 +60,7 @@ def interrupted_removals(place: StreamPlace, state: StreamState, *, now_ms: int)
     moved = [
         location
         for key in state.locations
-        if (location := state.locations[key]).truncated
-        and place.fs.stat(place.intraday_location(key)) is None
-        and place.fs.stat(aside_of(place, location)) is not None
+        if (location := state.locations[key]).truncated and place.fs.stat(aside_of(place, location)) is not None
     ]
     return [_deleted(state, truncate, now_ms) for truncate in _truncates(place, moved).values()] if moved else []
 

@@ -63,7 +63,8 @@ class History:
         self.choice = random.Random(seed)  # of epochs to compare: a history does not depend on what is looked at
         self.checked: tuple[Path, Files, Model] | None = None
         self.changes = dict[str, int]()  # the most that a command has made of the disk
-        self.site = lay_out(base)
+        self.model.takes_late = seed % 4 != 0
+        self.site = lay_out(base, "supplement" if self.model.takes_late else "quarantine")
         self.story: list[str] = []
 
     def run(self, length: int) -> None:

@@ -101,6 +101,7 @@ class Model:
     """``feed``: the rows of each file; ``removed``: locations that are truncated, and whether they are deleted too.
 
     ``added``: the rows that an epoch has added, by location; ``undone``: epochs, and the epoch that undid each.
+    ``takes_late``: rows for a truncated location make a new one, whose date is then among those with files ``aside``.
     """
 
     feed: list[list[Row]] = field(default_factory=list)
@@ -110,6 +111,8 @@ class Model:
     records: dict[str, list[Record]] = field(default_factory=dict)
     added: dict[int, dict[Location, tuple[int, int]]] = field(default_factory=dict)
     undone: dict[int, int] = field(default_factory=dict)
+    takes_late: bool = False
+    aside: set[str] = field(default_factory=set)
 
     def copy(self) -> Model:
         return deepcopy(self)
@@ -178,11 +181,14 @@ class Model:
     # --- what commands do ------------------------------------------------------------------------------
 
     def ingest_file(self) -> None:
-        """One epoch of one file: rows of truncated locations are rejected, those of deleted ones make new locations."""
+        """One epoch of one file: rows of deleted locations make new ones, of truncated ones too, or are rejected."""
         now, added = self.now, dict[Location, tuple[int, int]]()
         rows, rejected = dict(now.rows), list(now.rejected)
         for row in self.feed[now.files]:
             mine = [loc for loc in rows if loc[:2] == (row.source, row.date) and not self.removed.get(loc)]
+            if mine and mine[0] in self.removed and self.takes_late:
+                self.removed[mine.pop()] = True
+                self.aside.add(row.date)
             location = mine[0] if mine else Location(row.source, row.date, self.newest + 1)
             if location in self.removed:
                 rejected.append(row)
@@ -296,9 +302,13 @@ class Model:
         self.removed |= {location: False for location, _ in locations}
 
     def delete(self, date: str) -> None:
-        """Refused: rows that are not truncated, or nothing in intraday."""
-        if not self.standing(date) or any(True for _ in self.live(date)):
+        """Refused: no history, merged rows that are not truncated, or nothing to delete. Rows that came since stay."""
+        record = self.record(date)
+        if record is None or any(record.taken.get(location, 0) for location, _ in self.live(date)):
             raise Refused("not truncated")
+        if not self.standing(date) and date not in self.aside:
+            raise Refused("nothing to delete")
+        self.aside.discard(date)
         self.removed |= {location: True for location in self.removed if location.date == date}
 
     def standing(self, date: str) -> list[Location]:
@@ -331,4 +341,4 @@ class Model:
     def restored(self) -> Model:
         """The table as a snapshot of now has it: without older epochs."""
         newest = {date: records[-1:] for date, records in self.records.items()}
-        return replace(self.copy(), epochs={self.newest: self.now}, records=newest, added={}, undone={})
+        return replace(self.copy(), epochs={self.newest: self.now}, records=newest, added={}, undone={}, aside=set())

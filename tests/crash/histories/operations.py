@@ -85,11 +85,11 @@ class Operation:
         return states[1:] or [model]
 
 
-def lay_out(base: Path) -> Site:
-    """A new directory with schema and stream file."""
+def lay_out(base: Path, late: str) -> Site:
+    """A new directory with schema and stream file. ``late``: what becomes of rows for truncated dates."""
     (base / "feed").mkdir(parents=True)
     (base / f"{TABLE}.schema").write_text(SCHEMA)
-    (base / f"{STREAM}.toml").write_text(SETTINGS)
+    (base / f"{STREAM}.toml").write_text(f'{SETTINGS}late = "{late}"\n')
     return Site(base, base / "db", [])
 
 

@@ -16,7 +16,13 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.errors import ErrorBudgetExceeded, SnapshotMovedError, TooEarlyError, ValidationFailedError
+from sparkhaven.store.errors import (
+    EpochConflictError,
+    ErrorBudgetExceeded,
+    SnapshotMovedError,
+    TooEarlyError,
+    ValidationFailedError,
+)
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import load_record, newest, store_record
@@ -178,6 +184,23 @@ def test_without_a_record_that_has_its_rows_a_truncated_location_stays(truncated
         take(FS, root, log, batches[1], 1)
     assert moved_aside(root) == []
     assert all(load_stream(place_in(root, FS)).locations[key].truncated for key in (A, B))
+
+
+def test_rows_that_came_after_a_delete_was_killed_do_not_pass_for_the_old_ones(truncated: Truncated) -> None:
+    """The stream goes on while the directory is renamed and nothing is recorded: its batch fails, once."""
+    root, batches = truncated
+    before = open_table(root, str(TABLE), epoch={"feed": 1})
+    with open_log(FS, root) as log:
+        fs = CrashingFs(crash_at="delete-rename:after")
+        with pytest.raises(Crash):
+            delete(place_of(fs, root), DAY, proof=prove(place_of(FS, root), DAY), clock=lambda: NOW + HOUR)
+        with pytest.raises(EpochConflictError, match="the location was truncated"):
+            take(FS, root, log, batches[1], 1)
+    arrive(FS, root, batches)
+    assert seen(root) == [*range(ROWS)]
+    assert before.count() == MERGED
+    night(FS, root)
+    check_end(root)
 
 
 def kill_and_go_on(root: Path, batches: list[Groups], fs: CrashingFs, then: int) -> None:
