@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.directories import check_history_directories, check_intraday_directories
+from sparkhaven.readers.checks.drop_records import damaged_drops
 from sparkhaven.readers.checks.extended_tree import check_extended
 from sparkhaven.readers.checks.findings import CheckFinding, Report, finding, from_error
 from sparkhaven.readers.checks.location import check_location
@@ -39,7 +40,6 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
 from sparkhaven.store.merges import merge_records as merges
-from sparkhaven.store.merges.dropped_tables import drop_numbers, drop_path, dropped_tables, load_drop
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.ranges import Stream
@@ -87,19 +87,6 @@ def verify(
         if table is not None or name.namespace != INTERNAL_NAMESPACE:
             report.count(checked)
     return report
-
-
-def damaged_drops(fs: Fs, layout: Layout, table: TableName | None) -> list[CheckFinding]:
-    """Damage of the records of dropped tables, of one name or of all."""
-    findings = []
-    for name in dropped_tables(fs, layout):
-        place = TablePlace(fs, layout, name)
-        for number in drop_numbers(place) if table in (None, name) else ():
-            try:
-                load_drop(place, number)
-            except SparkhavenError as error:
-                findings.append(from_error(error, drop_path(place, number)))
-    return findings
 
 
 def _settled(place: TablePlace, *, deep: bool, progress: Callable[[str], None]) -> Report:

@@ -16,7 +16,7 @@ from sparkhaven.store.layout import without_generation
 from sparkhaven.store.merges.detached import LOCATIONS, NAME, DetachedManifest, load_detached
 from sparkhaven.store.merges.history import DateHistory, load_history, totals
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, lock_table, store_record
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, lock_table, newest, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, Relocated
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.places import TablePlace
@@ -28,6 +28,32 @@ from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import Volume, chosen_volume, ensure_writable
 from sparkhaven.writers.relocation.copied_date import PlannedCopy, passed_on, plan_copy, require_space, stage_copy
 from sparkhaven.writers.relocation.location_copies import require_output, require_sums
+
+
+def missing_parts(place: TablePlace, directory: Path, attached: list[Path]) -> Iterator[tuple[str, Failure]]:
+    """Dates of which a part was detached to ``directory``, and that neither is there nor is one of ``attached``.
+
+    A part that cannot be read is not among them: it fails by itself.
+    """
+    bases, ids, unread = {directory, directory / str(place.table)}, set[str](), set[Path]()
+    for path in attached:
+        try:
+            ids.add(load_detached(place.fs, path).id)
+        except (SparkhavenError, OSError):
+            unread.add(path)
+    for value in all_values(place):
+        record = newest(place, value)
+        for part in record.run.detached if record is not None else ():
+            path = Path(part.path)
+            if path.parent in bases and path not in unread and part.id not in ids:
+                error = MergeError(
+                    "a detached part of the date is not in the directory",
+                    where=path,
+                    expected=f"detachment {part.id}, {part.rows:,} rows",
+                    found="no manifest, or that of another part",
+                    hint=f"restore it from a copy, then `sparkhaven dates attach {place.table} {path}`",
+                )
+                yield value, Failure(error)
 
 
 @frozen

@@ -32,7 +32,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.copies.snapshot import path_outside
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.relocation.copied_bytes import CopiedBytes
-from sparkhaven.writers.relocation.date_attachments import attach_dates, detached_below
+from sparkhaven.writers.relocation.date_attachments import attach_dates, detached_below, missing_parts
 from sparkhaven.writers.relocation.date_detachments import detach_dates
 from sparkhaven.writers.relocation.date_moves import move_dates
 
@@ -159,6 +159,7 @@ def attach(
 
     All files are read first: checksums, rows, digests and columns must be those of the manifest. Then a merge record
     shows them to readers, beside what the date has by now. The directory stays as it is. With --dry-run it is verified.
+    Of a directory with several, each part that was detached to it has to be there.
     """
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
@@ -173,6 +174,8 @@ def attach(
         verb = "attached before," if not done.generation else "would attach" if dry_run else "attached"
         shown = {"generation": done.generation, "path": str(path)}
         summary.done(done.value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {path}")
+    for value, failure in missing_parts(place, directory, directories) if directories != [directory] else ():
+        summary.failed(value, failure)
     if summary.dates and not dry_run:
         follow(cli, place.fs, place.layout, load_deployed(place))
     summary.end("")

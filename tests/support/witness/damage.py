@@ -46,6 +46,7 @@ _SIDECAR = f"{_PARQUET}/.dh_metadata/indexes/Sym/index_Sym_table.parquet"
 _META, _HIVE = "Systems/Test/Extended/Meta", "Systems/Test/Extended/Hive"
 _LOCATIONS = f"{_HIVE}/.locations_table"
 _LEAF = f"Date={MERGED}/part-e1b3a1a681ec-00000.parquet"  # its name follows from its rows
+_DROPS = ".dropped/Test.Gone"
 _MERGES = "Systems/Test/MetadataIndex/.Event.merges"
 
 STREAM_KINDS = (
@@ -57,6 +58,8 @@ STREAM_KINDS = (
     Kind(".lock", f"{_STREAMS}/feed.lock", f"{_STREAMS}/other.lock", cache=True),
     Kind(".quarantine (ledger)", f"{_STREAMS}/feed.quarantine", f"{_STREAMS}/feed.lock"),
     Kind(".removed", f"{_STREAMS}/{REMOVED}.removed", "elsewhere.removed", stream=REMOVED),
+    Kind(".drop", f"{_DROPS}/2.drop", f"{_DROPS}/1.drop"),
+    Kind(".drop of a table whose files are gone", f"{_DROPS}/1.drop", f"{_DROPS}/2.drop"),
 )
 LOCATION_KINDS = (
     Kind("owner mark (.stream)", f"{_OPEN}/.stream", f"Intraday/Test/Event/z/{OPEN}/Event/.stream", cache=True),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding
 from tests.support.places import REPOSITORY
+from tests.support.witness import detached as detached_dates
 from tests.support.witness.commands import COMMANDS, RAW, WRONG, Outcome, outcomes
 from tests.support.witness.damage import DAMAGES, KINDS, Kind, Trees
 from tests.support.witness.planted import sites
@@ -27,9 +28,9 @@ INTRO = """# What damage to each file does
 
 Each file of a table is checked against its *witness*: another file that shows its loss or a change of its content. Each
 line below is one file of a small database (two streams, and one that was removed; one date that is merged and
-truncated, one that is merged, one that is open; two other tables with `ExtendedStorage`) with one kind of damage, and
-the result of each command on it. `python -m tests.support.witness.page` does all of it and writes this page; the tests
-do the same and compare.
+truncated, one that is merged, one that is open; two other tables with `ExtendedStorage`, and one that was dropped) with
+one kind of damage, and the result of each command on it. `python -m tests.support.witness.page` does all of it and
+writes this page; the tests do the same and compare.
 
 * *correct*: the command succeeds, and every row is read as it was committed.
 * *error*: it ends with an error that says what is wrong and what to do, and with a nonzero exit code; `verify` reports
@@ -52,6 +53,14 @@ PLANTED = """
 The checksums of the records fit these files, as after a writer with an error. A location of twelve rows has every type
 with a codec, a grouping column and a `DataIndex`. `verify --deep` names the file, the row or byte, and what is wrong.
 The same damage is planted intraday, in history, and in history in Parquet, where it applies.
+"""
+
+DETACHED = """
+## Damage to a detached date
+
+A date was detached twice, the second time with rows that came late. Files of the second part are damaged, outside of
+the tree. *correct* of `inspect`: the manifest is whole, and its files have their lengths. `dates attach` reads them: it
+brings back all rows of both parts, or it is an error, and brings back those of the first part at most.
 """
 
 
@@ -88,11 +97,11 @@ def planted_lines(base: Path) -> Iterator[str]:
         yield planted_line(planted, {name: defects[0] for name, defects in found.items()})
 
 
-def page(cells: Cells, planted: Iterable[str]) -> str:
+def page(cells: Cells, planted: Iterable[str], detached: Iterable[str]) -> str:
     """The whole page."""
     head = [f"| file | damage | {' | '.join(f'`{name}`' for name in COMMANDS)} |", "|---" * (2 + len(COMMANDS)) + "|"]
     lines = [line(kind, damage, found) for (kind, damage), found in cells.items() if found is not None]
-    return "\n".join([INTRO, *head, *lines, PLANTED, *planted, ""])
+    return "\n".join([INTRO, *head, *lines, DETACHED, *detached, PLANTED, *planted, ""])
 
 
 def wrong(kind: Kind, damage: str, found: Mapping[str, Outcome]) -> list[str]:
@@ -130,7 +139,8 @@ def main(names: Sequence[str]) -> int:
                     print("    " + sentence.replace("\n", "\n    "), flush=True)
     if not names:
         with tempfile.TemporaryDirectory(dir=place()) as base:
-            PAGE.write_text(page(cells, planted_lines(Path(base))), encoding="utf-8")
+            text = page(cells, planted_lines(Path(base)), detached_dates.lines(Path(base) / "detached"))
+            PAGE.write_text(text, encoding="utf-8")
     return 1 if faults else 0
 
 

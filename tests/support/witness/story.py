@@ -4,8 +4,8 @@ One table, three streams, five dates. Rows follow from their number, so a value 
 ``DONE`` is merged and its intraday rows are truncated, those of one source deleted as well; ``MERGED`` is merged and
 still lies in both tiers; ``PARQUET`` likewise, its history as Parquet; ``OPEN`` is intraday. All rows of ``PAST`` are
 in history: the stream ``REMOVED`` wrote them, and was removed before each of the three times. Two other tables have
-trees beside their history (``beside``). Feed files go through the real decoder and the real writer, in this process;
-the rest are commands.
+trees beside their history (``beside``), and one was dropped (``apart``). Feed files go through the real decoder and
+the real writer, in this process; the rest are commands.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from sparkhaven.writers.task.target import StreamTarget
 from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log
+from tests.support.witness.apart import GONE, create
 from tests.support.witness.beside import LAYOUTS, add_tables
 from tests.support.writers.quarantine_cases import quarantine_at
 
@@ -180,6 +181,10 @@ def begin(root: Path, fs: Fs) -> Writer:
     command(root, "partitions", "add", "Test", "0")
     add_tables(root, (DONE, MERGED, OPEN))
     merge_beside(root, DONE)
+    create(root, GONE, DONE, range(20))
+    command(root, "drop", str(GONE), "--yes", "--grace", "0")
+    create(root, GONE, DONE, range(20, 40))
+    command(root, "drop", str(GONE), "--yes")
     writer.take(0, rows(range(700, 740), "a", PARQUET))
     writer.take(1, rows(range(400), "a", DONE) + rows(range(400, 410), "b", DONE))
     writer.take(1, rows(range(9000, 9010), "z", OPEN), stream=OTHER)
@@ -222,6 +227,7 @@ def go_further(writer: Writer) -> None:
     command(root, "truncate", str(TABLE), "--date", MERGED)
     command(root, "merge", str(TABLE), "--date", OPEN, "--local", "--workers", "1")
     merge_beside(root, OPEN)
+    command(root, "drop", str(GONE), "--yes", "--grace", "0")
 
 
 def expected(tier: str = "all") -> list[Row]:
