@@ -98,7 +98,7 @@ class History:
         most = self.changes.get(operation.name, FIRST_GUESS)
         kill_at = self.rng.randint(1, most) if self.rng.random() < 1 / 3 else None
         code, output = self._command(operation.words, kill_at, operation.name)
-        ends = {operation.code}
+        ends = {operation.code, *(REFUSED if operation.either else ())}
         if code == KILLED:
             ends |= {*operation.again}
             self.story[-1] += "   (killed)"

@@ -332,9 +332,9 @@ class Model:
         self.records[date].append(replace(record, rows=rows, corrected=True, supplements=0))
 
     def move(self, date: str) -> None:
-        """Refused: nothing to move."""
+        """Refused: never merged."""
         record = self.record(date)
-        if record is None or not record.rows:
+        if record is None:
             raise Refused("no history")
         self.records[date].append(record)
 

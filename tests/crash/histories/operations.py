@@ -63,7 +63,8 @@ class Operation:
 
     ``changes`` are the steps that it takes in the model, each visible as a whole; Refused: the command has to refuse.
     ``done``: whether it was done below a root, for a command that would do it again. ``code``: how it ends.
-    ``again``: how else, where one that was killed is run again.
+    ``again``: how else, where one that was killed is run again. ``either``: it may also refuse, and change nothing,
+    since the model does not know whether history without rows has files.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Operation:
     done: Callable[[Path], bool] | None = None
     code: int = 0
     again: tuple[int, ...] = ()
+    either: bool = False
 
     def states(self, model: Model) -> list[Model]:
         """The model after each step; empty if the command has to refuse."""
@@ -161,9 +163,16 @@ def on_date(name: str, words: tuple[str, ...], change: Callable[[Model, str], No
         del site
         date = _dates(rng, model)[0]
         line = (*words[: len(name.split())], TABLE, "--dates", date, *words[len(name.split()) :])
-        return Operation(name, line, (lambda after: change(after, date),))
+        either = name == "dates drop" and has_no_rows(model, date)
+        return Operation(name, line, (lambda after: change(after, date),), either=either)
 
     return draw
+
+
+def has_no_rows(model: Model, date: str) -> bool:
+    """Whether a date was merged, and history has no row of it."""
+    record = model.record(date)
+    return record is not None and not record.rows
 
 
 def move(rng: random.Random, site: Site, model: Model) -> Operation:
@@ -171,7 +180,7 @@ def move(rng: random.Random, site: Site, model: Model) -> Operation:
     del site
     date = _dates(rng, model)[0]
     words = ("dates", "move", TABLE, "--dates", date, "--to", rng.choice("01"))
-    return Operation("dates move", words, (lambda after: after.move(date),))
+    return Operation("dates move", words, (lambda after: after.move(date),), either=has_no_rows(model, date))
 
 
 def correct(rng: random.Random, site: Site, model: Model) -> Operation:
@@ -188,9 +197,9 @@ def expire(rng: random.Random, site: Site, model: Model) -> Operation:
     merged = [date for date in model.dates() if (record := model.record(date)) is not None and record.rows]
     gone = [date for date in merged if not model.standing(date)]
     changes = tuple(partial(_drop, date) for date in gone)
-    return Operation(
-        "dates expire", ("dates", "expire", TABLE, "--keep", "100d"), changes, code=int(len(gone) < len(merged))
-    )
+    empty = any(has_no_rows(model, date) for date in model.dates())
+    words = ("dates", "expire", TABLE, "--keep", "100d")
+    return Operation("dates expire", words, changes, code=int(len(gone) < len(merged)), either=empty)
 
 
 def _drop(date: str, model: Model) -> None:
