@@ -3,7 +3,8 @@
 A release reads every form that an earlier one wrote, so nothing has to be migrated. What is old is rewritten where the
 file has a writer of its own: the log of a stream when it is opened, its checkpoint and head by a compaction at the same
 floor, the schema history, the ledger of a quarantine, the location index. Of some kinds the content decides which form
-is written (``BY_CONTENT``): then an earlier one is not old.
+is written (``BY_CONTENT``): then an earlier one is not old. The manifest of a tree beside history is left, too: its
+checksums are those of what a merge wrote, and the next merge writes it anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.index.tlmi import VERSIONS as INDEX_VERSIONS
+from sparkhaven.store.format.parquet.manifest import WITH_SUMS
+from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.framing.log_frames import (
     CHECKPOINT_MAGIC,
     HEAD_MAGIC,
@@ -36,8 +39,8 @@ from sparkhaven.store.schema.deployed.history import FORMAT, WIDENED, decode_his
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.location_index import store_entries, stored_entries
 
-REMOVALS, HISTORY, MERGES = "removals", "schema history", "merge record"
-BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, MERGES: 1}
+REMOVALS, HISTORY, MERGES, TREE = "removals", "schema history", "merge record", "manifest of an extended tree"
+BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, MERGES: 1, TREE: 1}
 """Kinds whose content decides between several forms that are written, with the first of those."""
 
 
@@ -73,6 +76,7 @@ def _files(place: TablePlace) -> Iterator[tuple[str, int, Path, _Read]]:
     """Every file that says its form: kind, newest form, path, and how the form is read."""
     yield HISTORY, WIDENED, place.schema_history, _stated(HISTORY, "format", WIDENED)
     yield "location index", INDEX_VERSIONS[-1], place.metadata_index, _index
+    yield TREE, WITH_SUMS, place.extended / MANIFEST, _stated(TREE, "version", WITH_SUMS)
     for stream in list_streams(place):
         one = place.of_stream(stream)
         framed = {

@@ -70,7 +70,7 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFind
                 "warning", path, "last row is incomplete", at=f"byte {end}", expected=f"{prefix.width} bytes a row"
             )
     else:
-        rows, sizes = record.size, dict(record.data_file_sizes)
+        rows, sizes = record.rows, dict(record.data_file_sizes)
         yield from extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
     facts["rows"] = rows
     column, declared = _column(fs, path, prefix)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import sparkhaven
 from tests.support.commands import run
 from tests.support.streams.schema_site import Site, schema
+from tests.support.tables.intraday_rows import IntradayRows
 
 TABLE = "Test.Event"
 COLUMNS = {"A": "long", "G": "String", "N": "String", "C": "double", "I": "int"}
@@ -34,7 +35,15 @@ format = "json"
 internal = {{ fixed = "{name}" }}
 value = {{ fixed = "{value}" }}
 """
-DATES = {f"s{number}": f"2024-03-{number:02}" for number in range(1, 9)}
+DATES = {f"s{number}": f"2024-03-{number:02}" for number in range(1, 13)}
+BESIDE = "Test.Beside"
+TREE = b"""<Table namespace="Test" name="Beside" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="N" dataType="long"/>
+  <ExtendedStorage type="parquet:metadata"/>
+</Table>
+"""
 
 
 class Writer(Site):
@@ -79,13 +88,37 @@ class Writer(Site):
     def dates(self, verb: str, name: str, *words: str) -> None:
         self.do_lines("dates", verb, TABLE, "--dates", DATES[name], *words)
 
+    def corrected(self) -> None:
+        """Rows that commands withdrew and deleted, and a column that one rewrote."""
+        self.gone("s9")
+        self.do_lines("delete-rows", TABLE, "--dates", DATES["s9"], "--where", "A = 2")
+        self.gone("s10")
+        self.do_lines("rewrite-column", TABLE, "--dates", DATES["s10"], "--set", "C = C + 1")
+        self.do_lines("delete-rows", TABLE, "--dates", DATES["s11"], "--where", "A = 1")
+        self.rows_of("s12", 3, kept=False, first=50)
+        self.do("epochs", "undo", TABLE, "s12", "--epoch", "2")
+        self.date("s12", ["merge", "--local"])
+        deleted = {(DATES["s9"], 2), (DATES["s11"], 1)}
+        self.given = [row for row in self.given if (row["Date"], row["A"]) not in deleted]
+        for row in self.given:
+            row["C"] += row["Date"] == DATES["s10"]
+
+    def beside(self) -> list[dict[str, Any]]:
+        """A table with a tree beside its history; its rows."""
+        db = IntradayRows(self.root, TREE)
+        for name in ("s1", "s2"):
+            db.commit({("a", DATES[name]): pa.table({"N": pa.array(range(7), pa.int64())})})
+        db.log.close()
+        self.do_lines("merge", BESIDE, "--dates", DATES["s1"], "--local")
+        return [{"Date": DATES[name], "N": n} for name in ("s1", "s2") for n in range(7)]
+
     def do_lines(self, *words: str) -> None:
         found = run(self.root, *words, "--json")
         assert found.exit_code == 0, found.stdout + found.stderr
 
 
-def story(base: Path) -> Writer:
-    """All that is written."""
+def story(base: Path) -> tuple[Writer, list[dict[str, Any]]]:
+    """All that is written, and the rows of the second table."""
     site = Writer(base)
     for name in DATES:
         site.rows_of(name, 5, kept=name not in ("s2", "s6"))
@@ -110,20 +143,23 @@ def story(base: Path) -> Writer:
     site.rows_of("s7", 1, first=30)  # in the form from before
     (base / "s8" / "bad.json").write_text('{"A": "no number"}\n')
     site.rows_of("s8", 2, first=40)
+    site.corrected()
     sparkhaven.save_table(site.root, "users", "Saved", pa.table({"K": ["a", None, "b"], "V": [1, 2, None]}))
+    beside = site.beside()
     site.do_lines("snapshot", "--out", str(base / "copy"))
-    return site
+    return site, beside
 
 
 def main(out: Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
         base = Path(directory) / "golden"
         base.mkdir()
-        site = story(base)
+        site, beside = story(base)
         for row in site.given:
             row["X"] = None
         given = {
             TABLE: site.given,
+            BESIDE: beside,
             "users.Saved": [{"K": "a", "V": 1}, {"K": None, "V": 2}, {"K": "b", "V": None}],
         }
         (base / "given.json").write_text(json.dumps(given))
