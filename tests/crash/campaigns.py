@@ -171,9 +171,10 @@ def copies(base: Path, snapshots: int) -> Iterator[Line]:
 
 
 def histories(base: Path, count: int) -> Iterator[Line]:
-    """Ingest, merges, corrections, removals and copies in any order, compared with a model. A line a hundred."""
-    for first in range(1, count + 1, 100):
-        rounds = min(100, count + 1 - first)
+    """Ingest, merges, corrections, removals and copies in any order, compared with a model; twenty lines at most."""
+    size = max(20, -(-count // 20))  # so that a run which is ended has lines
+    for first in range(1, count + 1, size):
+        rounds = min(size, count + 1 - first)
         tally = run_histories(base / f"{first}", first=first, count=rounds, length=LENGTH)
         point = f"any command of histories {first} to {first + rounds - 1}, any change of the disk"
         yield Line(point, "SIGKILL", "fsync", rounds, other=len(tally.wrong), remark=tally.text)

@@ -81,7 +81,7 @@ PARTS = {
     ),
     "histories": Part(
         "Random histories of a night's commands, compared with a model in plain Python",
-        lambda base, full, rounds: histories(base, 2000 if full else 20),
+        lambda base, full, rounds: histories(base, 2000 if full else rounds),
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),
@@ -147,7 +147,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Runs the crash harness and writes a page with its results.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(map(repr, PARTS))}; default: all")
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--rounds", type=int, default=20, help="power cuts for each file system and mode")
+    parser.add_argument("--rounds", type=int, default=20, help="power cuts for each file system and mode, or histories")
     parser.add_argument("--beside", action="store_true", help="run the last part in a process beside the others")
     parser.add_argument("--out", type=Path, default=Path("docs/evidence/crash-results.md"))
     given = parser.parse_args()
