@@ -8,6 +8,7 @@
 ``read_frame``        a table as a batch DataFrame
 ``save_table``        rows as a user table, replaced or extended as a whole
 ``validator``         declares a function that `validate --validator` runs over the rows of a date
+``delete_rows``       rows that match a condition, out of intraday and history
 ``rewrite_columns``   columns of history, computed anew by expressions or functions
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
 ``errors``            the errors that they raise
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
     from sparkhaven.jobs.dataframes.frames import read_frame, register
     from sparkhaven.jobs.dataframes.merge_frame import merge_frame
+    from sparkhaven.jobs.operations.row_deletions import delete_rows
     from sparkhaven.readers import Table, open_table
     from sparkhaven.readers.sql.query import sql
     from sparkhaven.writers.rewrites.rewrite_columns import rewrite_columns
@@ -40,6 +42,7 @@ __all__ = [
     "Table",
     "__version__",
     "deephaven_writer",
+    "delete_rows",
     "errors",
     "merge_frame",
     "open_table",
@@ -55,6 +58,7 @@ _ON_USE = {
     "FrameWriter": "jobs.dataframes.frame_writer",
     "Table": "readers",
     "deephaven_writer": "jobs.dataframes.frame_writer",
+    "delete_rows": "jobs.operations.row_deletions",
     "merge_frame": "jobs.dataframes.merge_frame",
     "open_table": "readers",
     "read_frame": "jobs.dataframes.frames",

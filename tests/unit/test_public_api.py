@@ -16,7 +16,7 @@ from tests.support.tables.small_tables import SmallTable
 
 
 def test_names_are_those_of_the_contract() -> None:
-    named = {"FrameWriter", "Table", "__version__", "deephaven_writer", "errors", "open_table"}
+    named = {"FrameWriter", "Table", "__version__", "deephaven_writer", "delete_rows", "errors", "open_table"}
     named |= {"merge_frame", "read_frame", "register", "rewrite_columns", "save_table", "sql", "validator"}
     named.add("write_frame")
     assert set(sparkhaven.__all__) == set(dir(sparkhaven)) == named

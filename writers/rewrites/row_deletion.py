@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from sparkhaven.readers.arrow.matching_rows import matching_rows
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.log import StreamLog
@@ -101,7 +100,6 @@ class DeletionPlanner:
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._opened: PinnedTable | None = None
 
     def ends_with(self, record: MergeRecord) -> bool:
         """Whether a killed merge that is published now was this deletion."""
@@ -140,12 +138,11 @@ class DeletionPlanner:
 
     def _matching(self, place: TablePlace, base: MergeRecord) -> Mapping[str, RowRanges]:
         """The rows of each location of history that match, as readers see them."""
-        if self._opened is None:  # under the lock of the table: no other merge publishes meanwhile
-            self._opened = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
-        predicate = self._opened.predicate(self._where)
+        opened = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+        predicate = opened.predicate(self._where)
         assert predicate is not None  # noqa: S101  the rows of intraday were looked for with it
-        plan = self._opened.plan(dates=[base.value], where=predicate, tier="history")
-        gone = {slice_.key.internal: rows for slice_, rows in matching_rows(self._opened, plan, predicate)}
+        plan = opened.plan(dates=[base.value], where=predicate, tier="history")
+        gone = {slice_.key.internal: rows for slice_, rows in matching_rows(opened, plan, predicate)}
         read = [record.generation for record in plan.records]
         if gone and read != [base.generation]:
             raise SnapshotMovedError(

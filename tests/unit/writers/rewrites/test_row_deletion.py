@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+import sparkhaven
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.errors import LockLostError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, newest
@@ -277,3 +279,32 @@ def test_a_date_is_detached_and_attached_with_its_deletion(
     table.without(4)
     table.check()
     table.do("validate", "NS.T", "--dates", DAY)
+
+
+def test_python_deletes_what_the_command_does(tmp_path: Path) -> None:
+    site = Deleted(tmp_path)
+    site.add(DAY, 1, 2, 3)
+    site.add(NEXT, 2, 4, 6)
+    site.merge()
+    given = site.root, "NS.T", "Size == 2"
+    assert sparkhaven.delete_rows(*given, dry_run=True).dates == {DAY: 1, NEXT: 1}
+    assert open_table(site.root, "NS.T").count() == 6
+    deleted = sparkhaven.delete_rows(*given, dates=[DAY, NEXT])
+    assert (deleted.rows, deleted.dates, deleted.generations) == (2, {DAY: 1, NEXT: 1}, {DAY: 2})
+    assert len(deleted.epochs) == 1
+    assert sorted(open_table(site.root, "NS.T").to_arrow("Size")["Size"].to_pylist()) == [1, 3, 4, 6]
+    again = sparkhaven.delete_rows(*given)
+    assert (again.rows, again.epochs, again.generations) == (0, {}, {})
+    with pytest.raises(TableNotFoundError):
+        sparkhaven.delete_rows(site.root, "NS.Other", "Size == 2")
+    with pytest.raises(TableNotFoundError):
+        sparkhaven.delete_rows(*given, dates="2020-01-01")
+
+
+def test_python_raises_what_one_date_failed_with(tmp_path: Path) -> None:
+    site = Deleted(tmp_path)
+    site.add(DAY, 1, 2)
+    site.merge()
+    with lock_table(site.place), pytest.raises(LockLostError):
+        sparkhaven.delete_rows(site.root, "NS.T", "Size == 2", dates=DAY)
+    assert open_table(site.root, "NS.T").count() == 2
