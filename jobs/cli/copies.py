@@ -81,6 +81,8 @@ def _show(cli: CliContext, taken: TakenSnapshot, out: Path) -> None:
         sizes = {"bytes_copied": taken.copied[name], "bytes_linked": taken.linked[name]}
         shown = f"{name}: {copied.rows:,} rows, {_size(taken.copied[name])} copied, {_size(taken.linked[name])} linked"
         cli.result({**_json(name, copied), "out": str(out), **sizes}, shown)
+    for name in taken.dropped:
+        cli.result({"table": name, "out": str(out), "dropped": True}, f"{name}: dropped, no longer in the mirror")
 
 
 def restore(

@@ -3,11 +3,15 @@
 Each pass takes a snapshot into ``.<DIR>.mirror/<number>``, since the one before, and then lets the link
 ``DIR`` lead to it, by one rename. So readers of the mirror find epochs that were committed, all of a table at once, at
 every moment. What a killed mirror has left is removed by the next one.
+
+A table that a command has dropped goes with the next pass: the link leads to a snapshot without it. The one before,
+which readers may have open, has it until another one is shipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
@@ -16,10 +20,11 @@ from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.errors import SettingsError, TableExistsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.dropped_tables import drop_numbers, load_drop
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.content import same_content
-from sparkhaven.writers.copies.manifest import MANIFEST, SnapshotManifest, load_manifest
+from sparkhaven.writers.copies.manifest import MANIFEST, CopiedTable, SnapshotManifest, load_manifest
 from sparkhaven.writers.copies.snapshot import (
     Progress,
     TakenSnapshot,
@@ -56,7 +61,7 @@ class Mirror:
         SettingsError: the mirror is ahead of the root, or has a table that the root lacks. TableExistsError: the link
         is something else. LockLostError: another process writes this mirror.
         """
-        fs, store = self.fs, self.store
+        fs, store, dropped = self.fs, self.store, list[str]()
         path_outside(fs, layout, self.link)
         if fs.stat(self.link, follow=False) is not None and not self._is_ours():
             raise TableExistsError(
@@ -72,7 +77,7 @@ class Mirror:
             last = finished[-1] if finished else None
             if last is not None:
                 shipped = load_manifest(fs, last)
-                _require_ahead(fs, layout, tables, shipped, self.link)
+                dropped = _require_ahead(fs, layout, tables, shipped, self.link)
                 if _unchanged(fs, layout, tables, last, shipped):
                     self._switch(last)
                     return TakenSnapshot(shipped, dict.fromkeys(shipped.tables, 0), dict.fromkeys(shipped.tables, 0))
@@ -84,7 +89,7 @@ class Mirror:
                 self._switch(store / f"{number:0{DIGITS}}")
             with fs.during("mirror-clean"):
                 self._clean()
-        return taken
+        return replace(taken, dropped=tuple(dropped))
 
     def _is_ours(self) -> bool:
         stat = self.fs.stat(self.link, follow=False)
@@ -106,13 +111,22 @@ class Mirror:
                 self.fs.remove_tree(self.store / name)
 
 
-def _require_ahead(fs: Fs, layout: Layout, tables: Sequence[TableName], shipped: SnapshotManifest, link: Path) -> None:
-    """SettingsError: the root lacks tables or epochs that the mirror has, as one that lost its disk."""
+def _require_ahead(
+    fs: Fs, layout: Layout, tables: Sequence[TableName], shipped: SnapshotManifest, link: Path
+) -> list[str]:
+    """The shipped tables that were dropped since.
+
+    SettingsError: the root lacks tables or epochs that the mirror has, as one that lost its disk.
+    """
     hint = f"look for what the root has lost. To begin again, move {link} and its snapshots away"
+    dropped = []
     for name, table in shipped.tables.items():
         place = TablePlace(fs, layout, TableName.parse(name))
         if place.table not in tables:
-            raise SettingsError(f"the root has no table {name}, its mirror has", where=layout.root, hint=hint)
+            if not _is_dropped(place, table, shipped.time_ms):
+                raise SettingsError(f"the root has no table {name}, its mirror has", where=layout.root, hint=hint)
+            dropped.append(name)
+            continue
         epochs = pinned_of(open_table(layout.root, name, fs=fs)).epochs if table.epochs else {}
         for stream, epoch in table.epochs.items():
             if epochs.get(stream, -1) < epoch and read_removed(place.of_stream(stream)) is None:
@@ -123,6 +137,23 @@ def _require_ahead(fs: Fs, layout: Layout, tables: Sequence[TableName], shipped:
                     found=f"epoch {epochs[stream]}" if stream in epochs else "no such stream",
                     hint=hint,
                 )
+    return dropped
+
+
+def _is_dropped(place: TablePlace, shipped: CopiedTable, shipped_ms: int) -> bool:
+    """Whether the last drop of a table had all shipped epochs; of a table without streams: whether it is newer.
+
+    An older drop does not count: a table of that name that was created after it may be lost. CorruptFileError: the
+    record is damaged.
+    """
+    numbers = drop_numbers(place)
+    if place.fs.stat(place.schema) is not None or not numbers:
+        return False
+    drop = load_drop(place, numbers[-1])
+    if not shipped.epochs:
+        return drop.time_ms >= shipped_ms
+    epochs = {stream.stream: stream.epoch for stream in drop.streams}
+    return all(epochs.get(stream, -1) >= epoch for stream, epoch in shipped.epochs.items())
 
 
 def _unchanged(fs: Fs, layout: Layout, tables: Sequence[TableName], last: Path, shipped: SnapshotManifest) -> bool:

@@ -36,11 +36,15 @@ Progress = Callable[[str], object]
 
 @frozen
 class TakenSnapshot:
-    """``copied`` and ``linked``: bytes by table; linked ones take no room of their own."""
+    """``copied`` and ``linked``: bytes by table; linked ones take no room of their own.
+
+    ``dropped``: tables that the snapshot before has, and that a command has dropped since.
+    """
 
     manifest: SnapshotManifest
     copied: dict[str, int]
     linked: dict[str, int]
+    dropped: tuple[str, ...] = ()
 
 
 def take_snapshot(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from sparkhaven import open_table
@@ -19,6 +22,12 @@ from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
 
 TIME = 1_700_000_000_000
+SECOND = b"""<Table namespace="Test" name="Second" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="N" dataType="long"/>
+</Table>
+"""
 
 
 def ship(db: IntradayRows, link: Path, fs: QuickFs = FS) -> TakenSnapshot:
@@ -108,3 +117,37 @@ def test_mirror_is_written_by_no_stream_and_becomes_a_root(tmp_path: Path) -> No
     assert run(tmp_path / "root", "restore", tmp_path / "mirror").exit_code == 0
     same_rows(tmp_path / "db", tmp_path / "root")
     assert run(tmp_path / "root", "recover").exit_code == 0
+
+
+def test_a_dropped_table_leaves_the_mirror(tmp_path: Path) -> None:
+    root, mirror = tmp_path / "db", str(tmp_path / "mirror")
+    db, rows = make(root, 20)
+    other = IntradayRows(root, SECOND, fs=FS)
+    other.commit({("a", DAY): pa.table({"N": [1, 2]})})
+    other.log.close()
+    assert run(root, "mirror", str(root), mirror).exit_code == 0
+    opened = open_table(tmp_path / "mirror", "Test.Second")
+    assert run(root, "drop", "Test.Second", "--yes").exit_code == 0
+    passed = run(root, "mirror", str(root), mirror, "--json")
+    assert passed.exit_code == 0, passed.output
+    told = [json.loads(line) for line in passed.stdout.splitlines()]
+    assert [line["table"] for line in told if line.get("dropped")] == ["Test.Second"]
+    assert not Layout(Path(mirror).resolve()).schema(other.table).exists()
+    assert opened.count() == 2  # the snapshot before is kept
+    same_rows(root, tmp_path / "mirror")
+    assert not any(
+        json.loads(line).get("dropped") for line in run(root, "mirror", str(root), mirror, "--json").stdout.splitlines()
+    )
+    assert run(root, "drop", "Test.Second", "--yes", "--grace", "0").exit_code == 0
+    again = IntradayRows(root, SECOND, fs=FS)
+    for _ in range(3):
+        again.commit({("a", DAY): pa.table({"N": [3]})})
+    again.log.close()
+    assert run(root, "mirror", str(root), mirror).exit_code == 0
+    assert open_table(mirror, "Test.Second").count() == 3
+    db.layout.schema(again.table).unlink()  # lost, not dropped: the record is of the table before
+    db.layout.schema_history(again.table).unlink()
+    shutil.rmtree(db.layout.streams(again.table).parent)
+    lost = run(root, "mirror", str(root), mirror)
+    assert lost.exit_code == 2 and "no table Test.Second" in lost.output
+    assert rows
