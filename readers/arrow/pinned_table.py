@@ -63,6 +63,10 @@ class PinnedTable:
         self.snapshot = snapshot
 
     @property
+    def place(self) -> TablePlace:
+        return self._place
+
+    @property
     def name(self) -> str:
         return str(self.snapshot.table)
 

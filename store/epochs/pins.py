@@ -28,6 +28,7 @@ from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, RollbackRecord, decode
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
@@ -38,6 +39,7 @@ from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, sca
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.types.frozen import frozen
 
 AGAIN = "open the table again"
 
@@ -75,6 +77,23 @@ def held(place: TablePlace) -> list[Pin]:
     return [pin for pin in pins if pin.of_table(place)]
 
 
+@frozen
+class Watched:
+    """Up to where a pin knows the records of its stream, for a reader in another language.
+
+    ``log_seen`` and ``removals_seen``: what the two files were then. ``last``: offset of the last record of the log,
+    and its length and checksum (empty without one). ``restored``: the epoch that a rollback has gone back to since.
+    ``removed``: locations of the pinned state, with the last removal of each.
+    """
+
+    log_seen: Stat | None
+    removals_seen: Stat | None
+    last: tuple[int, bytes]
+    removals_end: int
+    restored: int | None
+    removed: tuple[tuple[LocationState, RemovalPhase], ...]
+
+
 class Pin:
     """The state of one stream at its pinned epoch. Made by ``of``; not thread-safe.
 
@@ -104,6 +123,11 @@ class Pin:
 
     def of_table(self, place: TablePlace) -> bool:
         return place.table == self._place.table and place.fs.resolve(self._place.layout.root) == place.layout.root
+
+    def watched(self) -> Watched:
+        removed = tuple((self.state.locations[key], phase) for key, phase in self._removed.items())
+        last = self._last, self._mark
+        return Watched(self._seen, self._removals_seen, last, self._removals_end, self._restored, removed)
 
     def narrowed(self, keys: Iterable[LocationKey]) -> Pin:
         """A pin of some of its locations, for another process: without the positions of the source, nothing open."""

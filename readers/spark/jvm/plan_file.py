@@ -7,11 +7,12 @@ Little-endian. It lives between two calls of one program, so both sides are alwa
     4   u4     CRC-32 of all that follows
     4   u4     bytes of the head
     ...        head: an object in JSON (UTF-8), see ``_head``
-    64 n       an entry a slice, in the order of the plan:
+    72 n       an entry a slice, in the order of the plan:
                u4 number of its value, of its internal partition, of its stream (0xFFFFFFFF: history) and of its shape
                u4 marks (1: written by a newer schema, 2: in Parquet, 4: history, 8: chosen rows follow)
                u4 bytes of its details
-               i8 first row, row after the last, committed rows, epoch that made the location, epoch that changed it
+               i8 first row, row after the last, committed rows, epoch that made the location, when that was (ms, 0:
+               not known), epoch that changed it
     ...        details, a slice after the other: u4 bytes of the directory, the directory (UTF-8); files
                (``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics,
                the u4 length of each, and the rows (``store.epochs.state.statistics``); chosen rows, to the end: i8
@@ -32,6 +33,7 @@ from typing import Any
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.spark.jvm.column_forms import column_entry
+from sparkhaven.readers.spark.jvm.pinned_streams import pinned_streams
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_schema
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
@@ -45,7 +47,7 @@ MAGIC = b"SHVPLAN1"
 HISTORY = 0xFFFF_FFFF
 NEWER, PARQUET, OF_HISTORY, CHOSEN = 1, 2, 4, 8
 _HEADER = struct.Struct("<8sqII")
-_ENTRY = struct.Struct("<IIIIIIqqqqq")
+_ENTRY = struct.Struct("<IIIIIIqqqqqq")
 _LENGTH = struct.Struct("<I")
 _COVERED = 20  # bytes before what the checksum covers
 
@@ -82,13 +84,13 @@ def _slice(table: PinnedTable, slice_: Slice, numbers: _Numbers) -> tuple[bytes,
     if slice_.selected is not None:
         marks |= CHOSEN
         details.append(pack_ranges(slice_.selected))
-    stream, since, epoch = HISTORY, 0, 0
+    stream, since, made_ms, epoch = HISTORY, 0, 0, 0
     if slice_.stream is None:
         marks |= OF_HISTORY
     else:
         stream = numbers.streams[slice_.stream]
         location = table.pin(slice_.stream).state.locations[slice_.key]
-        since, epoch = location.since, location.epoch
+        since, made_ms, epoch = location.since, location.made_ms, location.epoch
     entry = _ENTRY.pack(
         numbers.values[slice_.key.value],
         numbers.internals[slice_.key.internal],
@@ -100,6 +102,7 @@ def _slice(table: PinnedTable, slice_: Slice, numbers: _Numbers) -> tuple[bytes,
         slice_.stop,
         slice_.rows,
         since,
+        made_ms,
         epoch,
     )
     return entry, details
@@ -109,7 +112,7 @@ def _head(
     table: PinnedTable, columns: Sequence[Column], options: ReadOptions, numbers: _Numbers, slices: int
 ) -> dict[str, Any]:
     """``table``; ``schema`` of the frame as Spark's JSON; ``columns`` in that order (``column_forms``); options that a
-    task needs; the texts and shapes that entries number."""
+    task needs; the texts and shapes that entries number; ``pins`` (``pinned_streams``)."""
     return {
         "table": table.name,
         "schema": spark_schema(columns, options).json(),
@@ -123,6 +126,7 @@ def _head(
         "internals": list(numbers.internals),
         "streams": list(numbers.streams),
         "shapes": encode_shapes(numbers.shapes),
+        "pins": pinned_streams(table.place, [table.pin(stream) for stream in numbers.streams]),
     }
 
 

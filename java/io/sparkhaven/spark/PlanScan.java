@@ -3,6 +3,7 @@ package io.sparkhaven.spark;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import io.sparkhaven.spark.tasks.TaskMaker;
 import io.sparkhaven.spark.tasks.TaskReaders;
 import java.util.List;
@@ -71,6 +72,6 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new TaskReaders(columns, plan.checksums());
+    return new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")));
   }
 }

@@ -36,16 +36,22 @@ public final class ReadFailure extends IOException {
 
   /** What was pinned has changed. */
   public static ReadFailure moved(String what, Object where, Object expected, Object actual, String hint) {
-    return of("SnapshotMovedError", what, where, expected, actual, hint);
+    return of("SnapshotMovedError", what, where, expected, actual, "read", hint);
   }
 
   /** Any error of that tree. */
   public static ReadFailure of(
       String kind, String what, Object where, Object expected, Object actual, String hint) {
+    return of(kind, what, where, expected, actual, null, hint);
+  }
+
+  private static ReadFailure of(
+      String kind, String what, Object where, Object expected, Object actual, String phase, String hint) {
     StringBuilder message = new StringBuilder(kind).append(": ").append(what);
     part(message, "where", where);
     part(message, "expected", expected);
     part(message, "found", actual);
+    part(message, "phase", phase);
     part(message, "to do", hint);
     return new ReadFailure(kind, message.toString());
   }

@@ -11,8 +11,9 @@ import java.io.Serializable;
  * @param directory path of its files
  * @param rows committed rows
  * @param since epoch that made it; 0 of history
+ * @param made when that was (ms since 1970); 0: not known, or of history
  * @param epoch epoch that changed it last; 0 of history
  */
 public record LocationRef(
-    String stream, String internal, String value, String directory, long rows, long since, long epoch)
+    String stream, String internal, String value, String directory, long rows, long since, long made, long epoch)
     implements Serializable {}

@@ -24,7 +24,7 @@ public final class Plan {
   private static final byte[] MAGIC = "SHVPLAN1".getBytes(StandardCharsets.US_ASCII);
   private static final int HEADER = 24;
   private static final int COVERED = 20;
-  private static final int ENTRY = 64;
+  private static final int ENTRY = 72;
   private static final int HISTORY = -1;
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -100,7 +100,8 @@ public final class Plan {
               new String(data.array(), details + 4, directory, StandardCharsets.UTF_8),
               data.getLong(entry + 40),
               data.getLong(entry + 48),
-              data.getLong(entry + 56));
+              data.getLong(entry + 56),
+              data.getLong(entry + 64));
       int end = details + data.getInt(entry + 20);
       slices.add(
           new PlannedSlice(

@@ -3,7 +3,9 @@ package io.sparkhaven.spark.tasks;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import java.io.IOException;
+import java.util.List;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -13,20 +15,30 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private final TaskSlice[] slices;
   private final PlannedColumn[] columns;
   private final ColumnOpener opener;
+  private final SnapshotCheck check;
   private LocationColumn[] open = {};
   private ColumnarBatch batch;
   private int number = -1; // of the slice
   private int range;
   private long next;
 
-  TaskReader(TaskSlice[] slices, PlannedColumn[] columns, ColumnOpener opener) {
+  TaskReader(TaskSlice[] slices, PlannedColumn[] columns, ColumnOpener opener, SnapshotCheck check) {
     this.slices = slices;
     this.columns = columns;
     this.opener = opener;
+    this.check = check;
   }
 
   @Override
   public boolean next() throws IOException {
+    try {
+      return move();
+    } catch (IOException error) {
+      throw check.explained(slices[number].location(), error);
+    }
+  }
+
+  private boolean move() throws IOException {
     while (number < 0 || !inSlice()) {
       close();
       if (number + 1 >= slices.length) {
@@ -65,6 +77,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       open[column] = opener.open(columns[column], slice, column);
       vectors[column] = open[column].vector();
     }
+    check.require(List.of(slice.location())); // what is open now stays that of the snapshot
     batch = new ColumnarBatch(vectors);
     range = 0;
     next = slice.ranges().length > 0 ? slice.ranges()[0] : 0;

@@ -3,6 +3,7 @@ package io.sparkhaven.spark.tasks;
 import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -15,15 +16,18 @@ public final class TaskReaders implements PartitionReaderFactory {
 
   private final PlannedColumn[] columns;
   private final String checksums;
+  private final SnapshotCheck check;
 
   /**
    * Readers of these columns.
    *
    * @param checksums option {@code checksumVerify}: read, open, scrub or off
+   * @param check of the snapshot that the slices are of
    */
-  public TaskReaders(PlannedColumn[] columns, String checksums) {
+  public TaskReaders(PlannedColumn[] columns, String checksums, SnapshotCheck check) {
     this.columns = columns;
     this.checksums = checksums;
+    this.check = check;
   }
 
   @Override
@@ -38,6 +42,7 @@ public final class TaskReaders implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
-    return new TaskReader(((ReadTask) task).slices(), columns, new ColumnOpener(Checksums.of(checksums)));
+    ColumnOpener opener = new ColumnOpener(Checksums.of(checksums));
+    return new TaskReader(((ReadTask) task).slices(), columns, opener, check);
   }
 }

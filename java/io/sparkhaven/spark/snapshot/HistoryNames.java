@@ -1,0 +1,101 @@
+package io.sparkhaven.spark.snapshot;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.plan.LocationRef;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NotDirectoryException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Stream;
+
+/**
+ * Why a location of history is not there: a newer merge of its date has replaced it, or its volume is not mounted.
+ * {@code merges}: directory of the merge records of the table, as {@code store/merges/merge_records.py} writes them.
+ */
+record HistoryNames(String merges) implements Serializable {
+  private static final String MAGIC = "SHVMRG2\n";
+  private static final String RECORD = ".json";
+  private static final Set<String> COMPLETE = Set.of("record", "clean");
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /** ReadFailure: the newest merge of the date still has that location, and its volume is not mounted. */
+  void requireVolume(LocationRef location) throws IOException {
+    Path partition = Path.of(location.directory()).getParent().getParent();
+    FileIdentity entry = FileIdentity.of(partition, LinkOption.NOFOLLOW_LINKS);
+    if (entry == null || !isEmpty(partition) || !isNamed(location)) {
+      return;
+    }
+    boolean link = Files.isSymbolicLink(partition);
+    Path target = link ? partition.getParent().resolve(Files.readSymbolicLink(partition)).normalize() : partition;
+    throw ReadFailure.of("RetryableStorageError",
+        "the volume of storage partition " + partition.getFileName() + " is not mounted",
+        link ? partition + " -> " + target : partition.toString(),
+        "the directory with the merged dates",
+        FileIdentity.of(target) == null ? "a broken link" : "an empty directory",
+        "mount the volume and run it again. Nothing was lost or changed");
+  }
+
+  private boolean isNamed(LocationRef location) throws IOException {
+    List<Path> records;
+    try (Stream<Path> files = Files.list(Path.of(merges, location.value()))) {
+      records = files.filter(path -> generation(path) >= 0)
+          .sorted(Comparator.comparingLong(HistoryNames::generation).reversed()).toList();
+    } catch (NoSuchFileException error) {
+      return false;
+    }
+    for (Path path : records) {
+      JsonNode record = record(path);
+      if (COMPLETE.contains(record.path("phase").asText())) {
+        for (JsonNode output : record.path("outputs")) {
+          if (output.path("internal").asText().equals(location.internal())) {
+            return true;
+          }
+        }
+        return false;
+      }
+    }
+    return false;
+  }
+
+  private static JsonNode record(Path path) throws IOException {
+    try (FrameFile file = new FrameFile(path)) {
+      file.header(MAGIC);
+      Frame frame = file.frame(Frame.FILE_HEADER);
+      if (frame == null || frame.end() != file.size()) {
+        throw damaged(path, "other bytes");
+      }
+      return JSON.readTree(frame.text());
+    } catch (JsonProcessingException error) {
+      throw damaged(path, error.toString());
+    }
+  }
+
+  private static ReadFailure damaged(Path path, String present) {
+    return ReadFailure.of("CorruptFileError", "merge record is cut short or damaged", path + " at byte " + Frame.FILE_HEADER,
+        "one frame whose checksum holds, to the end of the file", present,
+        "run `sparkhaven inspect " + path + "` and restore it from a copy. No other file has its content");
+  }
+
+  private static long generation(Path path) {
+    String name = path.getFileName().toString();
+    String digits = name.endsWith(RECORD) ? name.substring(0, name.length() - RECORD.length()) : "";
+    return digits.matches("\\d{1,18}") ? Long.parseLong(digits) : -1;
+  }
+
+  private static boolean isEmpty(Path directory) throws IOException {
+    try (Stream<Path> names = Files.list(directory)) {
+      return names.findAny().isEmpty();
+    } catch (NoSuchFileException | NotDirectoryException error) {
+      return true;
+    }
+  }
+}
