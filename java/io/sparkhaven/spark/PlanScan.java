@@ -3,9 +3,11 @@ package io.sparkhaven.spark;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.pushdown.PushedFilters;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import io.sparkhaven.spark.tasks.TaskMaker;
 import io.sparkhaven.spark.tasks.TaskReaders;
+import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
 import org.apache.spark.sql.SparkSession;
@@ -23,12 +25,17 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   private final StructType schema;
   private final PlannedColumn[] columns;
   private final List<PlannedSlice> slices;
+  private final PushedFilters filters;
+  private final boolean limited;
 
-  PlanScan(Plan plan, StructType schema, List<PlannedSlice> slices) {
+  /** {@code limited}: the slices are no more than a limit asks for. */
+  PlanScan(Plan plan, StructType schema, List<PlannedSlice> slices, PushedFilters filters, boolean limited) {
     this.plan = plan;
     this.schema = schema;
     this.columns = plan.columns(schema.fieldNames());
     this.slices = slices;
+    this.filters = filters;
+    this.limited = limited;
   }
 
   @Override
@@ -38,7 +45,15 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public String description() {
-    return "sparkhaven " + plan.table() + ", " + slices.size() + " of " + plan.slices().size() + " slices";
+    String limit = limited ? ", limit" : "";
+    return "sparkhaven %s, %d of %d locations, %d of %d rows, filters %s%s"
+        .formatted(
+            plan.table(), slices.size(), plan.slices().size(), rows(slices), rows(plan.slices()),
+            Arrays.toString(filters.used()), limit);
+  }
+
+  private static long rows(List<PlannedSlice> slices) {
+    return slices.stream().mapToLong(PlannedSlice::count).sum();
   }
 
   @Override
@@ -72,6 +87,6 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")));
+    return new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")), filters.conditions());
   }
 }

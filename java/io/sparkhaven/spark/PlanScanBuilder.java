@@ -1,18 +1,37 @@
 package io.sparkhaven.spark;
 
 import io.sparkhaven.spark.plan.Plan;
+import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.pushdown.PushedAggregates;
+import io.sparkhaven.spark.pushdown.PushedFilters;
+import io.sparkhaven.spark.pushdown.RowLimit;
+import java.util.List;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
-/** What one query asks of a snapshot. */
-final class PlanScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
+/** What one query asks of a snapshot. The next query of the same frame begins with a new one. */
+final class PlanScanBuilder
+    implements SupportsPushDownRequiredColumns,
+        SupportsPushDownV2Filters,
+        SupportsPushDownAggregates,
+        SupportsPushDownLimit {
+  private static final int NO_LIMIT = -1;
+
   private final Plan plan;
+  private final PushedFilters filters;
   private StructType required;
+  private PushedAggregates aggregates;
+  private int limit = NO_LIMIT;
 
   PlanScanBuilder(Plan plan) {
     this.plan = plan;
+    this.filters = new PushedFilters(plan);
     this.required = plan.schema();
   }
 
@@ -22,7 +41,49 @@ final class PlanScanBuilder implements ScanBuilder, SupportsPushDownRequiredColu
   }
 
   @Override
+  public Predicate[] pushPredicates(Predicate[] predicates) {
+    return filters.push(predicates);
+  }
+
+  @Override
+  public Predicate[] pushedPredicates() {
+    return filters.used();
+  }
+
+  @Override
+  public boolean supportCompletePushDown(Aggregation asked) {
+    return filters.exact() && PushedAggregates.of(asked, filters.slices(), plan.columns()) != null;
+  }
+
+  @Override
+  public boolean pushAggregation(Aggregation asked) {
+    aggregates = filters.exact() ? PushedAggregates.of(asked, filters.slices(), plan.columns()) : null;
+    return aggregates != null;
+  }
+
+  /** A limit of groups is none of rows. */
+  @Override
+  public boolean pushLimit(int rows) {
+    if (aggregates != null || !filters.exact()) {
+      return false;
+    }
+    limit = rows;
+    return true;
+  }
+
+  /** Spark still counts the rows, which several tasks return. */
+  @Override
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
+  @Override
   public Scan build() {
-    return new PlanScan(plan, required, plan.slices());
+    List<PlannedSlice> slices = filters.slices();
+    if (aggregates != null) {
+      return new AnsweredScan(plan, aggregates, slices);
+    }
+    return new PlanScan(
+        plan, required, limit == NO_LIMIT ? slices : RowLimit.first(slices, limit), filters, limit != NO_LIMIT);
   }
 }

@@ -24,6 +24,20 @@ public abstract class LocationColumn implements Closeable {
     return rows;
   }
 
+  /**
+   * Says what rows must be for which {@link #mayMatch} is true, beside what was said before.
+   *
+   * @return false: no row of the location is so
+   */
+  public boolean narrow(TextCondition condition) {
+    return true;
+  }
+
+  /** Whether one of the rows that were moved to may be as {@link #narrow} said; so it may where that does not look. */
+  public boolean mayMatch(int rows) {
+    return true;
+  }
+
   @Override
   public void close() throws IOException {}
 }

@@ -3,6 +3,7 @@ package io.sparkhaven.spark.columns;
 import io.sparkhaven.spark.errors.ReadFailure;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.util.BitSet;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
@@ -10,9 +11,13 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** Numbers of symbols in a {@code .dat} file, i4 a row, as the texts of a dictionary. */
 final class SymbolColumn extends LocationColumn {
+  private static final int MOST_TESTED = 1 << 20; // texts are compared for less than reading the rows costs
+
   private final CommittedFile file;
   private final Dictionary dictionary;
   private final Symbols vector;
+  private BitSet matching; // numbers of symbols for which all conditions may be true; null: there are none
+  private boolean nullMatches = true;
 
   SymbolColumn(CommittedFile file, Dictionary dictionary, int rows) {
     this.file = file;
@@ -48,6 +53,37 @@ final class SymbolColumn extends LocationColumn {
         file.path() + ", row " + row,
         "0 to " + (dictionary.size() - 1) + ", or null",
         number);
+  }
+
+  @Override
+  public boolean narrow(TextCondition condition) {
+    if (matching == null && dictionary.size() > MOST_TESTED) {
+      return true;
+    }
+    BitSet before = matching;
+    matching = new BitSet(dictionary.size());
+    for (int number = 0; number < dictionary.size(); number++) {
+      boolean asked = before == null || before.get(number);
+      if (asked && condition.mayBeTrue(dictionary.isNull(number) ? null : dictionary.text(number))) {
+        matching.set(number);
+      }
+    }
+    nullMatches &= condition.mayBeTrue(null);
+    return nullMatches || !matching.isEmpty();
+  }
+
+  @Override
+  public boolean mayMatch(int rows) {
+    if (matching == null) {
+      return true;
+    }
+    for (int row = 0; row < rows; row++) {
+      int number = vector.number(row);
+      if (number == Integer.MIN_VALUE ? nullMatches : matching.get(number)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   @Override

@@ -46,6 +46,11 @@ public record ColumnForm(
         entry.required("dataOffset").asInt());
   }
 
+  /** Whether files have another null than that of chars now, which statistics know nothing of. */
+  public boolean hasOtherNull() {
+    return nullChar >= 0 && nullChar != 0xFFFF;
+  }
+
   /** Ends of the names of its files, {@code .dat} first. */
   public String[] suffixes() {
     return switch (storage) {

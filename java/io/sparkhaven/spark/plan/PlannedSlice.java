@@ -14,10 +14,12 @@ public final class PlannedSlice {
   private final int detailsEnd;
   private final long start;
   private final long stop;
+  private final long[] limit; // null: the rows that the plan has
   private int[] groupsAt;
   private int chosenAt;
 
   PlannedSlice(ByteBuffer data, Shape shape, LocationRef location, int marks, long[] rows, int filesAt, int end) {
+    this.limit = null;
     this.data = data;
     this.shape = shape;
     this.location = location;
@@ -26,6 +28,28 @@ public final class PlannedSlice {
     this.stop = rows[1];
     this.filesAt = filesAt;
     this.detailsEnd = end;
+  }
+
+  private PlannedSlice(PlannedSlice slice, long[] limit) {
+    this.data = slice.data;
+    this.shape = slice.shape;
+    this.location = slice.location;
+    this.marks = slice.marks;
+    this.start = limit[0];
+    this.stop = limit[limit.length - 1];
+    this.limit = limit;
+    this.filesAt = slice.filesAt;
+    this.detailsEnd = slice.detailsEnd;
+  }
+
+  /** The slice with some of its {@link #ranges} alone; at least one row. */
+  public PlannedSlice limited(long[] ranges) {
+    return new PlannedSlice(this, ranges);
+  }
+
+  /** Whether all rows from the first to the last are read: none was withdrawn, and no filter leaves some out. */
+  public boolean whole() {
+    return limit == null && (marks & 8) == 0;
   }
 
   public LocationRef location() {
@@ -59,6 +83,9 @@ public final class PlannedSlice {
 
   /** Rows that are read, as first and after the last of each range, in turn; they ascend. */
   public long[] ranges() {
+    if (limit != null) {
+      return limit;
+    }
     if ((marks & 8) == 0) {
       return new long[] {start, stop};
     }
@@ -72,7 +99,7 @@ public final class PlannedSlice {
 
   /** Number of rows that are read. */
   public long count() {
-    if ((marks & 8) == 0) {
+    if ((marks & 8) == 0 && limit == null) {
       return stop - start;
     }
     long count = 0;
@@ -144,8 +171,7 @@ public final class PlannedSlice {
     for (int number = 0; number < states.length; number++) {
       states[number] = state(name + suffixes[number]);
     }
-    boolean odd = column.form().nullChar() >= 0 && column.form().nullChar() != 0xFFFF; // statistics count others
-    return new ColumnFiles(name, states, form, odd || mayBeNull(column.name()));
+    return new ColumnFiles(name, states, form, column.form().hasOtherNull() || mayBeNull(column.name()));
   }
 
   /** A text that was widened still has its symbols where a file of them is. */

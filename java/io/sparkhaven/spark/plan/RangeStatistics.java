@@ -5,7 +5,7 @@ package io.sparkhaven.spark.plan;
  *
  * @param nulls rows without a value
  * @param nans rows with a NaN, which is never a bound
- * @param low at most every value: Long, Double, Boolean or String; null: not known, or there is no value
+ * @param low at most every value: Long, Double, Boolean or UTF8String; null: not known, or there is no value
  * @param high at least every value
  * @param microseconds false: an Instant has a part below one microsecond
  */

@@ -1,7 +1,7 @@
 package io.sparkhaven.spark.plan;
 
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** Takes one column out of a row of statistics. The format is that of {@code store/epochs/state/statistics.py}. */
 final class StatisticsRow {
@@ -78,9 +78,9 @@ final class StatisticsRow {
     };
   }
 
-  private static String text(ByteBuffer data, int offset) {
+  private static UTF8String text(ByteBuffer data, int offset) {
     byte[] bytes = new byte[data.get(offset) & 0xFF];
     data.get(offset + 1, bytes);
-    return new String(bytes, StandardCharsets.UTF_8);
+    return UTF8String.fromBytes(bytes);
   }
 }

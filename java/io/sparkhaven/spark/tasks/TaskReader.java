@@ -3,8 +3,10 @@ package io.sparkhaven.spark.tasks;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -16,17 +18,30 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private final PlannedColumn[] columns;
   private final ColumnOpener opener;
   private final SnapshotCheck check;
+  private final ColumnCondition[] conditions;
+  private final boolean[] isTested; // by column
   private LocationColumn[] open = {};
   private ColumnarBatch batch;
   private int number = -1; // of the slice
   private int range;
   private long next;
 
-  TaskReader(TaskSlice[] slices, PlannedColumn[] columns, ColumnOpener opener, SnapshotCheck check) {
+  TaskReader(
+      TaskSlice[] slices,
+      PlannedColumn[] columns,
+      ColumnOpener opener,
+      SnapshotCheck check,
+      ColumnCondition[] conditions) {
     this.slices = slices;
     this.columns = columns;
     this.opener = opener;
     this.check = check;
+    this.conditions = conditions;
+    this.isTested = new boolean[columns.length];
+    for (int column = 0; column < columns.length; column++) {
+      String name = columns[column].name();
+      isTested[column] = Arrays.stream(conditions).anyMatch(condition -> condition.column().equals(name));
+    }
   }
 
   @Override
@@ -39,25 +54,57 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   }
 
   private boolean move() throws IOException {
-    while (number < 0 || !inSlice()) {
-      close();
-      if (number + 1 >= slices.length) {
+    while (true) {
+      while (number < 0 || !inSlice()) {
+        close();
+        if (number + 1 >= slices.length) {
+          return false;
+        }
+        number++;
+        open(slices[number]);
+      }
+      long[] ranges = slices[number].ranges();
+      int rows = (int) Math.min(ranges[range + 1] - next, LocationColumn.MOST_ROWS);
+      if (moved(rows)) {
+        return true;
+      }
+    }
+  }
+
+  /** Shows the next rows, so many at most; false: they are passed over, since no condition can be true for one. */
+  private boolean moved(int most) throws IOException {
+    int tested = room(true, most);
+    move(true, tested);
+    for (int column = 0; column < open.length; column++) {
+      if (isTested[column] && !open[column].mayMatch(tested)) {
+        next += tested;
         return false;
       }
-      number++;
-      open(slices[number]);
     }
-    long[] ranges = slices[number].ranges();
-    int rows = (int) Math.min(ranges[range + 1] - next, LocationColumn.MOST_ROWS);
-    for (LocationColumn column : open) {
-      rows = column.room(next, rows);
+    int rows = room(false, tested);
+    if (rows < tested) {
+      move(true, rows);
     }
-    for (LocationColumn column : open) {
-      column.move(next, rows);
-    }
+    move(false, rows);
     batch.setNumRows(rows);
     next += rows;
     return true;
+  }
+
+  private int room(boolean ofTested, int most) throws IOException {
+    int rows = most;
+    for (int column = 0; column < open.length; column++) {
+      rows = isTested[column] == ofTested ? open[column].room(next, rows) : rows;
+    }
+    return rows;
+  }
+
+  private void move(boolean ofTested, int rows) throws IOException {
+    for (int column = 0; column < open.length; column++) {
+      if (isTested[column] == ofTested) {
+        open[column].move(next, rows);
+      }
+    }
   }
 
   /** Whether the slice has rows left; moves to the next range where one is read. */
@@ -70,17 +117,39 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     return range < ranges.length;
   }
 
+  /** Opens a slice; only the columns that are tested where they tell that it has no row of use. */
   private void open(TaskSlice slice) throws IOException {
     open = new LocationColumn[columns.length];
-    ColumnVector[] vectors = new ColumnVector[columns.length];
-    for (int column = 0; column < columns.length; column++) {
-      open[column] = opener.open(columns[column], slice, column);
-      vectors[column] = open[column].vector();
+    boolean mayMatch = open(slice, true);
+    if (mayMatch) {
+      open(slice, false);
     }
     check.require(List.of(slice.location())); // what is open now stays that of the snapshot
+    range = mayMatch ? 0 : slice.ranges().length;
+    if (!mayMatch) {
+      return;
+    }
+    ColumnVector[] vectors = new ColumnVector[columns.length];
+    for (int column = 0; column < columns.length; column++) {
+      vectors[column] = open[column].vector();
+    }
     batch = new ColumnarBatch(vectors);
-    range = 0;
     next = slice.ranges().length > 0 ? slice.ranges()[0] : 0;
+  }
+
+  /** Opens the columns that are tested, or the others; false: no row of the slice can be of use. */
+  private boolean open(TaskSlice slice, boolean ofTested) throws IOException {
+    boolean mayMatch = true;
+    for (int column = 0; column < columns.length && mayMatch; column++) {
+      if (isTested[column] == ofTested) {
+        open[column] = opener.open(columns[column], slice, column);
+        for (ColumnCondition condition : conditions) {
+          boolean own = condition.column().equals(columns[column].name());
+          mayMatch &= !own || open[column].narrow(condition);
+        }
+      }
+    }
+    return mayMatch;
   }
 
   @Override

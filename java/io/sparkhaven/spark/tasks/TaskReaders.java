@@ -3,7 +3,9 @@ package io.sparkhaven.spark.tasks;
 import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -17,14 +19,18 @@ public final class TaskReaders implements PartitionReaderFactory {
   private final PlannedColumn[] columns;
   private final String checksums;
   private final SnapshotCheck check;
+  private final ColumnCondition[] conditions;
 
   /**
    * Readers of these columns.
    *
    * @param checksums option {@code checksumVerify}: read, open, scrub or off
    * @param check of the snapshot that the slices are of
+   * @param conditions of some of the columns, all of which must be true for a row to be of use
    */
-  public TaskReaders(PlannedColumn[] columns, String checksums, SnapshotCheck check) {
+  public TaskReaders(
+      PlannedColumn[] columns, String checksums, SnapshotCheck check, List<ColumnCondition> conditions) {
+    this.conditions = conditions.toArray(ColumnCondition[]::new);
     this.columns = columns;
     this.checksums = checksums;
     this.check = check;
@@ -43,6 +49,6 @@ public final class TaskReaders implements PartitionReaderFactory {
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
     ColumnOpener opener = new ColumnOpener(Checksums.of(checksums));
-    return new TaskReader(((ReadTask) task).slices(), columns, opener, check);
+    return new TaskReader(((ReadTask) task).slices(), columns, opener, check, conditions);
   }
 }

@@ -1,0 +1,375 @@
+"""What the Spark reader in Java takes of a query: never a row too few, aggregates and limits only where they are exact.
+
+Random tables and conditions, against the same conditions in plain Python.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.spark.jvm.plan_file import encode_plan
+from sparkhaven.readers.spark.options import read_options
+from sparkhaven.store.scan.slices import Slice
+from tests.support.spark.java_reader import classpath
+from tests.support.tables.small_tables import SmallTable
+
+pytestmark = pytest.mark.jvm
+SOURCE = Path(__file__).with_name("PushedQueries.java")
+SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Sym" dataType="String" columnType="Grouping"/>
+  <Column name="L" dataType="long"/><Column name="I" dataType="int"/><Column name="S" dataType="short"/>
+  <Column name="D" dataType="double"/><Column name="F" dataType="float"/>
+  <Column name="Flag" dataType="Boolean"/><Column name="At" dataType="Instant"/>
+  <Column name="Note" dataType="String" symbolTable="None"/>
+</Table>
+"""
+DATES = ["2026-11-20", "2026-11-21", "2026-11-22"]
+START = datetime(2026, 11, 20, tzinfo=UTC)
+LARGE = 2**53
+POOL: dict[str, list[Any]] = {
+    "Date": [*DATES, "2026"],
+    "Sym": ["a", "b", "c", "é", "zz", "\U0001f600", "\ufffd", "a" * 80],
+    "L": [0, 1, 2, LARGE, LARGE + 1, -LARGE, -LARGE - 1, 2**63 - 1, -(2**63) + 1],
+    "I": [-2, -1, 0, 1, 2],
+    "S": [-2, -1, 0, 1, 2],
+    "D": [0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, -2.25, 0.001],
+    "F": [0.0, -0.0, math.nan, math.inf, 1.5, -2.25],
+    "Flag": [True, False],
+    "At": [START + timedelta(microseconds=n) for n in range(4)],
+    "Note": ["n1", "n2", "é\U0001f600", "x" * 80],
+}
+TYPES = {"L": "bigint", "I": "int", "S": "smallint", "D": "double", "F": "float", "Flag": "boolean", "At": "timestamp"}
+COMPARISONS = ["=", "<=>", "<", "<=", ">", ">=", "<>"]
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+Tree = list[Any]
+Row = dict[str, Any]
+
+
+def random_table(rng: random.Random, root: Path) -> SmallTable:
+    """Some commits to some locations; a column of a commit may have one value only. Some dates are merged."""
+    small = SmallTable(root, SCHEMA)
+    for _ in range(rng.randrange(1, 7)):
+        count, rows = rng.randrange(1, 6), {}
+        for name in POOL:
+            if name != "Date":
+                pool = [*POOL[name], None] if rng.random() < 0.7 else [rng.choice([*POOL[name], None])]
+                rows[name] = [rng.choice(pool) for _ in range(count)]
+        small.add(rng.choice("ab"), rng.choice(DATES), rows)
+    for value in sorted({key.value for key in small.log().state.locations}):
+        if rng.random() < 0.3:
+            small.merge_by_hand(value)
+    return small
+
+
+def random_condition(rng: random.Random, depth: int = 0) -> Tree:
+    chance = rng.random()
+    if depth < 2 and chance < 0.35:
+        return [rng.choice(["AND", "OR"]), [random_condition(rng, depth + 1), random_condition(rng, depth + 1)]]
+    if chance < 0.45:
+        return ["NOT", [random_condition(rng, depth + 1)]]
+    if chance < 0.47:
+        return [rng.choice(["ALWAYS_TRUE", "ALWAYS_FALSE"]), []]
+    if chance < 0.5:
+        return ["UNHEARD_OF", ["L", literal("L", 1)]]
+    name = rng.choice([*POOL, "Date", "Date"])
+    values = rng.sample(POOL[name], rng.randrange(1, min(4, len(POOL[name]) + 1)))
+    kind = rng.random()
+    if kind < 0.15:
+        return [rng.choice(["IS_NULL", "IS_NOT_NULL"]), [name]]
+    if kind < 0.4:
+        return ["IN", [name, *(literal(name, value) for value in [*values, *([None] if rng.random() < 0.2 else [])])]]
+    if kind < 0.5 and isinstance(values[0], str):
+        part = values[0][: rng.randrange(0, 9)]
+        return [rng.choice(["STARTS_WITH", "ENDS_WITH", "CONTAINS"]), [name, literal(name, part)]]
+    value = None if rng.random() < 0.1 else values[0]
+    sides = [name, literal(name, value)]
+    return [rng.choice(COMPARISONS), sides if rng.random() < 0.8 else sides[::-1]]
+
+
+def literal(name: str, value: Any) -> dict[str, str | None]:
+    """A literal as the JVM is told it; timestamps in microseconds."""
+    if isinstance(value, datetime):
+        value = (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    if isinstance(value, float):
+        text = "NaN" if math.isnan(value) else str(value).replace("inf", "Infinity")
+    else:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    return {"type": TYPES.get(name, "string"), "value": None if value is None else text}
+
+
+def order(value: Any) -> Any:
+    """NaN is above all, both zeros are one, as in Spark."""
+    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
+
+
+def parsed(told: dict[str, str | None]) -> Any:
+    text, kind = told["value"], told["type"]
+    if text is None or kind == "string":
+        return text
+    if kind == "timestamp":
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(text))
+    if kind == "boolean":
+        return text == "true"
+    return float(text.replace("Infinity", "inf")) if kind in ("double", "float") else int(text)
+
+
+def outcome(tree: Tree, row: Row) -> bool | None:
+    """What Spark says of a condition; an unknown one is true."""
+    name, children = tree
+    match name:
+        case "AND" | "OR":
+            one, other = (outcome(child, row) for child in children)
+            decisive = name == "OR"
+            return decisive if decisive in (one, other) else None if None in (one, other) else not decisive
+        case "NOT":
+            inner = outcome(children[0], row)
+            return None if inner is None else not inner
+        case "ALWAYS_TRUE" | "UNHEARD_OF":
+            return True
+        case "ALWAYS_FALSE":
+            return False
+        case "IS_NULL" | "IS_NOT_NULL":
+            return bool((row[children[0]] is None) == (name == "IS_NULL"))
+    if isinstance(children[0], dict):
+        name, children = TURNED.get(name, name), children[::-1]
+    value, literals = row[children[0]], [parsed(child) for child in children[1:]]
+    if name == "<=>":
+        if value is None or literals[0] is None:
+            return value is literals[0]
+        return bool(order(value) == order(literals[0]))
+    if name == "IN":
+        if value is None:
+            return None
+        hit = any(other is not None and order(value) == order(other) for other in literals)
+        return True if hit else None if None in literals else False
+    if value is None or literals[0] is None:
+        return None
+    one, other = order(value), order(literals[0])
+    return bool(
+        {
+            "=": lambda: one == other,
+            "<>": lambda: one != other,
+            "<": lambda: one < other,
+            "<=": lambda: one <= other,
+            ">": lambda: one > other,
+            ">=": lambda: one >= other,
+            "STARTS_WITH": lambda: one.startswith(other),
+            "ENDS_WITH": lambda: one.endswith(other),
+            "CONTAINS": lambda: other in one,
+        }[name]()
+    )
+
+
+def has_unknown(tree: Tree) -> bool:
+    return tree[0] == "UNHEARD_OF" or any(has_unknown(child) for child in tree[1] if isinstance(child, list))
+
+
+def columns_of(tree: Tree) -> set[str]:
+    named = {child for child in tree[1] if isinstance(child, str)}
+    return named.union(*(columns_of(child) for child in tree[1] if isinstance(child, list)))
+
+
+SHOWN = ["L", "Sym", "Note", "Date", "Flag", "I"]
+
+
+def texts_of(row: Row) -> tuple[str | None, ...]:
+    return tuple(shown(row[name]) for name in SHOWN)
+
+
+class Java:
+    """One JVM that is asked what Spark would ask."""
+
+    def __init__(self, classes: Path) -> None:
+        subprocess.run(["javac", "-cp", classpath(), "-d", str(classes), str(SOURCE)], check=True)
+        command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{classpath()}", "PushedQueries"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **question: Any) -> Row:
+        assert self._process.stdin and self._process.stdout
+        asked = {
+            "plan": None,
+            "predicates": [],
+            "aggregates": [],
+            "groups": [],
+            "limit": None,
+            "columns": [],
+        } | question
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        answer: Row = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        self._process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    running = Java(tmp_path_factory.mktemp("classes"))
+    yield running
+    running.close()
+
+
+class Planned:
+    """A table as the JVM has it, and the rows of each location in Python: number and values of each."""
+
+    def __init__(self, small: SmallTable, java: Java) -> None:
+        self.java = java
+        table: PinnedTable = pinned_of(open_table(small.root, "NS.T"))
+        slices = table.plan().slices
+        path = small.root / "plan"
+        options = read_options({"root": str(small.root), "path": "NS.T"}, {})
+        path.write_bytes(encode_plan(table, slices, table.columns(), options))
+        java.ask(plan=str(path))
+        self.rows = {str(slice_.directory): self._rows(table, slice_) for slice_ in slices}
+
+    @staticmethod
+    def _rows(table: PinnedTable, slice_: Slice) -> list[tuple[int, Row]]:
+        numbers = [
+            row
+            for start, stop in zip(slice_.chosen.starts.tolist(), slice_.chosen.stops.tolist(), strict=True)
+            for row in range(start, stop)
+        ]
+        values = [row for batch in table.read([slice_]) for row in batch.to_pylist()]
+        return list(zip(numbers, values, strict=True))
+
+    def matching(self, conditions: list[Tree]) -> list[Row]:
+        return [
+            row
+            for rows in self.rows.values()
+            for _, row in rows
+            if all(outcome(tree, row) is True for tree in conditions)
+        ]
+
+    def read(self, answer: Row) -> list[Row]:
+        """The rows that the JVM reads; those of a slice ascend."""
+        ranges = {directory: list(zip(edges[::2], edges[1::2], strict=True)) for directory, edges in answer["read"]}
+        assert len(ranges) == len(answer["read"])
+        for pairs in ranges.values():
+            edges = [edge for pair in pairs for edge in pair]
+            assert edges and edges == sorted(set(edges))
+        return [
+            row
+            for directory, rows in self.rows.items()
+            for number, row in rows
+            if any(start <= number < stop for start, stop in ranges.get(directory, ()))
+        ]
+
+
+def shown(value: Any) -> str | None:
+    """As Java prints it; of a number its value counts, so 1.5 is that of a float and of a double."""
+    return literal("", value)["value"]
+
+
+def aggregated(rows: list[Row], functions: list[list[str]]) -> list[str | None]:
+    results: list[Any] = []
+    for kind, *names in functions:
+        values = [row[names[0]] for row in rows if row[names[0]] is not None] if names else rows
+        if kind in ("rows", "count"):
+            results.append(len(values))
+        else:
+            results.append((min if kind == "min" else max)(values, key=order, default=None))
+    return [shown(result) for result in results]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_no_row_is_missing(seed: int, java: Java, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rng = random.Random(seed)
+    planned = Planned(random_table(rng, tmp_path_factory.mktemp("root")), java)
+    for _ in range(25):
+        conditions = [random_condition(rng) for _ in range(rng.randrange(1, 3))]
+        answer = java.ask(predicates=conditions, columns=SHOWN)
+        assert answer == java.ask(predicates=conditions, columns=SHOWN)
+        read = planned.read(answer)
+        spark = [row for row in read if all(outcome(tree, row) is True for tree in conditions)]
+        assert repr(spark) == repr(planned.matching(conditions)), conditions
+        texts = Counter(map(tuple, answer["values"]))
+        assert texts >= Counter(map(texts_of, spark)), conditions
+        assert texts <= Counter(map(texts_of, read)), conditions
+        exact = [tree for tree in conditions if not has_unknown(tree) and columns_of(tree) <= {"Date"}]
+        assert answer["left"] <= len(conditions) - len(exact), conditions
+        if not answer["left"]:
+            assert repr(read) == repr(spark), conditions
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_aggregates_of_the_plan_are_those_of_the_rows(
+    seed: int, java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rng = random.Random(seed)
+    planned, answered = Planned(random_table(rng, tmp_path_factory.mktemp("root")), java), 0
+    for number in range(25):
+        conditions = [random_condition(rng)] if number and rng.random() < 0.3 else []
+        if number and rng.random() < 0.3:
+            conditions.append(["=", ["Date", literal("Date", rng.choice(DATES))]])
+        functions = [["rows"]] * rng.randrange(2) if number else [["rows"]]
+        functions += [
+            [rng.choice(["min", "max", "count"]), rng.choice(list(POOL))] for _ in range(number and rng.randrange(2))
+        ]
+        groups = ["Date"] * (rng.random() < 0.4)
+        answer = java.ask(predicates=conditions, aggregates=functions, groups=groups)
+        assert answer == java.ask(predicates=conditions, aggregates=functions, groups=groups)
+        assert answer["limited"] is (answer["left"] == 0 and answer["aggregates"] is None)
+        if answer["aggregates"] is None:
+            continue
+        answered += 1
+        rows = planned.matching(conditions)
+        if groups:
+            values = sorted({row["Date"] for row in rows})
+            expected = [
+                [value, *aggregated([row for row in rows if row["Date"] == value], functions)] for value in values
+            ]
+        else:
+            expected = [aggregated(rows, functions)]
+        assert answer["aggregates"] == expected, (conditions, functions)
+    assert answered  # counts of all rows are among them
+
+
+def test_locations_without_a_symbol_are_passed_over(java: Java, tmp_path: Path) -> None:
+    small = SmallTable(tmp_path, SCHEMA)
+    large = 10_000
+    small.add("a", DATES[0], {"Sym": ["b"] * large + ["a"], "L": [1] * (large + 1)})
+    small.add("b", DATES[0], {"Sym": ["b", "c", None, "a" * 80], "L": [1, 2, 3, 4]})
+    planned = Planned(small, java)
+
+    def read(*conditions: Tree) -> list[list[str | None]]:
+        answer = java.ask(predicates=list(conditions), columns=["L", "Sym"])
+        assert answer["left"] == len(conditions)
+        values: list[list[str | None]] = answer["values"]
+        return values
+
+    assert len(planned.rows) == 2
+    assert len(read(["=", ["Sym", literal("Sym", "a")]])) == large + 1 - 2 * 4096  # the last batch alone
+    assert len(read(["=", ["Sym", literal("Sym", "c")]])) == 4
+    assert read(["=", ["Sym", literal("Sym", "d")]]) == []
+    assert len(read(["IS_NULL", ["Sym"]])) == 4
+    assert len(read(["STARTS_WITH", ["Sym", literal("Sym", "aaa")]])) == 4
+    assert len(read(["=", ["Sym", literal("Sym", "b")]], ["=", ["Sym", literal("Sym", "c")]])) == 0
+
+
+def test_limits_take_the_first_rows(java: Java, tmp_path: Path) -> None:
+    planned = Planned(random_table(random.Random(3), tmp_path), java)
+    total = sum(len(rows) for rows in planned.rows.values())
+    for limit in (0, 1, 2, 3, total - 1, total, total + 1):
+        answer = java.ask(limit=limit)
+        assert len(planned.read(answer)) == min(limit, total)
+        assert answer["limited"]
