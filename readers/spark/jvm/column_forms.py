@@ -13,10 +13,14 @@ from sparkhaven.store.types.model import Column, Kind
 
 
 def column_entry(column: Column, options: ReadOptions) -> dict[str, object]:
-    """``name``, ``labels`` (earlier names), ``kind``, and ``forms``, the newest first; the partition value has none."""
+    """``name``, ``id``, ``labels`` (earlier names), ``kind``, and ``forms``, the newest first.
+
+    The partition value has no forms.
+    """
     forms = () if column.kind is Kind.PARTITIONING else (column, *reversed(column.earlier))
     return {
         "name": column.name,
+        "id": column.id,
         "kind": column.kind.name,
         "labels": list(column.labels),
         "forms": [_form(form, options) for form in forms],

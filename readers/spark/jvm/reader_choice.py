@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.spark.jvm.coded_values import has_decoder
@@ -11,6 +13,7 @@ from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.null_char import has_other_null
 
 
 def why_python(options: ReadOptions) -> str | None:
@@ -28,7 +31,14 @@ def why_python_reads(table: PinnedTable, slices: Sequence[Slice], columns: Seque
         coding = column.type.coding
         if coding is not None and coding.form != "set" and not has_decoder(coding):
             return f"column {column.name} has the type {column.type.name}"
-    for slice_ in slices:
-        if in_parquet(slice_.files):
-            return f"{slice_.directory} is in Parquet"
+    unfit = next((column for column in columns if not _fits_parquet(column)), None)
+    parquet = next((slice_ for slice_ in slices if in_parquet(slice_.files)), None) if unfit is not None else None
+    if unfit is not None and parquet is not None:
+        return f"column {unfit.name} has the type {unfit.type.name}, and {parquet.directory} is in Parquet"
     return None
+
+
+def _fits_parquet(column: Column) -> bool:
+    """Whether Spark's own reader of Parquet has the values: it has no times of nanoseconds, and 38 digits at most."""
+    kind = column.type.arrow
+    return not (pa.types.is_time(kind) or pa.types.is_decimal256(kind) or has_other_null(column))

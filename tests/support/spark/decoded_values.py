@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import random
 import struct
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from java.build import spark_jars
 from sparkhaven.readers.spark.jvm.coded_values import decoder_words
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
@@ -34,10 +32,9 @@ from sparkhaven.store.types.codings.coding import value_bytes
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import OLD_NULL, column_with_null
+from tests.support.spark.java_rows import run_java, shown
 from tests.support.writers.coded_rows import CODEC, coded_row
 
-PROGRAM = Path(__file__).parents[2] / "jvm" / "DecodeValues.java"
-JAR = Path(__file__).parents[3] / "readers" / "spark" / "sparkhaven-spark.jar"
 BOUNDS = (0, 1, 2, 127, 128, 254, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
 DECLARED: dict[str, tuple[str, str | None, str | None]] = {  # by the columns of ``coded_rows``, and some more
     "Day": ("LocalDate", None, "Compact"),
@@ -171,7 +168,7 @@ def _changed(value: bytes, rng: random.Random, fixed: bool) -> bytes:
 
 
 def by_python(case: Case) -> list[str]:
-    """What the readers of Python give for each value, as ``DecodeValues.java`` writes it."""
+    """What the readers of Python give for each value, as ``SparkValues.java`` writes it."""
     return [_by_python(case, value) for value in case.values]
 
 
@@ -185,38 +182,14 @@ def _by_python(case: Case, value: bytes) -> str:
             ends = pa.py_buffer(np.array([len(value)], "<i8"))
             array = decode_coded_blobs(ends, pa.py_buffer(value), 0, column.type.blob, LITTLE, "here")
         batch = pa.RecordBatch.from_arrays([array], names=[column.name])
-        return _shown(spark_batch(batch, [column], case.options).column(0), 0)
+        return shown(spark_batch(batch, [column], case.options).column(0), 0)
     except CorruptFileError:
         return "damaged"
     except SchemaMismatchError as error:
         return f"refused: {error.what}|{error.expected}|{error.found}|{error.hint}"
 
 
-def _shown(array: pa.Array, row: int) -> str:
-    kind, kinds = array.type, pa.types
-    if not array[row].is_valid:
-        return "null"
-    if kinds.is_list(kind) or kinds.is_map(kind):
-        rows = range(array.offsets[row].as_py(), array.offsets[row + 1].as_py())
-        if kinds.is_map(kind):
-            return "{" + ",".join(f"{_shown(array.keys, n)}={_shown(array.items, n)}" for n in rows) + "}"
-        return "[" + ",".join(_shown(array.values, n) for n in rows) + "]"
-    value = array[row]
-    if kinds.is_string(kind) or kinds.is_binary(kind):
-        return bytes(value.as_buffer()).hex()
-    if kinds.is_date(kind) or kinds.is_timestamp(kind):
-        return str(value.value)
-    if kinds.is_floating(kind):
-        double = kinds.is_float64(kind)
-        number = value.as_py()
-        bits = struct.pack(">d" if double else ">f", number if number == number else float("nan"))
-        return f"{int.from_bytes(bits, 'big'):x}"
-    if kinds.is_boolean(kind):
-        return str(value.as_py()).lower()
-    return f"{value.as_py():f}" if kinds.is_decimal(kind) else str(value.as_py())
-
-
-def by_java(cases: Iterable[Case], scratch: Path, heap: str = "256m") -> list[str]:
+def by_java(cases: Iterable[Case], scratch: Path) -> list[str]:
     """The same of all values of all cases."""
     path = scratch / "values"
     with path.open("wb") as out:
@@ -224,30 +197,19 @@ def by_java(cases: Iterable[Case], scratch: Path, heap: str = "256m") -> list[st
             out.write(case.head + struct.pack(">i", len(case.values)))
             for value in case.values:
                 out.write(_sized(value))
-    classes = f"{JAR}:{spark_jars({})}/*"
-    command = [
-        "java",
-        f"-Xmx{heap}",
-        "-XX:TieredStopAtLevel=1",
-        "-Xshare:auto",
-        "-cp",
-        classes,
-        str(PROGRAM),
-        str(path),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return run_java("values", path)
 
 
 def differences(cases: Sequence[Case], scratch: Path) -> list[str]:
     """The values for which Python and Java differ, each with what they give."""
-    shown = iter(by_java(cases, scratch))
+    given = iter(by_java(cases, scratch))
     differing = []
     for case in cases:
         for value, python in zip(case.values, by_python(case), strict=True):
-            java = next(shown)
+            java = next(given)
             if python != java:
                 differing.append(f"{case.column.name} {value.hex()}: Python {python}, Java {java}")
-    assert next(shown, None) is None
+    assert next(given, None) is None
     return differing
 
 

@@ -26,6 +26,11 @@ public final class ColumnOpener {
     this.checks = checks;
   }
 
+  /** What compares committed bytes with their checksums; null: nothing does. */
+  public Checksums checks() {
+    return checks;
+  }
+
   /**
    * One column of a slice.
    *
@@ -167,7 +172,8 @@ public final class ColumnOpener {
     return state;
   }
 
-  private static ReadFailure schemaMoved(PlannedColumn column, TaskSlice slice, String what) {
+  /** The error for files of a later version of the schema, which a table that was opened before cannot read. */
+  public static ReadFailure schemaMoved(PlannedColumn column, TaskSlice slice, String what) {
     return ReadFailure.moved(
         "the schema has changed since the table was opened. Column " + column.name() + " " + what,
         slice.location().directory(),

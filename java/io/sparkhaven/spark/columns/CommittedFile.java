@@ -60,7 +60,7 @@ public final class CommittedFile implements Closeable, CommittedBytes {
     try {
       return FileChannel.open(path, StandardOpenOption.READ);
     } catch (NoSuchFileException error) {
-      throw ReadFailure.damaged("a committed file is missing", path, "the file", "nothing");
+      throw ReadFailure.missing(path);
     }
   }
 
@@ -156,8 +156,13 @@ public final class CommittedFile implements Closeable, CommittedBytes {
   }
 
   private ReadFailure shorter(long expected, long actual) {
-    return ReadFailure.damaged(
-        "file is shorter than its committed length", path, expected + " bytes", actual + " bytes");
+    return ReadFailure.of(
+        "CorruptFileError",
+        "file is shorter than its committed length",
+        path,
+        expected + " bytes",
+        actual + " bytes",
+        "run `sparkhaven verify --deep`, then restore the file or roll back");
   }
 
   @Override

@@ -6,21 +6,23 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** The same text, or null, in all rows. */
-final class ConstantColumn extends LocationColumn {
+public final class ConstantColumn extends LocationColumn {
   private final ConstantColumnVector vector;
 
   private ConstantColumn(DataType type) {
     vector = new ConstantColumnVector(MOST_ROWS, type);
   }
 
-  static ConstantColumn text(DataType type, String text) {
+  /** The text in all rows. */
+  public static ConstantColumn text(DataType type, String text) {
     ConstantColumn column = new ConstantColumn(type);
     column.vector.setNotNull();
     column.vector.setUtf8String(UTF8String.fromString(text));
     return column;
   }
 
-  static ConstantColumn nulls(DataType type) {
+  /** Null in all rows. */
+  public static ConstantColumn nulls(DataType type) {
     ConstantColumn column = new ConstantColumn(type);
     column.vector.setNull();
     return column;

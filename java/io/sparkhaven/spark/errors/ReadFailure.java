@@ -10,7 +10,8 @@ public final class ReadFailure extends IOException {
   private static final long serialVersionUID = 1;
 
   /** What to do about a damaged file. */
-  public static final String DAMAGED = "run `sparkhaven verify --deep`, then restore the file or roll back";
+  public static final String DAMAGED =
+      "run `sparkhaven verify --deep`, which says what is affected. Restore the file from a copy, or rebuild the location";
 
   private final String kind;
 
@@ -22,6 +23,12 @@ public final class ReadFailure extends IOException {
   /** Name of the error in {@code store/errors.py}. */
   public String kind() {
     return kind;
+  }
+
+  /** A committed file is not there. */
+  public static ReadFailure missing(Object where) {
+    String hint = "run `sparkhaven verify`, then restore the file or roll back";
+    return of("CorruptFileError", "a committed file is missing", where, "the file", "nothing", hint);
   }
 
   /** Bytes on disk are not what was committed. */

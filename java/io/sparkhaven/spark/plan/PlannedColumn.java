@@ -11,6 +11,7 @@ public final class PlannedColumn implements Serializable {
   private static final long serialVersionUID = 1;
 
   private final String name;
+  private final int id;
   private final boolean partitioning;
   private final String[] labels;
   private final ColumnForm[] forms;
@@ -19,8 +20,9 @@ public final class PlannedColumn implements Serializable {
   private final String chars;
 
   private PlannedColumn(
-      String name, boolean partitioning, String[] labels, ColumnForm[] forms, DataType type, JsonNode head) {
+      String name, int id, boolean partitioning, String[] labels, ColumnForm[] forms, DataType type, JsonNode head) {
     this.name = name;
+    this.id = id;
     this.partitioning = partitioning;
     this.labels = labels;
     this.forms = forms;
@@ -36,6 +38,7 @@ public final class PlannedColumn implements Serializable {
     entry.required("forms").forEach(form -> forms.add(ColumnForm.of(form)));
     return new PlannedColumn(
         entry.required("name").asText(),
+        entry.required("id").asInt(),
         entry.required("kind").asText().equals("PARTITIONING"),
         labels.toArray(String[]::new),
         forms.toArray(ColumnForm[]::new),
@@ -46,6 +49,18 @@ public final class PlannedColumn implements Serializable {
   /** Name in the data frame. */
   public String name() {
     return name;
+  }
+
+  /** Number in the history of the schema, which no other column has. */
+  public int id() {
+    return id;
+  }
+
+  /** Its name and earlier ones, the newest first. */
+  public List<String> names() {
+    List<String> names = new ArrayList<>(List.of(labels));
+    names.add(0, name);
+    return names;
   }
 
   /** Whether it is the value of the location's directory, and has no files. */

@@ -66,6 +66,16 @@ public final class PlannedSlice {
     return (marks & 2) != 0;
   }
 
+  /** The file of its rows where they are in Parquet, else null. */
+  public FileState parquet() {
+    return inParquet() ? state("table.parquet") : null;
+  }
+
+  /** Number of columns that its statistics know. */
+  public int columns() {
+    return shape.columns();
+  }
+
   /** Whether it is of history. */
   public boolean ofHistory() {
     return (marks & 4) != 0;
@@ -161,7 +171,7 @@ public final class PlannedSlice {
 
   /** The files of a column in this location. */
   public ColumnFiles files(PlannedColumn column) {
-    if (column.partitioning()) {
+    if (column.partitioning() || inParquet()) {
       return new ColumnFiles(column.name(), new FileState[0], 0, false);
     }
     String name = column.nameWithin(this);

@@ -35,6 +35,11 @@ final class Shape {
     return numbers.getOrDefault(name, -1);
   }
 
+  /** Number of columns that have statistics. */
+  int columns() {
+    return statistics.size();
+  }
+
   /** Group of a column's statistics, and its number there; null: there are none. */
   int[] statistics(String column) {
     return statistics.get(column);

@@ -77,6 +77,9 @@ public final class TaskMaker {
     for (ColumnFiles column : files) {
       size += column.size();
     }
+    if (slice.inParquet()) { // the part of these columns is not known before the file is opened
+      size = slice.parquet().size() * files.length / Math.max(slice.columns(), files.length);
+    }
     return (long) ((double) size * slice.count() / Math.max(1, slice.location().rows()));
   }
 
@@ -117,7 +120,7 @@ public final class TaskMaker {
   }
 
   private void add(PlannedSlice slice, long[] ranges, ColumnFiles[] files) {
-    task.add(new TaskSlice(slice.location(), ranges, slice.newer(), files));
+    task.add(new TaskSlice(slice.location(), ranges, slice.newer(), files, slice.parquet()));
   }
 
   private void end() {

@@ -2,6 +2,7 @@ package io.sparkhaven.spark.tasks;
 
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
+import io.sparkhaven.spark.parquet.ParquetColumns;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
@@ -119,7 +120,8 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
 
   /** Opens a slice; only the columns that are tested where they tell that it has no row of use. */
   private void open(TaskSlice slice) throws IOException {
-    open = new LocationColumn[columns.length];
+    boolean inParquet = slice.parquet() != null;
+    open = inParquet ? ParquetColumns.open(columns, slice, opener.checks()) : new LocationColumn[columns.length];
     boolean mayMatch = open(slice, true);
     if (mayMatch) {
       open(slice, false);
@@ -142,7 +144,9 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     boolean mayMatch = true;
     for (int column = 0; column < columns.length && mayMatch; column++) {
       if (isTested[column] == ofTested) {
-        open[column] = opener.open(columns[column], slice, column);
+        if (open[column] == null) {
+          open[column] = opener.open(columns[column], slice, column);
+        }
         for (ColumnCondition condition : conditions) {
           boolean own = condition.column().equals(columns[column].name());
           mayMatch &= !own || open[column].narrow(condition);

@@ -2,6 +2,7 @@ package io.sparkhaven.spark.tasks;
 
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.plan.ColumnFiles;
+import io.sparkhaven.spark.plan.FileState;
 import io.sparkhaven.spark.plan.LocationRef;
 import java.io.Serializable;
 
@@ -12,8 +13,9 @@ import java.io.Serializable;
  * @param ranges first row and row after the last of each range, in turn; they ascend
  * @param newer whether a later version of the schema wrote the location
  * @param files of the columns of the task, in their order
+ * @param parquet the file that has all columns instead; null: there is none
  */
-public record TaskSlice(LocationRef location, long[] ranges, boolean newer, ColumnFiles[] files)
+public record TaskSlice(LocationRef location, long[] ranges, boolean newer, ColumnFiles[] files, FileState parquet)
     implements Serializable {
 
   /** Most rows of a batch: fewer of a small location. */

@@ -1,0 +1,119 @@
+package io.sparkhaven.spark.parquet;
+
+import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.plan.PlannedColumn;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.BlockMetaData;
+import org.apache.parquet.hadoop.metadata.ParquetMetadata;
+import org.apache.parquet.io.LocalInputFile;
+import org.apache.parquet.schema.MessageType;
+import org.apache.parquet.schema.Type;
+
+/** What the end of a {@code table.parquet} tells: its fields, and where its row groups are. */
+final class ParquetFooter {
+  /** What to do about a damaged file. */
+  static final String HINT =
+      "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite while its "
+          + "rows are intraday";
+
+  private final Path path;
+  private final MessageType schema;
+  private final List<BlockMetaData> groups;
+
+  private ParquetFooter(Path path, ParquetMetadata metadata) {
+    this.path = path;
+    schema = metadata.getFileMetaData().getSchema();
+    groups = metadata.getBlocks();
+  }
+
+  /**
+   * Reads it.
+   *
+   * @param rows that the location has
+   * @throws ReadFailure the file is damaged, or has another number of rows
+   */
+  static ParquetFooter read(Path path, long rows) throws IOException {
+    ParquetFooter footer;
+    try (ParquetFileReader file = ParquetFileReader.open(new LocalInputFile(path))) {
+      footer = new ParquetFooter(path, file.getFooter());
+    } catch (RuntimeException error) {
+      throw damaged(path, error);
+    }
+    long stored = footer.groups.stream().mapToLong(BlockMetaData::getRowCount).sum();
+    if (stored != rows) {
+      throw ReadFailure.of(
+          "CorruptFileError",
+          "Parquet file has another number of rows than its location",
+          path,
+          rows + " rows",
+          stored + " rows",
+          HINT);
+    }
+    return footer;
+  }
+
+  /** The error for a file that Parquet's reader does not understand. */
+  static ReadFailure damaged(Path path, Exception error) {
+    ReadFailure failure =
+        ReadFailure.of("CorruptFileError", "Parquet file is damaged", path, "a Parquet file", error, HINT);
+    failure.initCause(error);
+    return failure;
+  }
+
+  /**
+   * Name of a column's field, which is the column's or an earlier one; null: the file has none.
+   *
+   * @throws ReadFailure the field says that it is another column's
+   */
+  String field(PlannedColumn column) throws ReadFailure {
+    for (String name : column.names()) {
+      if (schema.containsField(name)) {
+        Type.ID id = schema.getType(name).getId();
+        if (id != null && id.intValue() >= 0 && id.intValue() != column.id()) {
+          throw ReadFailure.of(
+              "CorruptFileError",
+              "field " + name + " says that it belongs to another column",
+              path,
+              "field id " + column.id(),
+              "field id " + id.intValue(),
+              "the file is damaged or a copy of another one, or another schema wrote it. Restore the file, or the"
+                  + " schema with its history");
+        }
+        return name;
+      }
+    }
+    return null;
+  }
+
+  /** Row groups that have rows of [start, stop). */
+  Groups groups(long start, long stop) {
+    long first = 0;
+    long from = -1;
+    long begin = 0;
+    long end = 0;
+    for (BlockMetaData group : groups) {
+      long next = first + group.getRowCount();
+      if (next > start && first < stop) {
+        if (from < 0) {
+          from = first;
+          begin = group.getStartingPos();
+        }
+        end = group.getStartingPos() + group.getCompressedSize();
+      }
+      first = next;
+    }
+    return new Groups(Math.max(from, 0), begin, end);
+  }
+
+  /**
+   * Consecutive row groups.
+   *
+   * @param first their first row
+   * @param begin byte of the file at which they begin
+   * @param end byte after them
+   */
+  record Groups(long first, long begin, long end) {}
+}
