@@ -1,3 +1,5 @@
+import io.sparkhaven.spark.PlanTable;
+import io.sparkhaven.spark.checksums.CombinedCrc;
 import io.sparkhaven.spark.codings.DamagedValue;
 import io.sparkhaven.spark.codings.Decoders;
 import io.sparkhaven.spark.codings.RefusedValue;
@@ -6,7 +8,6 @@ import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.tasks.TaskMaker;
-import io.sparkhaven.spark.tasks.TaskReaders;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -20,11 +21,13 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -35,13 +38,18 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>{@code values FILE}: values, a line each. The file has for each column its decoder's words and its Spark type as
  * JSON, each behind its length in four bytes, then a number of values, and each of them behind its length.
  *
+ * <p>{@code crcs FIRST SECOND LENGTH ...}: for each three, the CRC-32 of two runs of bytes, the later of that length, by
+ * the CRC-32 of each.
+ *
  * <p>{@code plans FILE...}: the rows of each plan, a line each, and a line {@code end}, or the error.
  */
 public final class SparkValues {
   private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
   public static void main(String[] words) throws IOException {
-    if (words[0].equals("values")) {
+    if (words[0].equals("crcs")) {
+      crcs(words);
+    } else if (words[0].equals("values")) {
       values(Path.of(words[1]));
     } else {
       for (int number = 1; number < words.length; number++) {
@@ -53,7 +61,8 @@ public final class SparkValues {
 
   private static void plan(Plan plan) throws IOException {
     PlannedColumn[] columns = plan.columns(plan.schema().fieldNames());
-    TaskReaders readers = new TaskReaders(columns, plan.checksums());
+    PartitionReaderFactory readers =
+        new PlanTable(plan).newScanBuilder(CaseInsensitiveStringMap.empty()).build().toBatch().createReaderFactory();
     try {
       for (InputPartition task : TaskMaker.make(plan.slices(), columns, plan.taskBytes(), 3)) {
         try (PartitionReader<ColumnarBatch> reader = readers.createColumnarReader(task)) {
@@ -78,6 +87,14 @@ public final class SparkValues {
       joined.add(shown(row.isNullAt(column) ? null : row.get(column, type), type));
     }
     return joined.toString();
+  }
+
+  private static void crcs(String[] words) {
+    for (int number = 1; number < words.length; number += 3) {
+      int first = Integer.parseUnsignedInt(words[number]);
+      int second = Integer.parseUnsignedInt(words[number + 1]);
+      OUT.println(Integer.toUnsignedString(CombinedCrc.of(first, second, Long.parseLong(words[number + 2]))));
+    }
   }
 
   private static void values(Path path) throws IOException {

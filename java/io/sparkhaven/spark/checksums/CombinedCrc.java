@@ -1,7 +1,7 @@
 package io.sparkhaven.spark.checksums;
 
 /** CRC-32 of two runs of bytes, one behind the other, of the CRC-32s of both: {@code java.util.zip} begins at 0 only. */
-final class CombinedCrc {
+public final class CombinedCrc {
   private static final int POLYNOMIAL = 0xEDB88320;
   private static final int BITS = 32;
 
@@ -12,7 +12,7 @@ final class CombinedCrc {
    *
    * @param second of the later run, whose {@code length} bytes are at least 0
    */
-  static int of(int first, int second, long length) {
+  public static int of(int first, int second, long length) {
     int[] operator = new int[BITS]; // what one zero bit does to a CRC, a row for each of its bits
     operator[0] = POLYNOMIAL;
     for (int bit = 1; bit < BITS; bit++) {
