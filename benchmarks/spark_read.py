@@ -28,7 +28,8 @@ from pyspark.sql import functions as f
 from benchmarks.parts.spark_tables import DATES, Tables, spark_tables
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.dataframes.frames import read_frame, register
-from sparkhaven.jobs.dataframes.planned_frame import SOURCE, knows_source, plan_of
+from sparkhaven.jobs.dataframes.planned_frame import plan_of
+from sparkhaven.jobs.session.spark_jar import place_jar
 
 WARM_UP = 2
 JAR = Path(__file__).resolve().parents[1] / "readers" / "spark" / "sparkhaven-spark.jar"
@@ -84,7 +85,7 @@ def readers(spark: SparkSession, tables: Tables, *, python: bool) -> dict[str, C
 
     def by_python(query: Query) -> DataFrame:
         options = {"root": str(tables.root), "columns": json.dumps(query.columns), "where": "true"}
-        return spark.read.format("deephaven").options(**options).load(f"NS.{query.table}")
+        return spark.read.format("deephaven").options(**options, reader="python").load(f"NS.{query.table}")
 
     def parquet(query: Query) -> DataFrame:
         return spark.read.parquet(str(tables.parquet(query.table)))
@@ -125,8 +126,8 @@ def main(given: argparse.Namespace, directory: Path) -> int:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.ui.showConsoleProgress", "false").config("spark.jars", str(JAR)).getOrCreate()
     register(spark)
-    if not knows_source(spark):
-        raise SystemExit(f"the session does not know {SOURCE}: run java/build.py")
+    if (reason := place_jar(spark)) is not None:
+        raise SystemExit(f"{reason}: run java/build.py")
     missed = 0
     chosen = readers(spark, tables, python=given.python)
     print(f"{'':28}" + "".join(f"{name:>12}" for name in chosen) + "   x Parquet   goal")
@@ -140,7 +141,7 @@ def main(given: argparse.Namespace, directory: Path) -> int:
         print(f"{query.name:28}{shown}{ratio:>12.2f}{query.goal:>7}", flush=True)
     if given.planned:
         seconds = planned(spark, tables.root, "NS.Planned", given.rounds)
-        size = len(plan_of({"root": str(tables.root), "path": "NS.Planned"}) or b"")
+        size = len(plan_of({"root": str(tables.root), "path": "NS.Planned"}))
         missed += seconds > given.planned / 10_000 * 0.3
         print(f"{given.planned:,} locations opened, planned, handed over in {seconds:.3f} s; plan of {size:,} bytes")
     spark.stop()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sparkhaven.jobs.dataframes.planned_frame import planned_frame
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.jobs.session.interpreter import settle_interpreter
+from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
 from sparkhaven.readers.spark.option_texts import option_text
 
 _FOUND_BY_ITSELF = "DATA_SOURCE_ALREADY_EXISTS"
@@ -24,7 +25,16 @@ def register(spark: SparkSession) -> None:
     Where sparkhaven is installed on driver and workers, Spark finds the format without this call. A local session then
     runs this program's Python for the source, unless PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
     SettingsError: that one cannot read tables.
+
+    Batches are read by Java where the jar of this package can be loaded, else by Python, with the same results: a line
+    in the log then says why. The setting ``spark.sparkhaven.reader`` of the session is ``auto``, ``python`` or ``jvm``,
+    which is an error where Java cannot read. So is the option ``reader`` of a single read.
     """
+    _register(spark)
+
+
+def _register(spark: SparkSession) -> str | None:
+    """Why Java does not read in this session; None: it does."""
     from pyspark.errors import AnalysisException
 
     settle_interpreter(spark)
@@ -33,6 +43,7 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != _FOUND_BY_ITSELF:  # Spark 4.0 refuses a name that it finds by itself
             raise
+    return place_jar(spark)
 
 
 def read_frame(
@@ -49,6 +60,7 @@ def read_frame(
     sources: str | Iterable[str] | None = None,
     instant: str = "timestamp",
     char: str = "string",
+    reader: str = "auto",
 ) -> DataFrame:
     """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
 
@@ -58,8 +70,9 @@ def read_frame(
     rows where they are read. ``tier``, ``dates`` and ``sources`` are those of ``open_table(...).to_arrow``.
 
     ``instant``: ``timestamp`` (microseconds, refused if a value has nanoseconds), ``timestamp-truncate``, or ``long``
-    (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``. Errors come as Spark's, with ours in
-    their text, when the frame is made or read.
+    (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``. ``reader``:
+    ``auto``, ``jvm`` or ``python``, see ``register``. Errors come as Spark's, with ours in their text, when the frame
+    is made or read.
     """
     given = {
         "columns": columns,
@@ -69,8 +82,10 @@ def read_frame(
         "dates": dates,
         "sources": sources,
     }
-    register(spark)
-    values = {"root": str(root), **given, "tier": tier, "instant": instant, "char": char}
+    reason = _register(spark)
+    if reader == "auto":
+        reader = reader_setting(spark)
+    values = {"root": str(root), **given, "tier": tier, "instant": instant, "char": char, "reader": reader}
     options = {option: option_text(value) for option, value in values.items() if value is not None}
-    planned = planned_frame(spark, {**options, "path": name})
+    planned = planned_frame(spark, {**options, "path": name}, reason)
     return spark.read.format(DeephavenSource.name()).options(**options).load(name) if planned is None else planned

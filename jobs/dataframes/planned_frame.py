@@ -6,13 +6,13 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.readers.spark.batch import shown_columns
-from sparkhaven.readers.spark.jvm.plan_file import encode_plan, write_plan
-from sparkhaven.readers.spark.jvm.reader_choice import why_python, why_python_reads
+from sparkhaven.readers.spark.jvm.plan_file import write_plan
+from sparkhaven.readers.spark.jvm.planning import make_plan, refused
+from sparkhaven.readers.spark.jvm.reader_choice import why_python
 from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.errors import SparkhavenError
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 SOURCE = "io.sparkhaven.spark.PlanSource"
 
 
-def planned_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | None:
+def planned_frame(spark: SparkSession, given: Mapping[str, str], reason: str | None) -> DataFrame | None:
     """The data frame of these options of a read; None: Python's source has to read it.
 
-    A table that cannot be planned is left to that source too, which raises its errors as Spark's.
+    ``reason``: why Java cannot read in this session, None where it can. A table that cannot be planned is left to
+    Python's source, which raises its errors as Spark's. SettingsError: the option ``reader`` asks for Java, which
+    cannot read this.
     """
-    if not knows_source(spark):
-        return None
-    try:
-        plan = plan_of(given)
-    except SparkhavenError:
-        return None
-    if plan is None:
+    if given["reader"] == "jvm" and reason is not None:
+        raise refused(reason)
+    plan = plan_of(given) if reason is None else reason
+    if isinstance(plan, str):
         return None
     directory = Path(tempfile.mkdtemp(prefix="sparkhaven-plan-"))
     path = directory / "plan"
@@ -45,22 +44,14 @@ def planned_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | 
         directory.rmdir()
 
 
-def knows_source(spark: SparkSession) -> bool:
-    """Whether the session's JVM has the classes of the source, in this process's program."""
-    context: Any = getattr(spark, "_sc", None)
-    if context is None or context._jvm is None:  # Spark Connect
-        return False
-    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return loader is not None and loader.getResource(SOURCE.replace(".", "/") + ".class") is not None
-
-
-def plan_of(given: Mapping[str, str]) -> bytes | None:
-    """The file of a plan for these options of a read; None: Python's source has to read it."""
-    options = read_options(given, os.environ, stream=False)
-    if why_python(options) is not None:
-        return None
-    table = pinned_of(
-        open_place(
+def plan_of(given: Mapping[str, str]) -> bytes | str:
+    """The plan, or the reason why Python reads."""
+    try:
+        options = read_options(given, os.environ, stream=False)
+        reason = why_python(options)
+        if reason is not None and options.reader != "jvm":
+            return reason
+        table = open_place(
             options.place,
             epoch=options.epoch,
             as_of=options.as_of,
@@ -68,9 +59,6 @@ def plan_of(given: Mapping[str, str]) -> bytes | None:
             null_char=options.null_char,
             skip_set_aside=options.skip_set_aside,
         )
-    )
-    columns = shown_columns(table, options)
-    slices = table.plan(dates=options.dates, sources=options.sources, tier=options.tier).slices
-    if why_python_reads(table, slices, columns) is not None:
-        return None
-    return encode_plan(table, slices, columns, options)
+    except SparkhavenError as error:
+        return error.what
+    return make_plan(pinned_of(table), options)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sparkhaven.readers.arrow.pinned_table import PinnedTable
+    from sparkhaven.readers.spark.jvm.plan_request import PlanRequest
     from sparkhaven.readers.spark.options import ReadOptions
 
 
@@ -31,19 +32,30 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     @message_first()
     def schema(self) -> StructType:
-        """The columns of the data frame; pins the snapshot that it shows."""
+        """The columns of the data frame; pins the snapshot that it shows, and gives Java its plan if it asks."""
+        import os
+
         from sparkhaven.readers.spark.batch import shown_columns
+        from sparkhaven.readers.spark.options import read_options
         from sparkhaven.readers.spark.spark_types import spark_schema
 
-        options = self._options()
+        given, request = self._asked()
+        options = read_options(given if request is None else {**given, "reader": request.reader}, os.environ)
         self._table = self._opened(options)
-        return spark_schema(shown_columns(self._table, options), options)
+        schema = spark_schema(shown_columns(self._table, options), options)
+        if request is not None and request.answer(self._table, options):
+            self._table = None  # Java reads it
+        return schema
 
     @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         from sparkhaven.readers.spark.batch import SnapshotReader
 
         options = self._options(stream=False)
+        if options.reader == "jvm":
+            from sparkhaven.readers.spark.jvm.planning import refused
+
+            raise refused("Spark has not loaded its jar, or the schema was given: call sparkhaven.register(spark)")
         return SnapshotReader(self._given(schema, options), options)
 
     @message_first()
@@ -92,12 +104,17 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         require_schema(schema, spark_schema(table.columns(options.columns), options), table.name)
         return table
 
-    def _options(self, *, stream: bool | None = None) -> ReadOptions:
+    def _options(self, *, stream: bool) -> ReadOptions:
         import os
 
         from sparkhaven.readers.spark.options import read_options
 
-        return read_options(self.options, os.environ, stream=stream)
+        return read_options(self._asked()[0], os.environ, stream=stream)
+
+    def _asked(self) -> tuple[dict[str, str], PlanRequest | None]:
+        from sparkhaven.readers.spark.jvm.plan_request import split_request
+
+        return split_request(self.options)
 
     def _opened(self, options: ReadOptions) -> PinnedTable:
         from sparkhaven.readers.arrow.opening import open_place

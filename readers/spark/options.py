@@ -31,20 +31,28 @@ from sparkhaven.store.types.null_char import chosen_null_char
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]
 Chars = Literal["string", "int"]
+Reader = Literal["auto", "jvm", "python"]
 Epochs = dict[str, int]
 Names = tuple[str, ...] | None
 
+READERS = get_args(Reader)
 TASK_BYTES = 128 << 20
 LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
-BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char")
+BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char", "reader")
 COMMON = ("checksumVerify", "nullChar", "userIntraday", "skipSetAside", "taskBytes")
 STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger", "skipWithdrawn")
 EPOCH = '{"STREAM": EPOCH}'
+_BATCH_ONLY = {
+    "epoch": "`start` says where a stream begins",
+    "asOf": "`start` says where a stream begins",
+    "reader": "remove it: streams are read by Python",
+}
 
 
 @frozen
 class ReadOptions:
-    """What to read. ``start`` and what follows are of streams; ``task_bytes``: most bytes of a task.
+    """What to read. ``start`` and what follows are of streams; ``task_bytes``: most bytes of a task. ``reader``: of a
+    batch, ``auto`` is Java where it reads exactly what Python does.
 
     ``skip_withdrawn``: pass over epochs that withdraw rows which a stream has read before.
     """
@@ -60,6 +68,7 @@ class ReadOptions:
     where: str | None = None
     instant: Instants = "timestamp"
     char: Chars = "string"
+    reader: Reader = "auto"
     checksum_verify: ChecksumVerify = "read"
     null_char: int = CHAR_NULL
     user_intraday: str | None = None
@@ -82,13 +91,13 @@ def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stre
     ``stream``: whether it is one; None: not known, Spark asks for the schema of either in the same way.
     """
     values = given_texts(options, (*BATCH, *COMMON, *STREAM))
-    for name in {None: (), True: ("epoch", "asOf"), False: STREAM}[stream]:
+    for name in {None: (), True: _BATCH_ONLY, False: STREAM}[stream]:
         if name in values:
             raise SettingsError(
                 f"option {name!r} is for {'batch queries' if stream else 'streams'}",
                 where=WHERE,
                 found=values[name],
-                hint="`start` says where a stream begins" if stream else "read with spark.readStream, or remove it",
+                hint=_BATCH_ONLY.get(name, "read with spark.readStream, or remove it"),
             )
     root = values.get("root") or environ.get("SPARKHAVEN_ROOT")
     if not root:
@@ -108,6 +117,7 @@ def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stre
         where=values.get("where"),
         instant=_one_of(values, "instant", get_args(Instants)),
         char=_one_of(values, "char", get_args(Chars)),
+        reader=_one_of(values, "reader", READERS),
         checksum_verify=chosen_mode(values.get("checksumVerify"), environ),
         null_char=chosen_null_char(values.get("nullChar"), environ),
         user_intraday=chosen_user_intraday(values.get("userIntraday"), environ),

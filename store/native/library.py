@@ -9,18 +9,16 @@ whoever asked goes the plain way, which gives the same. ``SPARKHAVEN_NATIVE=0`` 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import logging
 import os
 import pkgutil
 import platform
-import uuid
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from sparkhaven.store.io.cached_copy import cached_copy
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.user_cache import cache_directory
 from sparkhaven.store.native.abi import ABI, SIGNATURES
 
 SWITCH = "SPARKHAVEN_NATIVE"
@@ -70,17 +68,10 @@ def library_file(fs: Fs, environ: Mapping[str, str], package: str = __package__)
         data = None
     if data is None:
         raise CoreNotUsableError(f"there is no {name} in {package}")
-    digest = hashlib.sha256(data).hexdigest()
-    path = cache_directory(environ) / "native" / f"{digest}.so"
     try:
-        if fs.stat(path) is None or fs.read(path) != data:
-            fs.mkdirs(path.parent)
-            unfinished = path.with_name(f".{digest}.{uuid.uuid4().hex}")
-            fs.write_new(unfinished, data)
-            fs.rename(unfinished, path)
+        return cached_copy(fs, environ, "native", data, ".so")
     except OSError as error:
-        raise CoreNotUsableError(f"{path} cannot be written: {error.strerror}") from error
-    return path
+        raise CoreNotUsableError(f"{error.filename} cannot be written: {error.strerror}") from error
 
 
 def load(path: Path, abi: int = ABI) -> ctypes.CDLL:

@@ -18,6 +18,8 @@ from sparkhaven.store.types.null_char import has_other_null
 
 def why_python(options: ReadOptions) -> str | None:
     """Why Python must read, whatever the table has; None: Java may do it."""
+    if options.reader == "python":
+        return "the option reader, or the session's setting, says so"
     if options.where is not None:
         return "the option where is an expression of Python's reader"
     return None

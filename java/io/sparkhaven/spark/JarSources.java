@@ -7,14 +7,18 @@ import java.nio.charset.StandardCharsets;
 
 /** Tells of which sources the loaded jar was made. A program compares it with its own jar's. */
 public final class JarSources {
+  private static final String LOADED = read();
+
   private JarSources() {}
 
   /**
    * SHA-256 of the sources, 64 hexadecimal digits, as {@code java/build.py} wrote it beside this class.
-   *
-   * @throws IllegalStateException the jar has no such entry
    */
   public static String digest() {
+    return LOADED;
+  }
+
+  private static String read() {
     try (InputStream entry = JarSources.class.getResourceAsStream("sources")) {
       if (entry == null) {
         throw new IllegalStateException("the jar of io.sparkhaven.spark has no entry io/sparkhaven/spark/sources");
@@ -22,6 +26,21 @@ public final class JarSources {
       return new String(entry.readAllBytes(), StandardCharsets.US_ASCII).strip();
     } catch (IOException error) {
       throw new UncheckedIOException(error);
+    }
+  }
+
+  /**
+   * For a task that a driver has made.
+   *
+   * @throws IllegalStateException this executor has loaded another jar than the driver
+   */
+  public static void requireSame(String driver) {
+    if (!driver.equals(LOADED)) {
+      throw new IllegalStateException(
+          "executors have another sparkhaven-spark.jar than the driver: remove it from their class path\n  expected: "
+              + driver
+              + "\n  found: "
+              + LOADED);
     }
   }
 }

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
 /** Slices and columns that one query reads. */
@@ -27,15 +28,23 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   private final List<PlannedSlice> slices;
   private final PushedFilters filters;
   private final boolean limited;
+  private final StreamMaker streams;
 
   /** {@code limited}: the slices are no more than a limit asks for. */
-  PlanScan(Plan plan, StructType schema, List<PlannedSlice> slices, PushedFilters filters, boolean limited) {
+  PlanScan(
+      Plan plan,
+      StructType schema,
+      List<PlannedSlice> slices,
+      PushedFilters filters,
+      boolean limited,
+      StreamMaker streams) {
     this.plan = plan;
     this.schema = schema;
     this.columns = plan.columns(schema.fieldNames());
     this.slices = slices;
     this.filters = filters;
     this.limited = limited;
+    this.streams = streams;
   }
 
   @Override
@@ -61,9 +70,15 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
     return this;
   }
 
+  /** The same table as a stream, which Python reads row by row; so each task says for itself that it has columns. */
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    return streams.make(checkpoint);
+  }
+
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.SUPPORTED;
+    return ColumnarSupportMode.PARTITION_DEFINED;
   }
 
   @Override

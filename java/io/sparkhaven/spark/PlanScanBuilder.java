@@ -25,13 +25,15 @@ final class PlanScanBuilder
 
   private final Plan plan;
   private final PushedFilters filters;
+  private final StreamMaker streams;
   private StructType required;
   private PushedAggregates aggregates;
   private int limit = NO_LIMIT;
 
-  PlanScanBuilder(Plan plan) {
+  PlanScanBuilder(Plan plan, StreamMaker streams) {
     this.plan = plan;
     this.filters = new PushedFilters(plan);
+    this.streams = streams;
     this.required = plan.schema();
   }
 
@@ -83,7 +85,7 @@ final class PlanScanBuilder
     if (aggregates != null) {
       return new AnsweredScan(plan, aggregates, slices);
     }
-    return new PlanScan(
-        plan, required, limit == NO_LIMIT ? slices : RowLimit.first(slices, limit), filters, limit != NO_LIMIT);
+    List<PlannedSlice> read = limit == NO_LIMIT ? slices : RowLimit.first(slices, limit);
+    return new PlanScan(plan, required, read, filters, limit != NO_LIMIT, streams);
   }
 }

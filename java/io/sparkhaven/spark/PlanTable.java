@@ -35,6 +35,6 @@ public final class PlanTable implements SupportsRead {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new PlanScanBuilder(plan);
+    return new PlanScanBuilder(plan, StreamMaker.NONE);
   }
 }

@@ -59,7 +59,12 @@ public final class Plan {
     }
   }
 
-  static Plan of(byte[] bytes, Object where) throws IOException {
+  /**
+   * The plan in these bytes; {@code where} names them in errors.
+   *
+   * @throws DamagedPlan it is cut, changed, or of another release
+   */
+  public static Plan of(byte[] bytes, Object where) throws IOException {
     ByteBuffer data = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
     if (bytes.length < HEADER || !ByteBuffer.wrap(bytes, 0, 8).equals(ByteBuffer.wrap(MAGIC))) {
       throw new DamagedPlan("it begins otherwise", where, new String(MAGIC, StandardCharsets.US_ASCII), "others");

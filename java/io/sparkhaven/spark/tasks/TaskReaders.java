@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.tasks;
 
+import io.sparkhaven.spark.JarSources;
 import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.plan.PlannedColumn;
@@ -20,6 +21,7 @@ public final class TaskReaders implements PartitionReaderFactory {
   private final String checksums;
   private final SnapshotCheck check;
   private final ColumnCondition[] conditions;
+  private final String jar = JarSources.digest();
 
   /**
    * Readers of these columns.
@@ -48,6 +50,7 @@ public final class TaskReaders implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
+    JarSources.requireSame(jar);
     ColumnOpener opener = new ColumnOpener(Checksums.of(checksums));
     return new TaskReader(((ReadTask) task).slices(), columns, opener, check, conditions);
   }

@@ -1,0 +1,188 @@
+"""Java reads batches where it can and Python does all else, behind one name: every way to ask, each asked twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import sparkhaven
+from sparkhaven import errors
+from sparkhaven.jobs.session.spark_jar import SETTING
+from sparkhaven.readers.spark.jvm.jar import DIGEST, jar_file
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.testing import make_table
+from tests.support.places import REPOSITORY
+from tests.support.spark.quick_java import quick_java
+from tests.support.spark.readers import reader_of, sources_of
+
+pytestmark = pytest.mark.spark
+
+NAME = "NS.T"
+DAYS = ("2026-11-20", "2026-11-21")
+SUMS = [("a", 2), ("b", 4)]
+WHERE = "by Python: the option where is an expression"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("readers") / "db"
+    for day in DAYS:
+        make_table(where, NAME, {"N": [1, 2, 3], "Sym": ["a", "b", None]}, date=day)
+    return where
+
+
+def load(spark: SparkSession, root: Path, **options: str) -> DataFrame:
+    return spark.read.format("deephaven").option("root", str(root)).options(**options).load(NAME)
+
+
+def shown(frame: DataFrame) -> str:
+    """What ``explain`` shows."""
+    text: str = frame._jdf.queryExecution().toString()
+    return text
+
+
+def sums(frame: DataFrame) -> list[tuple[str, int]]:
+    rows = frame.where("Sym is not null").groupBy("Sym").agg(f.sum("N")).orderBy("Sym")
+    return [(row[0], row[1]) for row in rows.collect()]
+
+
+def in_thread(call: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def plans_left() -> list[str]:
+    return [path.name for path in Path(tempfile.gettempdir()).glob("sparkhaven-plan*")]
+
+
+def test_java_reads_whichever_way_it_is_asked(spark: SparkSession, root: Path) -> None:
+    spark.sql(f"create or replace global temporary view planned using deephaven options (root '{root}', path '{NAME}')")
+    ways: dict[str, Callable[[SparkSession], DataFrame]] = {
+        "format": lambda session: load(session, root),
+        "read_frame": lambda session: sparkhaven.read_frame(session, root, NAME),
+        "view": lambda session: session.table("global_temp.planned"),
+        "class": lambda session: session.read.format("io.sparkhaven.spark.DeephavenSource").load(NAME, root=str(root)),
+    }  # fmt: skip
+    for name, way in ways.items():
+        for session in (spark, spark.newSession()):
+            frame = way(session)
+            assert sums(frame) == SUMS == sums(frame), name
+            assert in_thread(lambda frame=frame: sums(frame)) == SUMS, name
+            assert in_thread(lambda way=way, session=session: sums(way(session))) == SUMS, name
+            assert sources_of(frame) == {"java"}, name
+    assert plans_left() == []
+
+
+def test_python_reads_what_java_cannot(spark: SparkSession, root: Path) -> None:
+    narrowed = load(spark, root, where="N > 0")
+    assert sums(narrowed) == SUMS == sums(narrowed)
+    assert sources_of(narrowed) == {"python"} and WHERE in shown(narrowed)
+    given = spark.read.schema("Date string, N long, Sym string").format("deephaven").load(NAME, root=str(root))
+    assert sums(given) == SUMS and sources_of(given) == {"python"}
+    both = load(spark, root).unionAll(narrowed)
+    assert sums(both) == [(text, 2 * total) for text, total in SUMS] and sources_of(both) == {"java", "python"}
+
+
+def test_the_reader_can_be_chosen(spark: SparkSession, root: Path) -> None:
+    asked = load(spark, root, reader="python")
+    assert sums(asked) == SUMS and sources_of(asked) == {"python"}
+    assert sources_of(sparkhaven.read_frame(spark, root, NAME, reader="python")) == {"python"}
+    with reader_of(spark, "python"):
+        assert sources_of(load(spark, root)) == {"python"}
+        assert sources_of(sparkhaven.read_frame(spark, root, NAME)) == {"python"}
+        assert sources_of(load(spark, root, reader="auto")) == {"java"}
+    with reader_of(spark, "jvm"):
+        assert sources_of(load(spark, root)) == {"java"}
+        for call in (
+            lambda: load(spark, root, where="N > 0"),
+            lambda: sparkhaven.read_frame(spark, root, NAME, where="N > 0"),
+        ):
+            with pytest.raises(Exception) as raised:
+                call()
+            error = errors.from_spark(raised.value) or raised.value
+            assert isinstance(error, errors.SettingsError) and error.what == "Java cannot read this"
+    with reader_of(spark, "java"), pytest.raises(errors.SettingsError, match=SETTING):
+        sparkhaven.register(spark)
+    assert sources_of(load(spark, root)) == {"java"}
+    assert plans_left() == []
+
+
+def test_streams_and_writes_stay_with_python(spark: SparkSession, root: Path, tmp_path: Path) -> None:
+    rules = {
+        "root": str(tmp_path / "db"),
+        "stream": "x",
+        "internal": '{"fixed": "a"}',
+        "value": '{"fixed": "2026-11-22"}',
+    }
+    make_table(tmp_path / "db", NAME, {"N": [1], "Sym": ["a"]}, date=DAYS[0])
+    for total in (4, 7):
+        frame = load(spark, root, dates=DAYS[0]).drop("Date")
+        frame.write.format("deephaven").mode("append").options(**rules).save(NAME)
+        assert load(spark, tmp_path / "db").count() == total
+    followed = spark.readStream.format("deephaven").option("root", str(tmp_path / "db")).load(NAME)
+    writing = followed.writeStream.format("memory").queryName("followed").trigger(availableNow=True)
+    writing.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(120)
+    assert spark.table("followed").count() == 7
+    assert plans_left() == []
+
+
+def test_nothing_is_left_after_an_error(spark: SparkSession, root: Path) -> None:
+    for options in ({"tiers": "all"}, {"dates": "2020-01-01"}, {"instant": "second"}):
+        for load_it in (
+            lambda options=options: load(spark, root, **options).count(),
+            lambda: sparkhaven.read_frame(spark, root, "NS.No").count(),
+        ):
+            with pytest.raises(Exception) as raised:
+                load_it()
+            assert isinstance(errors.from_spark(raised.value), errors.SparkhavenError)
+    assert plans_left() == []
+
+
+OTHER_JAR = """
+import logging, sys
+from pyspark.sql import SparkSession
+import sparkhaven
+from sparkhaven.testing import make_table
+root, jars = sys.argv[1:]
+make_table(root, "NS.T", {"N": [1, 2, 3]}, date="2026-11-20")
+settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+builder = SparkSession.builder.master("local[1]")
+for key, value in settings.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+sparkhaven.register(spark)
+sparkhaven.register(spark)
+frame = spark.read.format("deephaven").option("root", root).load("NS.T")
+print(frame.count(), sparkhaven.read_frame(spark, root, "NS.T").count())
+print("(Python)" in frame._jdf.queryExecution().toString())
+"""
+
+
+def test_the_jar_of_another_release_is_told_and_not_used(tmp_path: Path) -> None:
+    """A Spark of its own, since a JVM never lets go of a jar."""
+    other = tmp_path / "sparkhaven-spark.jar"
+    with zipfile.ZipFile(jar_file(Fs(), os.environ)) as ours, zipfile.ZipFile(other, "w") as changed:
+        for entry in ours.infolist():
+            changed.writestr(entry, b"0" * 64 if entry.filename == DIGEST else ours.read(entry))
+    environ = {**os.environ, **quick_java(), "PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable}
+    words = [sys.executable, "-c", OTHER_JAR, str(tmp_path / "db"), str(other)]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["3 3", "True"]
+    assert done.stderr.count("Spark reads tables by Python") == 1
+    assert f"the session has the jar of another release, {other}" in done.stderr
