@@ -84,8 +84,8 @@ def readers(spark: SparkSession, tables: Tables, *, python: bool) -> dict[str, C
     """What opens the table of a query, by the name of the reader."""
 
     def by_python(query: Query) -> DataFrame:
-        options = {"root": str(tables.root), "columns": json.dumps(query.columns), "where": "true"}
-        return spark.read.format("deephaven").options(**options, reader="python").load(f"NS.{query.table}")
+        options = {"root": str(tables.root), "columns": json.dumps(query.columns), "reader": "python"}
+        return spark.read.format("deephaven").options(**options).load(f"NS.{query.table}")
 
     def parquet(query: Query) -> DataFrame:
         return spark.read.parquet(str(tables.parquet(query.table)))

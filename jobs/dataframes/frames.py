@@ -26,7 +26,7 @@ def register(spark: SparkSession) -> None:
     runs this program's Python for the source, unless PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
     SettingsError: that one cannot read tables.
 
-    Batches are read by Java where the jar of this package can be loaded, else by Python, with the same results: a line
+    Batches are read by Java where the jar of this package can be loaded, else by Python, with the same results. A line
     in the log then says why. The setting ``spark.sparkhaven.reader`` of the session is ``auto``, ``python`` or ``jvm``,
     which is an error where Java cannot read. So is the option ``reader`` of a single read.
     """

@@ -1,4 +1,4 @@
-"""The machine: versions of packages, Spark, and the JDK."""
+"""The machine: versions of packages, Spark, which source reads tables there, and the JDK."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
+from pathlib import Path
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Found
 from sparkhaven.jobs.session.fast_start import class_archive
 from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.jobs.session.spark_jar import SETTING
+from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME, digest_of, jar_digest
+from sparkhaven.readers.spark.options import READERS
 from sparkhaven.readers.spark.releases import installed_spark
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.native.library import core
 
 LEAST_PYTHON = (3, 11)
@@ -80,11 +85,47 @@ def _version(name: str) -> str | None:
 
 
 def spark(context: CheckContext) -> Iterator[Found]:
-    """The release of Spark; without Spark, nothing is wrong."""
+    """The release of Spark, and which source reads tables; without Spark, nothing is wrong."""
     if find_spec("pyspark") is None:
         yield "ok", "Spark is not installed. Ingest and merge run in one process", None
         return
     yield "ok", f"Spark {installed_spark().version}", None
+    try:
+        digest = jar_digest()
+    except SettingsError as error:
+        yield "note", f"Spark reads tables by Python: {error.what}. Results are the same", error.hint
+        return
+    yield from _reader(context, digest)
+
+
+def _reader(context: CheckContext, digest: str | None) -> Iterator[Found]:
+    """Which source reads, by the jar of this installation and the defaults that every session begins with."""
+    path, defaults = _spark_defaults(context)
+    reader = defaults.get(SETTING, READERS[0])
+    if reader not in READERS:
+        how = f"write {' or '.join(READERS)} there, or remove the line"
+        yield "wrong", f"{path} has {SETTING} {reader}: there is no such reader", how
+    elif reader == "python":
+        yield "ok", f"Spark reads tables by Python: {path} has {SETTING} python", None
+    else:
+        lies = f", or with {BESIDE} in spark.jars" if context.fs.stat(BESIDE) is not None else ""  # not inside a zip
+        yield "ok", f"Spark reads tables by Java after sparkhaven.register(spark){lies}", None
+    for name in defaults.get("spark.jars", "").split(","):
+        other = Path(name.removeprefix("file:"))
+        if other.name == NAME and context.fs.stat(other) is not None and digest_of(context.fs.read(other)) != digest:
+            yield "wrong", f"{path} names {other}, which is of another release: Python reads", f"remove it from {path}"
+
+
+def _spark_defaults(context: CheckContext) -> tuple[Path, dict[str, str]]:
+    """The file of defaults that Spark reads, and what it has; it is where Spark's own programs look for it."""
+    environ = context.environ
+    spec = find_spec("pyspark")
+    home = environ.get("SPARK_HOME") or str(Path(str(spec.origin)).parent if spec is not None else "")
+    path = Path(environ.get("SPARK_CONF_DIR") or Path(home, "conf")) / "spark-defaults.conf"
+    if context.fs.stat(path) is None:
+        return path, {}
+    lines = (line.split(None, 1) for line in context.fs.read(path).decode("utf-8", "replace").splitlines())
+    return path, {words[0]: words[1].strip() for words in lines if len(words) == 2 and not words[0].startswith("#")}
 
 
 def jdk(context: CheckContext) -> Iterator[Found]:

@@ -86,7 +86,7 @@ def _place(spark: SparkSession) -> str | None:
         return str(error).splitlines()[0]
 
 
-def _place_in_driver(context: Any, jar: str, digest: str) -> str | None:
+def _place_in_driver(context: Any, jar: str, digest: str | None) -> str | None:
     loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(DIGEST) is None:
         taker = loader

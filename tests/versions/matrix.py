@@ -36,7 +36,9 @@ PAGE = REPOSITORY / "docs" / "reference" / "versions.md"
 HEAD = """# Releases
 
 What `make test-versions` has tried: ingest of files and of Kafka with a bad row, merge, `format("deephaven")` read and
-written as batch and as stream, and `foreachBatch`. *Lacks* is all that does not work there, in the words of the error.
+written as batch and as stream, and `foreachBatch`. Batches are read by Java and by Python, each alone. The jar is the
+same for all rows: it is compiled once, against the pyspark that this project is developed with.
+*Lacks* is all that does not work there, in the words of the error.
 
 | Spark | Python | JDK | steps that work | lacks |
 | --- | --- | --- | --- | --- |

@@ -55,6 +55,16 @@ def read_twice(spark: Any, base: Path) -> None:
     assert counts == [3 * 10, 3 * GOOD], f"rows {counts}"
 
 
+def read_by(spark: Any, base: Path, reader: str) -> None:
+    """One source alone: a frame, and a view, each asked twice."""
+    given = {"root": str(base / "db"), "path": TABLE, "reader": reader}
+    options = ", ".join(f"{name} '{value}'" for name, value in given.items())
+    spark.sql(f"create or replace temporary view ticks using deephaven options ({options})")
+    for frame in (spark.read.format("deephaven").options(**given).load(), spark.table("ticks")):
+        totals = [tuple(frame.selectExpr("count(*)", "sum(Id)", "min(Text)").collect()[0]) for _ in range(2)]
+        assert totals == 2 * [(3 * GOOD, 3 * sum(range(GOOD)), "t0")], f"totals {totals}"
+
+
 def write(spark: Any, base: Path) -> None:
     """A frame, twice under one label."""
     frame = spark.createDataFrame([("w", 1, "x")], COLUMNS)
@@ -136,6 +146,8 @@ def main(base: Path) -> None:
     spark.sparkContext.setLogLevel("OFF")
     try_("register", lambda: sparkhaven.register(spark))
     try_("read", lambda: read_twice(spark, base))
+    try_("read, Java", lambda: read_by(spark, base, "jvm"))
+    try_("read, Python", lambda: read_by(spark, base, "python"))
     try_("write", lambda: write(spark, base))
     try_("readStream", lambda: read_stream(spark, base))
     try_("writeStream", lambda: write_stream(spark, base))

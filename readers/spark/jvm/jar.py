@@ -15,6 +15,7 @@ from sparkhaven.store.io.fs import Fs
 
 NAME = "sparkhaven-spark.jar"
 PACKAGE = "sparkhaven.readers.spark"
+BESIDE = Path(__file__).parent.with_name(NAME)
 DIGEST = "io/sparkhaven/spark/sources"  # an entry of the jar: SHA-256 of its sources, in hexadecimal
 
 
@@ -23,9 +24,8 @@ def jar_file(fs: Fs, environ: Mapping[str, str]) -> Path:
 
     SettingsError: this installation has none, or the cache cannot be written.
     """
-    beside = Path(__file__).parent.with_name(NAME)
-    if fs.stat(beside) is not None:
-        return beside
+    if fs.stat(BESIDE) is not None:
+        return BESIDE
     data = _data()
     if data is None:
         raise _no_jar()
@@ -38,13 +38,21 @@ def jar_file(fs: Fs, environ: Mapping[str, str]) -> Path:
 
 
 @cache
-def jar_digest() -> str:
+def jar_digest() -> str | None:
     """The sources that the jar of this installation is made of. SettingsError: it has none."""
     data = _data()
     if data is None:
         raise _no_jar()
-    with zipfile.ZipFile(io.BytesIO(data)) as jar:
-        return jar.read(DIGEST).decode()
+    return digest_of(data)
+
+
+def digest_of(jar: bytes) -> str | None:
+    """The sources that a jar is made of; None: it is no jar of ours, or is damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(jar)) as entries:
+            return entries.read(DIGEST).decode()
+    except (KeyError, zipfile.BadZipFile):
+        return None
 
 
 def _data() -> bytes | None:

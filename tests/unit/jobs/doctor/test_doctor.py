@@ -20,6 +20,7 @@ import pytest
 from sparkhaven.jobs.doctor.checks import findings
 from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding, checked
 from sparkhaven.jobs.doctor.volumes import Mount, guarantees, mount_of
+from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME
 from sparkhaven.store.epochs.files.lock import held_locks
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
@@ -260,6 +261,39 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
 
 
 @pytest.mark.slow
+def test_it_says_which_source_spark_reads_with(tmp_path: Path) -> None:
+    def said(*lines: str) -> list[tuple[str, str]]:
+        (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
+        environ = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
+        findings_ = run_checks(tmp_path / "db", environ=environ)
+        return [
+            (finding.state, finding.what)
+            for finding in findings_
+            if finding.check == "spark" and "tables by" in finding.what
+        ]
+
+    assert said("# nothing") == [
+        ("ok", f"Spark reads tables by Java after sparkhaven.register(spark), or with {BESIDE} in spark.jars")
+    ]
+    assert said("spark.sparkhaven.reader  python") == [
+        ("ok", f"Spark reads tables by Python: {tmp_path}/spark-defaults.conf has spark.sparkhaven.reader python")
+    ]
+
+    environ = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
+    (tmp_path / "spark-defaults.conf").write_text("spark.sparkhaven.reader scala\n")
+    wrong = [finding for finding in run_checks(tmp_path / "db", environ=environ) if finding.state == "wrong"]
+    assert [(finding.check, finding.next) for finding in wrong] == [
+        ("spark", "write auto or jvm or python there, or remove the line")
+    ]
+
+    other = tmp_path / NAME
+    for content, states in ((BESIDE.read_bytes(), []), (b"", ["wrong"])):
+        other.write_bytes(content)
+        (tmp_path / "spark-defaults.conf").write_text(f"spark.jars some.jar,file:{other}\n")
+        named = [finding for finding in run_checks(tmp_path / "db", environ=environ) if str(other) in finding.what]
+        assert [finding.state for finding in named] == states
+
+
 def test_no_spark_is_imported() -> None:
     code = "import sparkhaven.jobs.cli.main, sparkhaven.jobs.cli.setup.doctor, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
