@@ -41,10 +41,10 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
         given, request = self._asked()
         options = read_options(given if request is None else {**given, "reader": request.reader}, os.environ)
-        self._table = self._opened(options)
-        schema = spark_schema(shown_columns(self._table, options), options)
-        if request is not None and request.answer(self._table, options):
-            self._table = None  # Java reads it
+        table = self._opened(options)
+        schema = spark_schema(shown_columns(table, options), options)
+        if request is None or not request.answer(table, options):
+            self._table = table.detached()  # else Java reads it
         return schema
 
     @message_first()
@@ -100,7 +100,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         """The pinned snapshot, or a new one for a frame whose schema the user has given."""
         from sparkhaven.readers.spark.spark_types import require_schema, spark_schema
 
-        table, self._table = self._table or self._opened(options), None
+        table, self._table = self._table or self._opened(options).detached(), None
         require_schema(schema, spark_schema(table.columns(options.columns), options), table.name)
         return table
 
@@ -128,4 +128,4 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
             null_char=options.null_char,
             skip_set_aside=options.skip_set_aside,
         )
-        return pinned_of(table).detached()
+        return pinned_of(table)
