@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -49,7 +50,7 @@ final class Dictionaries {
       String path, FileState symbols, FileState values, Identity symbolFile, Identity valueFile, String kind) {}
 
   private static final class Held {
-    private Dictionary dictionary;
+    private volatile Dictionary dictionary;
   }
 
   /**
@@ -80,32 +81,39 @@ final class Dictionaries {
     }
     synchronized (entry) {
       if (entry.dictionary == null) {
-        entry.dictionary = read(key, reading);
+        entry.dictionary = read(key, entry, reading);
       }
       return entry.dictionary;
     }
   }
 
-  private Dictionary read(Key key, Reading reading) throws IOException {
+  private Dictionary read(Key key, Held entry, Reading reading) throws IOException {
+    Dictionary dictionary;
     try {
-      Dictionary dictionary = reading.read();
-      synchronized (held) {
-        bytes += dictionary.bytes() + PER_ENTRY;
-        var oldest = held.entrySet().iterator();
-        while (bytes > most && oldest.hasNext()) {
-          Map.Entry<Key, Held> entry = oldest.next();
-          if (entry.getValue().dictionary != null) {
-            bytes -= entry.getValue().dictionary.bytes() + PER_ENTRY;
-            oldest.remove();
-          }
-        }
-      }
-      return dictionary;
+      dictionary = reading.read();
     } catch (IOException | RuntimeException error) {
       synchronized (held) {
-        held.remove(key);
+        held.remove(key, entry);
       }
       throw error;
+    }
+    synchronized (held) {
+      if (held.get(key) == entry) { // else another task that asked for it has failed, and it is not kept
+        bytes += dictionary.bytes() + PER_ENTRY;
+        trim();
+      }
+    }
+    return dictionary;
+  }
+
+  private void trim() {
+    Iterator<Held> oldest = held.values().iterator();
+    while (bytes > most && oldest.hasNext()) {
+      Dictionary dictionary = oldest.next().dictionary;
+      if (dictionary != null) { // else it is being read
+        bytes -= dictionary.bytes() + PER_ENTRY;
+        oldest.remove();
+      }
     }
   }
 }
