@@ -5,6 +5,7 @@ import io.sparkhaven.spark.codings.Decoders;
 import io.sparkhaven.spark.codings.RefusedValue;
 import io.sparkhaven.spark.codings.ValueDecoder;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.plan.DamagedPlan;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.tasks.TaskMaker;
@@ -53,7 +54,11 @@ public final class SparkValues {
       values(Path.of(words[1]));
     } else {
       for (int number = 1; number < words.length; number++) {
-        plan(Plan.take(Path.of(words[number])));
+        try {
+          plan(Plan.take(Path.of(words[number])));
+        } catch (DamagedPlan damaged) {
+          OUT.println("Error: " + damaged.getMessage().replace("\n", "\\n"));
+        }
       }
     }
     OUT.flush();
