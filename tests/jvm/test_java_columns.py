@@ -105,12 +105,12 @@ def test_large_dictionaries(tmp_path: Path) -> None:
     assert len(rows) == len(texts)
 
 
-def test_withdrawn_rows_at_the_edges_of_batches(tmp_path: Path) -> None:
-    root = tmp_path / "db"
-    make_table(root, NAME, {"N": range(20_000), "Sym": [str(n % 7) for n in range(20_000)]})
-    assert run(root, "delete-rows", NAME, "--where", "N in (0, 4095, 4096, 9000, 19999) || Sym = `3`").exit_code == 0
-    (rows,) = same([options_of(root, NAME)], tmp_path)
-    assert len(rows) == sum(n not in (0, 4095, 4096, 9000, 19999) and n % 7 != 3 for n in range(20_000))
+def test_withdrawn_rows_in_divided_locations(tmp_path: Path) -> None:
+    root, count, gone = tmp_path / "db", 150_000, (0, 4095, 4096, 9000, 149_999)
+    make_table(root, NAME, {"N": range(count), "Sym": [str(n % 997) for n in range(count)]})
+    assert run(root, "delete-rows", NAME, "--where", f"N in {gone} || Sym = `3`").exit_code == 0
+    whole, divided = same([options_of(root, NAME), options_of(root, NAME, taskBytes="1048576")], tmp_path)
+    assert whole == divided and len(whole) == sum(n not in gone and n % 997 != 3 for n in range(count))
 
 
 def damaged(path: Path, change: Callable[[bytes], bytes | None]) -> None:
