@@ -50,12 +50,14 @@ def roll_partitions(
     *,
     fuller_than: float | None = None,
     volume: Path | None = None,
+    coming: int = 0,
     dry_run: bool = False,
 ) -> list[RolledPartition]:
     """Replaces writable partitions whose volume is fuller than a share, or without one all of them.
 
     ``volume``: the directory for the new ones; None: among the volumes of the other writable partitions and the root
-    the one with most free bytes. Nothing is done where no partition is to be replaced.
+    the one with most free bytes. ``coming``: bytes that are about to be written, which count as used, of each
+    partition its share. Nothing is done where no partition is to be replaced.
 
     TableNotFoundError: the namespace has no partition. SettingsError: the volume cannot take them, or an entry is no
     link. RetryableStorageError: no volume is emptier, or one is not mounted. NotPermittedError: another owner.
@@ -75,7 +77,7 @@ def roll_partitions(
             lock = fs.lock(writable, wait=True)
             assert lock is not None  # noqa: S101  it waits
             held.enter_context(lock)
-        roll = _Roll(fs, layout, namespace, fuller_than)
+        roll = _Roll(fs, layout, namespace, fuller_than, coming)
         full = roll.full()
         if not full:
             return []
@@ -100,8 +102,8 @@ def roll_partitions(
 
 
 class _Roll:
-    def __init__(self, fs: Fs, layout: Layout, namespace: str, fuller_than: float | None) -> None:
-        self._fs, self._namespace, self._limit = fs, namespace, fuller_than
+    def __init__(self, fs: Fs, layout: Layout, namespace: str, fuller_than: float | None, coming: int) -> None:
+        self._fs, self._namespace, self._limit, self._coming = fs, namespace, fuller_than, coming
         self._base, self._writable = layout.partitions(namespace), layout.writable_partitions(namespace)
         self._names = writable_names(fs, layout, namespace)
         self._all = partition_names(fs, layout, namespace)
@@ -115,9 +117,24 @@ class _Roll:
             )
         return self._fs.used_share(partition)
 
+    def _used_then(self, path: Path, partitions: int) -> float:
+        """The share of the volume of ``path`` in use once so many partitions there have their parts of what comes."""
+        used = self._fs.used_share(path)
+        if not self._coming or used >= 1:
+            return used
+        total = self._fs.free_bytes(path) / (1 - used)
+        return used + self._coming * partitions / len(self._names) / max(total, 1)
+
+    def _beside(self, name: str) -> int:
+        """How many of the writable partitions lie on the volume of one."""
+        devices = [stat and stat.device for stat in (self._fs.stat(self._base / other) for other in self._names)]
+        return devices.count(devices[self._names.index(name)])
+
     def full(self) -> list[str]:
         """Names of the partitions to be replaced. SettingsError: merges write to a directory that is no link."""
-        used = {name: self.used(name) for name in self._names}
+        used = {name: self.used(name) for name in self._names}  # raises where a volume is not mounted
+        if self._coming:
+            used = {name: self._used_then(self._base / name, self._beside(name)) for name in self._names}
         full = [name for name, share in used.items() if self._limit is None or share > self._limit]
         for name in full:
             entry = self._writable / name
@@ -173,13 +190,13 @@ class _Roll:
         fs = self._fs
         require_owner(fs, self._base, target / self._namespace)
         hint = f"name an emptier volume: `sparkhaven partitions roll {self._namespace} --volume DIR`"
-        share = fs.used_share(target)
+        share = self._used_then(target, len(full))
         if self._limit is not None and share > self._limit:
             raise RetryableStorageError(
                 "no volume for new storage partitions is empty enough",
                 where=target,
                 expected=f"at most {self._limit:.0%} in use",
-                found=f"{share:.1%} in use",
+                found=f"{share:.1%} in use" + " with what comes" * bool(self._coming),
                 hint=hint,
             )
         room = fs.free_bytes(target)

@@ -50,6 +50,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
+from sparkhaven.writers.merge.coming_bytes import coming_bytes
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
@@ -60,6 +61,7 @@ from sparkhaven.writers.merge.plan.merge_plan import (
     PARALLEL_ROWS,
     Format,
     MergeOptions,
+    chosen_format,
     schema_format,
 )
 from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
@@ -285,7 +287,10 @@ def merge(
         if fill_missing:
             values = sorted({*values, *days_without_history(place, days, {*values, *done})})
         if choice is not None and values and rolling is not None:
-            roll_first(cli, place, rolling, roll_to, dry_run=dry_run)
+            copies = 1 if chosen_format(options, schema) == "deephaven" else 2
+            again_too = rewrite or discard_corrections
+            coming = coming_bytes(place, states, values, rewrite=again_too, copies=copies)
+            roll_first(cli, place, rolling, roll_to, coming=coming, dry_run=dry_run)
         if choice is not None and values and not dry_run:
             again = [value for value in values if value in merged]
             rows = rows_of(states, set(values).difference(again))

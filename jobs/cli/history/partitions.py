@@ -140,16 +140,22 @@ def roll_limit(roll_above: str | None, roll_to: Path | None) -> float | None:
     return None if roll_above is None else parse_share(roll_above, "--roll-above")
 
 
-def roll_first(cli: CliContext, place: TablePlace, limit: float, volume: Path | None, *, dry_run: bool) -> None:
-    """Rolls full partitions. The merge goes on where no volume is emptier: the date may fit yet."""
+def roll_first(
+    cli: CliContext, place: TablePlace, limit: float, volume: Path | None, *, coming: int = 0, dry_run: bool
+) -> None:
+    """Rolls partitions that are full, or will be with ``coming`` bytes.
+
+    The merge goes on where no volume is emptier: the date may fit yet.
+    """
     namespace = place.table.namespace
     if not dry_run:
         ensure_writable(place.fs, place.layout, namespace)
     elif not writable_names(place.fs, place.layout, namespace):
         return
     try:
+        target = volume and volume.absolute()
         for rolled in roll_partitions(
-            place.fs, place.layout, namespace, fuller_than=limit, volume=volume and volume.absolute(), dry_run=dry_run
+            place.fs, place.layout, namespace, fuller_than=limit, volume=target, coming=coming, dry_run=dry_run
         ):
             cli.note(roll_line(rolled, dry_run=dry_run))
     except RetryableStorageError as error:

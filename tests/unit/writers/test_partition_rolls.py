@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import NotPermittedError, RetryableStorageError, SettingsError, TableNotFoundError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.writers.merge.coming_bytes import coming_bytes
 from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
 from sparkhaven.writers.partitions import add_partition, list_partitions, writable_names
 from tests.support.commands import run, run_json
@@ -212,6 +214,37 @@ def test_shares_are_percentages(text: str) -> None:
 def test_other_shares_are_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="not a percentage"):
         parse_share(text, "--here")
+
+
+def test_the_bytes_that_come_count_as_used(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "db")
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    add_partition(FS, layout, "Test", "0", volume=tmp_path / "a")
+    fs, share = SharedFs(a=0.85, b=0.8, c=0.1, db=0.95), 1 << 40
+    assert roll_partitions(fs, layout, "Test", fuller_than=0.9, volume=tmp_path / "c", coming=share // 25) == []
+    with pytest.raises(RetryableStorageError) as raised:
+        roll_partitions(fs, layout, "Test", fuller_than=0.9, volume=tmp_path / "b", coming=share // 8)
+    assert raised.value.found == "92.5% in use with what comes"
+    (one,) = roll_partitions(fs, layout, "Test", fuller_than=0.9, volume=tmp_path / "c", coming=share // 10)
+    assert (one.name, one.used) == ("0", 0.85)
+
+
+@pytest.mark.parametrize(("words", "copies"), [((), 1), (("--format", "both"), 2)])
+def test_a_merge_counts_what_it_is_about_to_write(tmp_path: Path, words: tuple[str, ...], copies: int) -> None:
+    db, rows = make(tmp_path / "db", 3000, partitions=1)
+    states = newest_states(db.place)
+    first = coming_bytes(db.place, states, [DAY, NEXT], rewrite=False, copies=copies)
+    assert run(tmp_path / "db", "merge", "Test.Every", "--date", DAY, "--local", *words).exit_code == 0
+    record = newest(db.place, DAY)
+    assert record is not None
+    written = sum(file.size for output in record.outputs for file in output.files.values())
+    assert written / 2 < first < written * 2
+    assert coming_bytes(db.place, states, [DAY], rewrite=False, copies=copies) == 0
+    assert coming_bytes(db.place, states, [DAY], rewrite=True, copies=copies) >= written - copies
+    db.commit({("late", DAY): as_table(rows[:300])})
+    late = coming_bytes(db.place, newest_states(db.place), [DAY], rewrite=False, copies=copies)
+    assert 0 < late < first / 5
 
 
 def test_the_command_says_what_it_does(tmp_path: Path) -> None:
