@@ -153,21 +153,21 @@ class LocationAppender:
             self._define(new=committed is None)
 
     def _cut(self) -> None:
-        sizes = {}
+        longer = {}
+        there = self._fs.sizes(self.directory, self._files)
         for name, state in self._files.items():
-            path, length = self.directory / name, physical_size(name, state.size)
-            stat = self._fs.stat(path)
-            if stat is None or stat.size < length:
+            length, (size, links) = physical_size(name, state.size), there.get(name, (-1, 0))
+            if size < length:
                 raise CorruptFileError(
                     "file is shorter than its committed length",
-                    where=path,
+                    where=self.directory / name,
                     expected=f"{length} bytes",
-                    found="no file" if stat is None else f"{stat.size} bytes",
+                    found="no file" if size < 0 else f"{size} bytes",
                     hint="run `sparkhaven verify --deep`, then restore the file or roll back",
                 )
-            if stat.size > length:
-                sizes[path] = length, stat.links > 1
-        for path, (length, shared) in sizes.items():
+            if size > length:
+                longer[self.directory / name] = length, links > 1
+        for path, (length, shared) in longer.items():
             if shared:  # a backup made of hard links has the same inode
                 self._fs.shorten(path, length)
                 self.directories[self.directory] = None

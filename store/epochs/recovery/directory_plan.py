@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import (
     TABLE_DEFINITION,
     TABLE_SIZE,
-    physical_size,
+    data_start,
     read_published,
     record_bytes,
 )
@@ -131,11 +132,17 @@ def _files_of(fs: Fs, directory: Path, location: LocationState) -> list[_File]:
     files = Files.of(location.files)
     sizes = fs.sizes(directory, files.names)
     others = []
-    for name, size in zip(files.names, files.sizes, strict=True):
-        expected, there = physical_size(name, size), sizes.get(name)
+    for name, start, size in zip(files.names, _starts(files.names), files.sizes, strict=True):
+        expected, there = start + size, sizes.get(name)
         if there is None or there[0] != expected:
             others.append(_File(name, expected, *(there or (None, 0))))
     return others
+
+
+@lru_cache(256)
+def _starts(names: tuple[str, ...]) -> tuple[int, ...]:
+    """Where the data of each file begins; most locations have the same files."""
+    return tuple(data_start(name) for name in names)
 
 
 def _damage(

@@ -47,8 +47,10 @@ def find_strays(place: TablePlace, resumed: Resumed, plan: Settlement) -> None:
     witnesses = Witnesses(place, [state])
     origins = _Origins(place, resumed)
     for key in walk_locations(place):
+        if key in state.locations:
+            continue
         directory = place.intraday_location(key)
-        if key in state.locations or place.fs.stat(directory) is None:
+        if place.fs.stat(directory) is None:
             continue
         path = directory / TABLE_SIZE
         if place.fs.stat(path) is None:
