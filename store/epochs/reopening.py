@@ -12,6 +12,7 @@ never taken for the truncated one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.removals import read_removals, write_removals
@@ -30,14 +31,18 @@ def aside_of(place: TablePlace, location: LocationState) -> Path:
     return directory.with_name(aside_name(directory.name, location.since))
 
 
-def move_away(place: TablePlace, location: LocationState) -> None:
-    """Step 2; nothing where it was done already: then what is in its place are files that were never committed."""
-    directory, aside = place.intraday_location(location.key), aside_of(place, location)
-    if place.fs.stat(directory) is None or place.fs.stat(aside) is not None:
-        return
-    with place.fs.during("delete-rename"):
-        place.fs.rename(directory, aside)
-        place.fs.sync_dirs([directory.parent])
+def move_away(place: TablePlace, locations: Sequence[LocationState]) -> None:
+    """Step 2, with one sync for all; it syncs also what a killed run has renamed.
+
+    Nothing is renamed where it was done already: then what is in its place are files that were never committed.
+    """
+    directories = [place.intraday_location(location.key) for location in locations]
+    for location, directory in zip(locations, directories, strict=True):
+        aside = aside_of(place, location)
+        if place.fs.stat(directory) is not None and place.fs.stat(aside) is None:
+            with place.fs.during("delete-rename"):
+                place.fs.rename(directory, aside)
+    place.fs.sync_dirs(path.parent for path in directories if place.fs.stat(path.parent) is not None)
 
 
 def finish_removal(
@@ -50,7 +55,7 @@ def finish_removal(
     truncate = _truncates(place, [location]).get(location.key)
     if truncate is None or not _in_history(place, state, truncate):
         return False
-    move_away(place, location)
+    move_away(place, [location])
     record_removals(place, [_deleted(state, truncate, now_ms)], commit_lock)
     return True
 

@@ -6,6 +6,8 @@ An engine that finds an index believes it, and lists no directories. So an index
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from sparkhaven.store.errors import FormatError
@@ -62,7 +64,12 @@ def stored_entries(place: TablePlace) -> Entries | None:
     path = place.metadata_index
     if place.fs.stat(path) is None:
         return None
-    return {entry.key: entry for entry in decode_tlmi(place.fs.read(path), path)}
+    return dict(_decoded(place.fs.read(path), path))
+
+
+@lru_cache(maxsize=1)  # who proves a year of dates asks for the same bytes a date
+def _decoded(data: bytes, path: Path) -> Mapping[LocationKey, IndexEntry]:
+    return {entry.key: entry for entry in decode_tlmi(data, path)}
 
 
 def store_entries(place: TablePlace, entries: Entries) -> None:

@@ -14,10 +14,11 @@ rows came for a truncated location, its stream has done the first two (``store.e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import publish_location
-from sparkhaven.store.epochs.files.removals import Removals, read_removals, write_removals
+from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.reopening import move_away
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -125,8 +126,8 @@ def delete(
 
     def remove(stream: str, commit_lock: Lock, _: StreamState, located: list[LocationState]) -> None:
         nonlocal swept
-        tombstones = read_removals(place.of_stream(stream))
-        removed = {r.key for _, r in tombstones.entries if r.phase == RemovalPhase.DELETE and run.takes(r.key)}
+        tombstones = run.states.removals(stream, value)
+        removed = {r.key for r in tombstones if r.phase == RemovalPhase.DELETE and run.takes(r.key)}
         chosen = [location for location in located if location.truncated or any(proof.rows_of(stream, location))]
         rows = [_require_deletable(place.table, tombstones, location, clock(), grace_s) for location in chosen]
         _require_unread(place, tombstones, removed, clock(), grace_s)
@@ -134,11 +135,9 @@ def delete(
         since.extend((stream, loc.key.internal, loc.rows) for loc in located if loc not in chosen)
         if dry_run:
             return
-        for location in chosen:
-            move_away(place, location)
+        move_away(place, chosen)
         run.record(stream, commit_lock, chosen, RemovalPhase.DELETE, rows)
-        for key in sorted({r.key for _, r in tombstones.entries if run.takes(r.key)}):
-            swept += sweep(place, key)
+        swept += sweep(place, sorted({removal.key for removal in tombstones if run.takes(removal.key)}))
 
     run.each_stream(remove)
     if not done and not since and not swept:
@@ -165,8 +164,8 @@ class _Run:
             for stream in list_streams(self.place):
                 with self.states.commits_held(stream) as commit_lock:
                     state = self.states.of(stream)
-                    chosen = [location for key, location in state.locations.items() if self.takes(key)]
-                    remove(stream, commit_lock, state, sorted(chosen, key=lambda location: location.key))
+                    of_date = state.locations.of_date(self.proof.record.value)
+                    remove(stream, commit_lock, state, [location for location in of_date if self.takes(location.key)])
 
     def record(
         self, stream: str, commit_lock: Lock, locations: list[LocationState], phase: RemovalPhase, rows: list[int]
@@ -242,9 +241,9 @@ def _require_durable(proof: RemovalProof, state: StreamState, location: Location
 
 
 def _require_deletable(
-    table: TableName, tombstones: Removals, location: LocationState, now: float, grace_s: float
+    table: TableName, tombstones: Sequence[Removal], location: LocationState, now: float, grace_s: float
 ) -> int:
-    tombstone = next((r for _, r in tombstones.entries if r.phase == RemovalPhase.TRUNCATE and r.means(location)), None)
+    tombstone = next((r for r in tombstones if r.phase == RemovalPhase.TRUNCATE and r.means(location)), None)
     if tombstone is None or not location.truncated:
         raise ValidationFailedError(
             "the location is not truncated",
@@ -259,11 +258,11 @@ def _require_deletable(
 
 
 def _require_unread(
-    place: TablePlace, tombstones: Removals, keys: Collection[LocationKey], now: float, grace_s: float
+    place: TablePlace, tombstones: Sequence[Removal], keys: Collection[LocationKey], now: float, grace_s: float
 ) -> None:
     """TooEarlyError: files that late rows have moved away were truncated less than ``grace_s`` seconds ago."""
     first: dict[tuple[LocationKey, int], Removal] = {}
-    for _, removal in tombstones.entries:
+    for removal in tombstones:
         if removal.key in keys:
             first.setdefault((removal.key, removal.since), removal)  # the truncate, where it is still on record
     for (key, since), removal in first.items():
@@ -285,13 +284,16 @@ def _require_age(table: TableName, removal: Removal, now: float, grace_s: float)
         )
 
 
-def sweep(place: TablePlace, key: LocationKey) -> int:
-    """Unlinks what was moved away, and the value's directory if it is empty then."""
-    directory = place.intraday_location(key).parent
-    doomed = [name for name in place.fs.names(directory) if name.startswith(DOOMED)]
-    with place.fs.during("delete-unlink"):
-        for name in doomed:
-            place.fs.remove_tree(directory / name)
-        if doomed and place.fs.rmdir(directory):
-            place.fs.sync_dirs([directory.parent])
-    return len(doomed)
+def sweep(place: TablePlace, keys: Iterable[LocationKey]) -> int:
+    """Unlinks what was moved away of these locations, and directories of values that are empty then; how many went."""
+    emptied, swept = list[Path](), 0
+    for directory in (place.intraday_location(key).parent for key in keys):
+        doomed = [name for name in place.fs.names(directory) if name.startswith(DOOMED)]
+        with place.fs.during("delete-unlink"):
+            for name in doomed:
+                place.fs.remove_tree(directory / name)
+            if doomed and place.fs.rmdir(directory):
+                emptied.append(directory.parent)
+        swept += len(doomed)
+    place.fs.sync_dirs(emptied)
+    return swept

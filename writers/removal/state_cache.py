@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from sparkhaven.store.epochs.files.lock import lock_commits
+from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import Removal
@@ -26,6 +27,7 @@ class States:
     def __init__(self, place: TablePlace, pause: Callable[[float], None] = time.sleep) -> None:
         self._place, self._pause = place, pause
         self._known: dict[str, tuple[Stamp, StreamState]] = {}
+        self._removals: dict[str, tuple[Stamp, dict[str, list[Removal]]]] = {}
 
     def commits_held(self, stream: str) -> Lock:
         """The commit lock of a stream; LockLostError: it stays busy."""
@@ -50,12 +52,27 @@ class States:
             known = self._known[stream] = (stamp, load_stream(self._place.of_stream(stream)))
         return known[1]
 
-    def removed(self, stream: str, removals: Iterable[Removal]) -> None:
+    def removals(self, stream: str, value: str) -> list[Removal]:
+        """The removals of a date that a stream has on record, oldest first. Raises what ``read_removals`` raises."""
+        stamp = self._stamp(stream)
+        if stream not in self._removals or self._removals[stream][0] != stamp:
+            by_date: dict[str, list[Removal]] = {}
+            for _, removal in read_removals(self._place.of_stream(stream)).entries:
+                by_date.setdefault(removal.key.value, []).append(removal)
+            self._removals[stream] = (stamp, by_date)
+        return self._removals[stream][1].get(value, [])
+
+    def removed(self, stream: str, removals: Sequence[Removal]) -> None:
         """Applies removals that this process has just recorded under the same lock."""
-        state = self._known[stream][1]
+        (_, state), stamp = self._known[stream], self._stamp(stream)
         for removal in removals:
             state.remove(removal)
-        self._known[stream] = (self._stamp(stream), state)
+        self._known[stream] = (stamp, state)
+        if stream in self._removals:
+            by_date = self._removals[stream][1]
+            for removal in removals:
+                by_date.setdefault(removal.key.value, []).append(removal)
+            self._removals[stream] = (stamp, by_date)
 
     def _stamp(self, stream: str) -> Stamp:
         place = self._place.of_stream(stream)

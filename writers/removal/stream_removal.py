@@ -76,8 +76,7 @@ def remove_stream(place: StreamPlace, *, clock: Callable[[], float], dry_run: bo
         state = opened.state
         require_removable(place, state)
         follow_log(place, state)
-        for key in sorted({removal.key for _, removal in read_removals(place).entries}):
-            sweep(place, key)
+        sweep(place, sorted({removal.key for _, removal in read_removals(place).entries}))
         note = RemovedStream(state.epoch, state.generation, int(clock() * 1000))
         remove_files(place, note)
     return StreamRemoval(place.stream, state.epoch, files, tuple(opened.recovery.changes()), False)

@@ -32,12 +32,14 @@ from sparkhaven.store.types.frozen import frozen
 class Loaded:
     """A state, the end of the log that it was read from, and the end of the removals applied to it.
 
-    ``named``: newest epoch and generation in the removals that neither checkpoint nor head has folded in.
+    ``last``: the last of these removals, as ``last_removal`` takes it. ``named``: newest epoch and generation in the
+    removals that neither checkpoint nor head has folded in.
     """
 
     state: StreamState
     found: Survey
     removals_end: int
+    last: tuple[int, bytes]
     named: Named
 
 
@@ -105,7 +107,7 @@ def load_read(place: StreamPlace, *, epoch: int | None = None, cached: bool = Tr
     removals = read_removals(place, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
-    return Loaded(state, files.found, removals.end, removals.named)
+    return Loaded(state, files.found, removals.end, removals.last, removals.named)
 
 
 def load_positions(place: StreamPlace) -> tuple[FileWindow, Offsets]:

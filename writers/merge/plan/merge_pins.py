@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sparkhaven.store.epochs.reading.stream_state import list_streams, load_read, load_stream
+from sparkhaven.store.epochs.files.removals import last_removal, read_removals
+from sparkhaven.store.epochs.reading.stream_state import Loaded, list_streams, load_read, load_stream
 from sparkhaven.store.epochs.recovery.set_aside import refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.layout import TableName
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 
-_Stamp = tuple[tuple[int, int, int], ...]
+_Stamp = dict[str, tuple[int, int, int]]  # of each file: inode, size in bytes, modification time in ns
+REMOVALS = ".removals"
 
 
 class Pins:
     """Committed states of a table's streams; reloaded only when their logs have changed.
+
+    Removals that were appended since are applied to the states: a year of truncates reads each log once.
 
     Only synced epochs count: a power failure may undo later ones (modes ``periodic`` and ``none``), and history would
     keep rows that the source replays.
@@ -27,6 +32,7 @@ class Pins:
         self._place = place
         self._stamp: _Stamp | None = None
         self._states: tuple[StreamState, ...] = ()
+        self._loaded: tuple[Loaded, ...] = ()
         self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
         self._waiting: dict[str, dict[str, int]] = {}
         self._witnesses = Witnesses(place, ())
@@ -40,7 +46,7 @@ class Pins:
         would never be answered.
         """
         stamp = self._now()
-        if stamp != self._stamp:
+        if stamp != self._stamp and not self._removed_since(stamp):
             names = list_streams(self._place)
             loaded = [load_read(self._place.of_stream(name)) for name in names]
             newest = [stream.state for stream in loaded]
@@ -51,10 +57,47 @@ class Pins:
                 refuse(self._witnesses.removed_by(stream.state.stream, stream.named))
             refuse(self._witnesses.merged_locations())
             self._states = tuple(self._durable(state) for state in newest)
+            self._loaded = tuple(loaded)
             self._waiting = _waiting(newest, self._states)
             self._stamp = stamp
             self._by_value = _by_value(self._states)
         return self._states
+
+    def _removed_since(self, stamp: _Stamp) -> bool:
+        """Whether all that is new are removals at the end of their files; then the states have them too.
+
+        What was asked of witnesses stays true: they are beside the log, which is the same.
+        """
+        before = self._stamp
+        waiting = any(stream.state is not state for stream, state in zip(self._loaded, self._states, strict=True))
+        if before is None or waiting:
+            return False
+        grown = {name for name in stamp if stamp[name] != before.get(name)}
+        if stamp.keys() != before.keys() or any(not _appended(name, before[name], stamp[name]) for name in grown):
+            return False
+        loaded = list(self._loaded)
+        for index, stream in enumerate(loaded):
+            own = self._place.of_stream(stream.state.stream)
+            if own.stream_removals.name in grown:
+                if not last_removal(own.fs, own.stream_removals, stream.last):
+                    return False
+                more = read_removals(own, stream.removals_end)
+                refuse(self._witnesses.removed_by(stream.state.stream, more.named))
+                for _, removal in more.entries:
+                    stream.state.remove(removal)
+                    self._without(stream.state.stream, removal.key)
+                loaded[index] = replace(stream, removals_end=more.end, last=more.last)
+        self._loaded, self._stamp = tuple(loaded), stamp
+        return True
+
+    def _without(self, stream: str, key: LocationKey) -> None:
+        """Leaves out the rows of a location that was removed, unless it has some again."""
+        state = next(state for state in self._states if state.stream == stream)
+        location = state.locations.get(key)
+        if key.value in self._by_value and (location is None or not location.rows):
+            kept = [item for item in self._by_value.pop(key.value) if (item[0], item[1].key) != (stream, key)]
+            if kept:
+                self._by_value[key.value] = kept
 
     def _durable(self, state: StreamState) -> StreamState:
         if state.durable >= state.epoch:
@@ -63,9 +106,9 @@ class Pins:
 
     def _now(self) -> _Stamp:
         directory = self._place.streams
-        names = [n for n in self._place.fs.names(directory) if n.endswith((".log", ".checkpoint", ".removals"))]
-        stats = [self._place.fs.stat(directory / name) for name in names]
-        return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
+        names = [n for n in self._place.fs.names(directory) if n.endswith((".log", ".checkpoint", REMOVALS))]
+        stats = {name: self._place.fs.stat(directory / name) for name in names}
+        return {name: (stat.inode, stat.size, stat.mtime_ns) for name, stat in stats.items() if stat is not None}
 
     def locations(self, value: str, complete: Sequence[MergeRecord] | None = None) -> list[tuple[str, LocationState]]:
         """Locations of a date that have rows, with their stream, in tie order; raises what ``require`` raises.
@@ -100,6 +143,11 @@ class Pins:
             refuse(self._witnesses.locations())
             self._asked_all = True
         return sorted(self._by_value)
+
+
+def _appended(name: str, before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
+    """Whether a file of removals has grown; every other change may be of what was there."""
+    return name.endswith(REMOVALS) and before[0] == now[0] and before[1] < now[1]
 
 
 def after_sync(table: TableName) -> str:
