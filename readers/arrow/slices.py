@@ -155,7 +155,7 @@ class SliceReader:
 
     def _open_file(self, column: Column) -> ColumnFile:
         if not in_parquet(self._sizes):
-            return self._files.column(self._slice, column)
+            return self._files.column(self._slice, column, self._sizes)
         if self._parquet is None:
             self._parquet = self._files.parquet(self._slice)
         return self._parquet.column(column)

@@ -73,7 +73,7 @@ def refuse_malformed(asked: Iterable[str], known: Collection[str], *, new: bool 
     only texts in the shape of a date are looked at.
     """
     for text in asked:
-        if not is_well_formed(text) and not _has(text, known, new):
+        if not is_well_formed(text) and not (text in known and range_of(text) is None) and not _has(text, known, new):
             raise SettingsError(
                 "malformed date",
                 expected=f"a date like {example(known)}, or a range of dates A..B",

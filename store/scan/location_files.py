@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,13 +56,15 @@ class LocationFiles:
         """In another process nothing is open."""
         return LocationFiles, (self.fs, self.checks, self._most)
 
-    def column(self, slice_: Slice, column: Column) -> ColumnFile:
-        """A column of a location that has files of its own; raises what ``open_column`` raises."""
+    def column(self, slice_: Slice, column: Column, sizes: Mapping[str, int] | None = None) -> ColumnFile:
+        """A column of a location that has files of its own; raises what ``open_column`` raises.
+
+        ``sizes``: those of the slice, from who opens many columns.
+        """
 
         def opened() -> ColumnFile:
-            return open_column(
-                self.fs, slice_.directory, column, slice_.sizes, slice_.rows, check=self._check_of(slice_)
-            )
+            of_files = slice_.sizes if sizes is None else sizes
+            return open_column(self.fs, slice_.directory, column, of_files, slice_.rows, check=self._check_of(slice_))
 
         if slice_.tier != "history" or not self._most or slice_.count * PART > slice_.rows:
             return opened()

@@ -112,9 +112,7 @@ def make_plan(
     slices: list[Slice] = []
     unmerged: list[tuple[Path, MergeInput]] = []
     records: list[MergeRecord] = []
-    for value in sorted(values):
-        if not selection.takes_value(value):
-            continue
+    for value in selection.taken(values):
         if where is not None and not where.may_match(value_stats(snapshot.schema, value, 0, 1)):
             continue
         located = _located_at(snapshot, value)

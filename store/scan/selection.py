@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import field
 from typing import Literal
 
@@ -51,6 +51,12 @@ class Selection:
         if self.values is None or value in self._single:  # asked of every name in a directory of dates
             return True
         return bool(self._ranges) and any(within(value, first, last) for first, last in self._ranges)
+
+    def taken(self, values: Set[str]) -> list[str]:
+        """Those of these values that it takes, sorted."""
+        if self.values is not None and not self._ranges:
+            return sorted(values & self._single)
+        return sorted(value for value in values if self.takes_value(value))
 
     def takes_source(self, internal: str) -> bool:
         return self.sources is None or internal in self._directories

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from sparkhaven.store.types.frozen import frozen
 
 TAIL = struct.Struct("<QQII")
 ENTRY = struct.Struct("<IIIQ")
+_ENTRIES = np.dtype([("internal", "<u4"), ("value", "<u4"), ("length", "<u4"), ("offset", "<u8")])  # the same
 TAIL_BYTES = 8 + TAIL.size
 Data = bytes | memoryview
 
@@ -50,29 +50,34 @@ class SavedLocations:
         self.files = int(value["files"])
         self._shapes: tuple[Shape, ...] = decode_shapes(value["shapes"])
         self._internals, self._values = list(map(str, value["internals"])), list(map(str, value["values"]))
-        self._entries = list(ENTRY.iter_unpack(index[len(text) + len(BEHIND) :])) if len(text) < len(index) else []
-        self._places: dict[str, tuple[int, int]] = {}
-        value_numbers = [entry[1] for entry in self._entries]
-        for number, name in enumerate(self._values):  # values are numbered in file order
-            first = bisect_left(value_numbers, number)
-            self._places[name] = first, bisect_left(value_numbers, number + 1, lo=first)
+        packed = index[len(text) + len(BEHIND) :]
+        self._entries = np.frombuffer(packed, _ENTRIES) if packed else np.zeros(0, _ENTRIES)
+        self._numbers = {name: number for number, name in enumerate(self._values)}
+        counted = np.arange(len(self._values) + 1)  # values are numbered in file order
+        self._starts: list[int] = np.searchsorted(self._entries["value"], counted).tolist()
 
     def keys(self) -> Iterator[LocationKey]:
         internals, values = self._internals, self._values
-        return (LocationKey(internals[entry[0]], values[entry[1]]) for entry in self._entries)
+        named = zip(self._entries["internal"].tolist(), self._entries["value"].tolist(), strict=True)
+        return (LocationKey(internals[internal], values[value]) for internal, value in named)
 
     def values(self) -> list[str]:
         return self._values
 
     def of_value(self, value: str) -> list[LocationKey]:
-        first, last = self._places.get(value, (0, 0))
-        return [LocationKey(self._internals[entry[0]], value) for entry in self._entries[first:last]]
+        first, last = self._span(value)
+        return [LocationKey(self._internals[n], value) for n in self._entries["internal"][first:last].tolist()]
+
+    def _span(self, value: str) -> tuple[int, int]:
+        """The entries of a partition value: from the first to the one behind the last."""
+        number = self._numbers.get(value)
+        return (0, 0) if number is None else (self._starts[number], self._starts[number + 1])
 
     def find(self, key: LocationKey) -> LocationState | None:
         index = self._place(key)
         if index is None:
             return None
-        _, _, length, offset = self._entries[index]
+        _, _, length, offset = self._entries[index].item()
         part = frame_at(self._data, offset, length)
         if part is None:
             raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", "damage")
@@ -82,9 +87,9 @@ class SavedLocations:
             raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", repr(error)) from error
 
     def _place(self, key: LocationKey) -> int | None:
-        first, last = self._places.get(key.value, (0, 0))
-        for index in range(first, last):
-            if self._internals[self._entries[index][0]] == key.internal:
+        first, last = self._span(key.value)
+        for index, internal in enumerate(self._entries["internal"][first:last].tolist(), first):
+            if self._internals[internal] == key.internal:
                 return index
         return None
 

@@ -212,9 +212,10 @@ class _Row:
         return stats
 
 
-def unpack_row(data: bytes, count: int) -> list[RangeStats]:
+@lru_cache(maxsize=64)  # a read asks for one column after the other
+def unpack_row(data: bytes, count: int) -> Sequence[RangeStats]:
     """The inverse of ``pack_row``; ValueError, IndexError, KeyError or struct.error where a part is missing."""
-    return _Row(data, count).unpacked()
+    return tuple(_Row(data, count).unpacked())
 
 
 def join_rows(left: bytes, right: bytes, count: int) -> bytes:
