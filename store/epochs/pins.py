@@ -53,7 +53,12 @@ LOADED = 16  # streams whose newest state stays in memory for the next opening
 
 
 def _newest(place: StreamPlace) -> Loaded:
-    """The newest state of a stream; not read again while none of its files has changed."""
+    """The newest state of a stream; not read again while none of its files has changed.
+
+    A change is seen by inode, size or time of change. Other bytes of the same length would be missed if they were
+    written in place within a tick of the kernel's clock after the read. No program of ours does that: logs and removals
+    grow, all other files are replaced.
+    """
     log = place.stream_log
     names = [log.name, place.stream_checkpoint.name, place.stream_head.name, place.stream_removals.name]
     files = tuple(place.fs.identities(log.parent, [name]) for name in names)  # before reading
