@@ -37,7 +37,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check check-code check-site reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -105,7 +105,9 @@ test-fast: setup ## quick tests without a JVM, with fewer examples; their files 
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
 	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
-check: $(STAMP) $(DOCS) $(C_CHECKED) ## format, lint, types, import rules, words, names, the C core, the documentation and its links
+check: check-code check-site ## format, lint, types, import rules, words, names, the C core, the documentation and its links
+
+check-code: $(STAMP) $(C_CHECKED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -114,6 +116,8 @@ check: $(STAMP) $(DOCS) $(C_CHECKED) ## format, lint, types, import rules, words
 	$(BIN)/python -m tools.docs.pages --check
 	$(BIN)/python -m tools.docs.words
 	$(BIN)/python -m tools.code.names
+
+check-site: $(STAMP) $(DOCS) # beside the others where make has two jobs
 	$(BIN)/sphinx-build $(SITE) -q
 
 reference: $(STAMP) ## what is made from the code: parts of the pages, and store/native/abi.py from the C headers
