@@ -32,7 +32,6 @@ from sparkhaven.jobs.dataframes.planned_frame import plan_of
 from sparkhaven.jobs.session.spark_jar import place_jar
 
 WARM_UP = 2
-JAR = Path(__file__).resolve().parents[1] / "readers" / "spark" / "sparkhaven-spark.jar"
 Run = Callable[[DataFrame], Any]
 
 
@@ -124,9 +123,11 @@ def main(given: argparse.Namespace, directory: Path) -> int:
     tables = spark_tables(directory, given.rows, given.columns, given.locations, given.planned)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.ui.showConsoleProgress", "false").config("spark.jars", str(JAR)).getOrCreate()
+    spark = (
+        builder.config("spark.ui.showConsoleProgress", "false").config("spark.sparkhaven.reader", "auto").getOrCreate()
+    )
     register(spark)
-    if (reason := place_jar(spark)) is not None:
+    if (reason := place_jar(spark, "auto")) is not None:
         raise SystemExit(f"{reason}: run java/build.py")
     missed = 0
     chosen = readers(spark, tables, python=given.python)

@@ -26,14 +26,14 @@ def register(spark: SparkSession) -> None:
     runs this program's Python for the source, unless PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
     SettingsError: that one cannot read tables.
 
-    Batches are read by Java where the jar of this package can be loaded, else by Python, with the same results. A line
-    in the log then says why. The setting ``spark.sparkhaven.reader`` of the session is ``auto``, ``python`` or ``jvm``,
-    which is an error where Java cannot read. So is the option ``reader`` of a single read.
+    The setting ``spark.sparkhaven.reader`` of the session says who reads batches: ``python`` (default), ``auto`` or
+    ``jvm``. With ``auto`` it is Java where the jar of this package can be loaded and reads the same, else Python. A
+    line in the log then says why. ``jvm`` is an error where Java cannot read. So is the option ``reader`` of a read.
     """
-    _register(spark)
+    _register(spark, reader_setting(spark))
 
 
-def _register(spark: SparkSession) -> str | None:
+def _register(spark: SparkSession, reader: str) -> str | None:
     """Why Java does not read in this session; None: it does."""
     from pyspark.errors import AnalysisException
 
@@ -43,7 +43,7 @@ def _register(spark: SparkSession) -> str | None:
     except AnalysisException as error:
         if error.getCondition() != _FOUND_BY_ITSELF:  # Spark 4.0 refuses a name that it finds by itself
             raise
-    return place_jar(spark)
+    return place_jar(spark, reader)
 
 
 def read_frame(
@@ -60,7 +60,7 @@ def read_frame(
     sources: str | Iterable[str] | None = None,
     instant: str = "timestamp",
     char: str = "string",
-    reader: str = "auto",
+    reader: str | None = None,
 ) -> DataFrame:
     """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
 
@@ -82,9 +82,8 @@ def read_frame(
         "dates": dates,
         "sources": sources,
     }
-    reason = _register(spark)
-    if reader == "auto":
-        reader = reader_setting(spark)
+    reader = reader or reader_setting(spark)
+    reason = _register(spark, reader)
     values = {"root": str(root), **given, "tier": tier, "instant": instant, "char": char, "reader": reader}
     options = {option: option_text(value) for option, value in values.items() if value is not None}
     planned = planned_frame(spark, {**options, "path": name}, reason)

@@ -55,7 +55,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         if options.reader == "jvm":
             from sparkhaven.readers.spark.jvm.planning import refused
 
-            raise refused("Spark has not loaded its jar, or the schema was given: call sparkhaven.register(spark)")
+            raise refused("the schema was given, or the session has no jar: set spark.sparkhaven.reader and register")
         return SnapshotReader(self._given(schema, options), options)
 
     @message_first()

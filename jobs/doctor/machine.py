@@ -15,7 +15,7 @@ from sparkhaven.jobs.session.fast_start import class_archive
 from sparkhaven.jobs.session.java import check_jdk
 from sparkhaven.jobs.session.spark_jar import SETTING
 from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME, digest_of, jar_digest
-from sparkhaven.readers.spark.options import READERS
+from sparkhaven.readers.spark.options import DEFAULT_READER, READERS
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.native.library import core
@@ -101,12 +101,15 @@ def spark(context: CheckContext) -> Iterator[Found]:
 def _reader(context: CheckContext, digest: str | None) -> Iterator[Found]:
     """Which source reads, by the jar of this installation and the defaults that every session begins with."""
     path, defaults = _spark_defaults(context)
-    reader = defaults.get(SETTING, READERS[0])
+    reader = defaults.get(SETTING, DEFAULT_READER)
     if reader not in READERS:
         how = f"write {' or '.join(READERS)} there, or remove the line"
         yield "wrong", f"{path} has {SETTING} {reader}: there is no such reader", how
     elif reader == "python":
-        yield "ok", f"Spark reads tables by Python: {path} has {SETTING} python", None
+        why = (
+            f"{path} has {SETTING} python" if SETTING in defaults else f"the setting {SETTING} asks for no other reader"
+        )
+        yield "ok", f"Spark reads tables by Python: {why}", None
     else:
         lies = f", or with {BESIDE} in spark.jars" if context.fs.stat(BESIDE) is not None else ""  # not inside a zip
         yield "ok", f"Spark reads tables by Java after sparkhaven.register(spark){lies}", None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkhaven.jobs.session.interpreter import is_remote
 from sparkhaven.readers.spark.jvm.jar import DIGEST, jar_digest, jar_file
-from sparkhaven.readers.spark.options import READERS
+from sparkhaven.readers.spark.options import DEFAULT_READER, READERS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.suggestions import meant
@@ -30,7 +30,7 @@ _PLACED: dict[str, str | None] = {}
 
 def reader_setting(spark: SparkSession) -> str:
     """The reader of batches that the session's setting names. SettingsError: it is none of ``READERS``."""
-    name: str = spark.conf.get(SETTING, READERS[0])
+    name: str = spark.conf.get(SETTING, DEFAULT_READER)
     if name not in READERS:
         raise SettingsError(
             "the session's setting names no reader",
@@ -42,23 +42,22 @@ def reader_setting(spark: SparkSession) -> str:
     return name
 
 
-def place_jar(spark: SparkSession) -> str | None:
+def place_jar(spark: SparkSession, reader: str) -> str | None:
     """Puts the jar in place where the session has none; None if Java reads, else the reason why Python does.
 
-    SettingsError: the session's setting asks for Java, which cannot read.
+    SettingsError: the reader that is asked for is Java, which cannot read.
     """
-    setting = reader_setting(spark)
-    if setting == "python":
-        return f"the setting {SETTING} says so"
+    if reader == "python":
+        return "nobody has asked for Java"
     session = _name(spark)
     if session not in _PLACED:
         _PLACED[session] = _place(spark)
-        if _PLACED[session] is not None and setting == "auto":
+        if _PLACED[session] is not None and reader == "auto":
             _LOG.warning(
                 "Spark reads tables by Python: %s. Results are the same, reading takes longer", _PLACED[session]
             )
     reason = _PLACED[session]
-    if setting == "jvm" and reason is not None:
+    if reader == "jvm" and reason is not None:
         raise SettingsError(
             "Java cannot read in this session", where=SETTING, found=reason, hint=f"set {SETTING} to auto or python"
         )

@@ -36,6 +36,7 @@ Epochs = dict[str, int]
 Names = tuple[str, ...] | None
 
 READERS = get_args(Reader)
+DEFAULT_READER: Reader = "python"  # Java reads where a session or a read asks for it
 TASK_BYTES = 128 << 20
 LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
 BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char", "reader")
@@ -68,7 +69,7 @@ class ReadOptions:
     where: str | None = None
     instant: Instants = "timestamp"
     char: Chars = "string"
-    reader: Reader = "auto"
+    reader: Reader = DEFAULT_READER
     checksum_verify: ChecksumVerify = "read"
     null_char: int = CHAR_NULL
     user_intraday: str | None = None
@@ -117,7 +118,7 @@ def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stre
         where=values.get("where"),
         instant=_one_of(values, "instant", get_args(Instants)),
         char=_one_of(values, "char", get_args(Chars)),
-        reader=_one_of(values, "reader", READERS),
+        reader=_one_of({"reader": DEFAULT_READER, **values}, "reader", READERS),
         checksum_verify=chosen_mode(values.get("checksumVerify"), environ),
         null_char=chosen_null_char(values.get("nullChar"), environ),
         user_intraday=chosen_user_intraday(values.get("userIntraday"), environ),

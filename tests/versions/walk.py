@@ -139,6 +139,7 @@ def main(base: Path) -> None:
     try_("ingest Kafka, Spark", lambda: ingest(base, "kafka", "--spark"))
     try_("merge, Spark", lambda: merge(base))
     conf = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    conf = conf.config("spark.sparkhaven.reader", "auto")
     try_("session", lambda: conf.config("spark.driver.host", "127.0.0.1").getOrCreate())
     spark = SparkSession.getActiveSession()
     if spark is None:

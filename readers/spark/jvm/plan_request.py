@@ -15,7 +15,7 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.spark.jvm.jar import jar_digest
 from sparkhaven.readers.spark.jvm.plan_file import write_plan
 from sparkhaven.readers.spark.jvm.planning import make_plan, refused
-from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.options import DEFAULT_READER, ReadOptions
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.frozen import frozen
 
@@ -62,4 +62,4 @@ def split_request(options: Mapping[str, str]) -> tuple[dict[str, str], PlanReque
     plan, jar, setting = (given.pop(name, None) for name in (PLAN, JAR, READER))
     if plan is None or jar is None:
         return given, None
-    return given, PlanRequest(Path(plan), jar, given.get("reader") or setting or "auto")
+    return given, PlanRequest(Path(plan), jar, given.get("reader") or setting or DEFAULT_READER)

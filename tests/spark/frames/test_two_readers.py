@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,20 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.fixture(autouse=True)
+def _asks_for_java(spark: SparkSession) -> Iterator[None]:
+    with reader_of(spark, "auto"):
+        sparkhaven.register(spark)
+        yield
+
+
 def load(spark: SparkSession, root: Path, **options: str) -> DataFrame:
     return spark.read.format("deephaven").option("root", str(root)).options(**options).load(NAME)
+
+
+def with_java(session: SparkSession) -> SparkSession:
+    session.conf.set(SETTING, "auto")
+    return session
 
 
 def shown(frame: DataFrame) -> str:
@@ -78,7 +90,7 @@ def test_java_reads_whichever_way_it_is_asked(spark: SparkSession, root: Path) -
         "class": lambda session: session.read.format("io.sparkhaven.spark.DeephavenSource").load(NAME, root=str(root)),
     }  # fmt: skip
     for name, way in ways.items():
-        for session in (spark, spark.newSession()):
+        for session in (spark, with_java(spark.newSession())):
             frame = way(session)
             assert sums(frame) == SUMS == sums(frame), name
             assert in_thread(lambda frame=frame: sums(frame)) == SUMS, name
@@ -160,6 +172,7 @@ from sparkhaven.testing import make_table
 root, jars = sys.argv[1:]
 make_table(root, "NS.T", {"N": [1, 2, 3]}, date="2026-11-20")
 settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+settings["spark.sparkhaven.reader"] = "auto"
 builder = SparkSession.builder.master("local[1]")
 for key, value in settings.items():
     builder = builder.config(key, value)

@@ -25,7 +25,7 @@ final class PlanRequest implements AutoCloseable {
   /** The digest of this jar's sources. Python plans for its own jar only. */
   private static final String JAR = "sparkhaven.jar";
 
-  /** What the session says about readers; the option {@code reader} has precedence. */
+  /** What the session says about readers, empty without; the option {@code reader} has precedence. */
   private static final String READER = "sparkhaven.reader";
 
   private static final String SETTING = "spark.sparkhaven.reader";
@@ -44,7 +44,7 @@ final class PlanRequest implements AutoCloseable {
     Map<String, String> options = new HashMap<>(given.asCaseSensitiveMap());
     options.put(PLAN, path.toString());
     options.put(JAR, JarSources.digest());
-    options.put(READER, SQLConf.get().getConfString(SETTING, "auto"));
+    options.put(READER, SQLConf.get().getConfString(SETTING, ""));
     return new PlanRequest(new CaseInsensitiveStringMap(options), path);
   }
 

@@ -273,6 +273,9 @@ def test_it_says_which_source_spark_reads_with(tmp_path: Path) -> None:
         ]
 
     assert said("# nothing") == [
+        ("ok", "Spark reads tables by Python: the setting spark.sparkhaven.reader asks for no other reader")
+    ]
+    assert said("spark.sparkhaven.reader auto") == [
         ("ok", f"Spark reads tables by Java after sparkhaven.register(spark), or with {BESIDE} in spark.jars")
     ]
     assert said("spark.sparkhaven.reader  python") == [
