@@ -14,11 +14,9 @@ Source = Literal["java", "python"]
 
 
 def sources_of(frame: DataFrame) -> set[Source]:
-    """Who reads the tables of a query, from its plan."""
+    """Who reads the tables of a query, from its plan: Python's has the name of the format, Java's that of the table."""
     lines = frame._jdf.queryExecution().optimizedPlan().toString().splitlines()
-    return {
-        "python" if "PythonScan" in line or "(Python)" in line else "java" for line in lines if "RelationV2" in line
-    }
+    return {"python" if "] deephaven" in line else "java" for line in lines if "RelationV2" in line}
 
 
 @contextmanager
