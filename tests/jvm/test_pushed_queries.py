@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.spark.jvm.plan_file import encode_plan
 from sparkhaven.readers.spark.options import read_options
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.withdrawal import Withdrawn
+from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.row_ranges import RowRanges
 from tests.support.spark.java_reader import classpath
 from tests.support.tables.small_tables import SmallTable
 
@@ -63,7 +68,10 @@ Row = dict[str, Any]
 
 
 def random_table(rng: random.Random, root: Path) -> SmallTable:
-    """Some commits to some locations; a column of a commit may have one value only. Some dates are merged."""
+    """Some commits to some locations; a column of a commit may have one value only.
+
+    Some dates are merged, of others rows are withdrawn.
+    """
     small = SmallTable(root, SCHEMA)
     for _ in range(rng.randrange(1, 7)):
         count, rows = rng.randrange(1, 6), {}
@@ -75,7 +83,18 @@ def random_table(rng: random.Random, root: Path) -> SmallTable:
     for value in sorted({key.value for key in small.log().state.locations}):
         if rng.random() < 0.3:
             small.merge_by_hand(value)
+        else:
+            keys = [key for key in small.log().state.locations if key.value == value and rng.random() < 0.3]
+            gone = tuple(withdrawn(small.log().state.locations[key], rng) for key in sorted(keys))
+            if gone:
+                small.log().withdraw(partial(Withdrawal, (), "chosen", gone))
     return small
+
+
+def withdrawn(location: LocationState, rng: random.Random) -> Withdrawn:
+    """One row of a location."""
+    row = rng.randrange(location.rows)
+    return Withdrawn(location.key, location.since, RowRanges.one(row, row + 1))
 
 
 def random_condition(rng: random.Random, depth: int = 0) -> Tree:
