@@ -184,7 +184,7 @@ def _check_index(place: TablePlace, record: MergeRecord) -> None:
     entries = stored_entries(place) or {}
     for output in record.outputs:
         entry = entries.get(LocationKey(output.internal, record.value))
-        rows = entry and entry.rows
+        rows = 0 if entry is None else entry.rows  # the index is read without locations of no rows
         if rows != output.rows:
             raise _unproven(record, f"{output.rows} rows of {output.internal} in the location index", rows)
 

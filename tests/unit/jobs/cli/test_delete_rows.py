@@ -60,6 +60,17 @@ def test_the_rows_that_match_go_whichever_streams_they_are_of(root: Path) -> Non
     assert sizes(root) == left
 
 
+@pytest.mark.parametrize("words", [["--upsert", "Size"], ["--rewrite"], []], ids=" ".join)
+def test_a_date_whose_rows_are_all_gone_is_merged_and_removed(root: Path, words: list[str]) -> None:
+    assert run_json(root, "merge", "NS.T", "--dates", DAY, "--local")[0] == 0 if words else True
+    assert run_json(root, "delete-rows", "NS.T", "--where", "true", "--dates", DAY)[0] == 0
+    assert run_json(root, "merge", "NS.T", "--dates", DAY, "--local", *words)[0] == 0
+    for command in (["validate"], ["truncate"], ["delete", "--grace", "0"]):
+        done = run(root, command[0], "NS.T", "--dates", DAY, *command[1:])
+        assert done.exit_code == 0, (command, done.stderr)
+    assert sizes(root, date=DAY) == []
+
+
 @pytest.mark.parametrize(
     ("where", "rows"),
     [
