@@ -26,7 +26,7 @@ def register(spark: SparkSession) -> None:
     runs this program's Python for the source, unless PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
     SettingsError: that one cannot read tables.
 
-    The setting ``spark.sparkhaven.reader`` of the session says who reads batches: ``python`` (default), ``auto`` or
+    The setting ``spark.sparkhaven.reader`` of the session says who reads batches: ``auto`` (default), ``python`` or
     ``jvm``. With ``auto`` it is Java where the jar of this package can be loaded and reads the same, else Python. A
     line in the log then says why. ``jvm`` is an error where Java cannot read. So is the option ``reader`` of a read.
     """

@@ -106,10 +106,7 @@ def _reader(context: CheckContext, digest: str | None) -> Iterator[Found]:
         how = f"write {' or '.join(READERS)} there, or remove the line"
         yield "wrong", f"{path} has {SETTING} {reader}: there is no such reader", how
     elif reader == "python":
-        why = (
-            f"{path} has {SETTING} python" if SETTING in defaults else f"the setting {SETTING} asks for no other reader"
-        )
-        yield "ok", f"Spark reads tables by Python: {why}", None
+        yield "ok", f"Spark reads tables by Python: {path} has {SETTING} python", None
     else:
         lies = f", or with {BESIDE} in spark.jars" if context.fs.stat(BESIDE) is not None else ""  # not inside a zip
         yield "ok", f"Spark reads tables by Java after sparkhaven.register(spark){lies}", None

@@ -48,7 +48,7 @@ def place_jar(spark: SparkSession, reader: str) -> str | None:
     SettingsError: the reader that is asked for is Java, which cannot read.
     """
     if reader == "python":
-        return "nobody has asked for Java"
+        return f"{SETTING} or the option reader is python"
     session = _name(spark)
     if session not in _PLACED:
         _PLACED[session] = _place(spark)

@@ -36,7 +36,7 @@ Epochs = dict[str, int]
 Names = tuple[str, ...] | None
 
 READERS = get_args(Reader)
-DEFAULT_READER: Reader = "python"  # Java reads where a session or a read asks for it
+DEFAULT_READER: Reader = "auto"
 TASK_BYTES = 128 << 20
 LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
 BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char", "reader")

@@ -7,6 +7,7 @@ from sparkhaven.readers.spark.batch import shown_columns
 from sparkhaven.readers.spark.jvm.plan_file import encode_plan
 from sparkhaven.readers.spark.jvm.reader_choice import why_python, why_python_reads
 from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.spark_types import require_exact
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 
 
@@ -44,4 +45,5 @@ def _plan(table: PinnedTable, options: ReadOptions) -> bytes | str:
         return reason
     columns = shown_columns(table, options)
     slices = table.plan(dates=options.dates, sources=options.sources, tier=options.tier).slices
+    require_exact(slices, columns, options)
     return why_python_reads(table, slices, columns) or encode_plan(table, slices, columns, options)
