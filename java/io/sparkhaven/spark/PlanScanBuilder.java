@@ -35,6 +35,7 @@ final class PlanScanBuilder
     this.filters = new PushedFilters(plan);
     this.streams = streams;
     this.required = plan.schema();
+    PythonFunctions.takeRows();
   }
 
   @Override
