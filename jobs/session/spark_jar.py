@@ -1,8 +1,8 @@
 """The Spark reader in a session: its jar is put where driver and executors find it, once a session.
 
 Spark's driver loads classes by a loader that takes further jars while it runs; executors fetch those that the context
-lists. A server of Spark Connect takes a jar as an artifact of the session. Where that is not so Python reads, with the
-same results: one line in the log says why.
+lists. A server of Spark Connect resolves a frame anew with each query, but a plan is taken once. There Python reads, as
+where the jar cannot be put in place, with the same results: one line in the log says why.
 """
 
 from __future__ import annotations
@@ -75,11 +75,10 @@ def _place(spark: SparkSession) -> str | None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    if is_remote(spark):
+        return "a server of Spark Connect resolves a frame anew with each query"
     try:
         jar, digest = str(jar_file(Fs(), os.environ)), jar_digest()
-        if is_remote(spark):
-            spark.addArtifacts(jar)
-            return None
         return _place_in_driver(spark.sparkContext, jar, digest)
     except (SettingsError, Py4JError, PySparkException) as error:
         return str(error).splitlines()[0]

@@ -1,7 +1,7 @@
 package io.sparkhaven.spark;
 
-import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.SparkSession;
+import scala.Option;
 
 /**
  * Functions of Python over columns that Java reads. Spark 4.2.0 can hand over whole columns, and then waits for ever
@@ -14,9 +14,9 @@ final class PythonFunctions {
 
   /** For this query and later ones of the session; releases without that setting always hand over rows. */
   static void takeRows() {
-    RuntimeConfig settings = SparkSession.active().conf();
-    if (settings.getOption(WHOLE_COLUMNS).contains("true")) {
-      settings.set(WHOLE_COLUMNS, "false");
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    if (session.isDefined() && session.get().conf().getOption(WHOLE_COLUMNS).contains("true")) {
+      session.get().conf().set(WHOLE_COLUMNS, "false");
     }
   }
 }
