@@ -60,7 +60,7 @@ class SourcePlanner:
     def _next(self) -> list[dict[str, Any]]:
         """The batch that follows the last one; none where nothing is new."""
         if self._reader is None:
-            self._reader = self._opened()
+            self._open()
         if self._stopped.is_set():
             return []
         end = self._reader.latestOffset(self._at, self._limit)
@@ -73,7 +73,7 @@ class SourcePlanner:
         self._at = end
         return rows
 
-    def _opened(self) -> Any:
+    def _open(self) -> None:
         reader = self._source.streamReader(None)
         if not isinstance(reader, SupportsTriggerAvailableNow):
             raise SettingsError(
@@ -83,17 +83,19 @@ class SourcePlanner:
                 found=type(reader).__name__,
                 hint="run the stream with --spark",
             )
+        self._reader = reader  # from now on ``stop`` reaches it
+        self._prepare(reader)
         self._limit, self._at = reader.getDefaultReadLimit(), reader.initialOffset()
-        return reader
+
+    def _prepare(self, reader: Any) -> None:
+        """Before its first offset is asked for."""
 
 
 class AvailableNow(SourcePlanner):
     """Up to what the source has when the first batch is planned."""
 
-    def _opened(self) -> Any:
-        reader = super()._opened()
+    def _prepare(self, reader: Any) -> None:
         reader.prepareForTriggerAvailableNow()
-        return reader
 
 
 class Following(SourcePlanner):
@@ -120,7 +122,8 @@ class Following(SourcePlanner):
             self._looked = self._clock()
             return super()._next()
         since = self._clock()
-        self._wait(0.0)
+        if self._trigger_s:
+            self._wait(0.0)
         while not (rows := self._look()) and not self._stopped.is_set():
             self._wait((self._clock() - since) / PAUSE_SHARE)
         return rows
@@ -132,10 +135,9 @@ class Following(SourcePlanner):
     def _wait(self, pause: float) -> None:
         """Until the next look is due: by the trigger, or after a pause where there is none."""
         assert self._looked is not None  # noqa: S101  a first look was made
+        pause = min(max(pause, LEAST_PAUSE_S), MOST_PAUSE_S)
         if self._trigger_s:
             pause = self._looked + self._trigger_s - self._clock()
-        elif pause:
-            pause = min(max(pause, LEAST_PAUSE_S), MOST_PAUSE_S)
         if pause > 0:
             self._stopped.wait(pause)
 

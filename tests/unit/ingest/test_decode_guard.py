@@ -122,6 +122,9 @@ class Odd:
 
     format = "Odd"
 
+    def scanner(self, payload: bytes) -> None:
+        """There is none."""
+
     def read(self, payload: bytes) -> bytes:
         if payload == b"read":
             raise RecursionError("deep")
