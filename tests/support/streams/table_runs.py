@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -31,7 +32,7 @@ class TableRuns:
     feed: str = ""
     """Keys of ``[feed]`` of a kind of its own, which the test fills."""
     where: Mapping[str, str] | None = None
-    runner: Runner = field(default_factory=LocalRunner)
+    runner: Runner = field(default_factory=partial(LocalRunner, once=True))
 
     def put(self, number: int, rows: Sequence[Row]) -> None:
         """Adds rows: a file, or records behind those that are there."""
