@@ -75,7 +75,8 @@ def each(action: Callable[[Path], None], paths: list[Path]) -> None:
         return
     if not paths:
         return
-    pool = _POOLS.setdefault(os.getpid(), ThreadPoolExecutor(POOL_THREADS, "sync"))
+    process = os.getpid()
+    pool = _POOLS.get(process) or _POOLS.setdefault(process, ThreadPoolExecutor(POOL_THREADS, "sync"))
     todo = SimpleQueue[Path]()
     for path in paths:
         todo.put(path)

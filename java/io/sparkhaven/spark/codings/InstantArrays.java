@@ -36,14 +36,8 @@ final class InstantArrays implements ValueDecoder {
   public void decode(byte[] bytes, int from, int length, WritableColumnVector into, int row)
       throws DamagedValue, RefusedValue {
     int end = from + length;
+    int count = JavaStreams.count(bytes, from, end, HEAD);
     int position = from + HEAD.length + JavaStreams.LENGTH;
-    if (position > end || !BigEndian.begins(bytes, from, end, HEAD)) {
-      throw new DamagedValue();
-    }
-    int count = BigEndian.intAt(bytes, from + HEAD.length);
-    if (count < 0 || count > end - position) {
-      throw new DamagedValue();
-    }
     WritableColumnVector elements = into.arrayData();
     int first = elements.appendNotNulls(count);
     into.putArray(row, first, count);

@@ -27,4 +27,21 @@ final class JavaStreams {
     out.put((byte) 0x72).putShort((short) text.length).put(text).putLong(serial).put((byte) flags);
     return out.putShort((short) 0).put((byte) 0x78).put((byte) 0x70).array();
   }
+
+  /**
+   * The number of elements of an array that begins at {@code from}. Each has a byte at least.
+   *
+   * @throws DamagedValue another head, or more elements than there are bytes
+   */
+  static int count(byte[] bytes, int from, int end, byte[] head) throws DamagedValue {
+    int position = from + head.length + LENGTH;
+    if (position > end || !BigEndian.begins(bytes, from, end, head)) {
+      throw new DamagedValue();
+    }
+    int count = BigEndian.intAt(bytes, from + head.length);
+    if (count < 0 || count > end - position) {
+      throw new DamagedValue();
+    }
+    return count;
+  }
 }

@@ -19,14 +19,8 @@ final class StringArrays implements ValueDecoder {
   @Override
   public void decode(byte[] bytes, int from, int length, WritableColumnVector into, int row) throws DamagedValue {
     int end = from + length;
+    int count = JavaStreams.count(bytes, from, end, HEAD);
     int position = from + HEAD.length + JavaStreams.LENGTH;
-    if (position > end || !BigEndian.begins(bytes, from, end, HEAD)) {
-      throw new DamagedValue();
-    }
-    int count = BigEndian.intAt(bytes, from + HEAD.length);
-    if (count < 0 || count > end - position) {
-      throw new DamagedValue();
-    }
     WritableColumnVector elements = into.arrayData();
     into.putArray(row, elements.getElementsAppended(), count);
     int texts = 0;

@@ -1,8 +1,8 @@
 package io.sparkhaven.spark.pushdown;
 
 import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.plan.RowRanges;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 
 /** The first rows of slices. */
@@ -18,22 +18,8 @@ public final class RowLimit {
         break;
       }
       long count = slice.count();
-      kept.add(count <= left ? slice : slice.limited(first(slice.ranges(), left)));
+      kept.add(count <= left ? slice : slice.limited(RowRanges.first(slice.ranges(), left)));
       left -= count;
-    }
-    return kept;
-  }
-
-  private static long[] first(long[] ranges, long rows) {
-    long[] kept = ranges.clone();
-    long left = rows;
-    for (int number = 0; number < kept.length; number += 2) {
-      long length = kept[number + 1] - kept[number];
-      if (length >= left) {
-        kept[number + 1] = kept[number] + left;
-        return Arrays.copyOf(kept, number + 2);
-      }
-      left -= length;
     }
     return kept;
   }

@@ -4,6 +4,7 @@ import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.plan.ColumnFiles;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.plan.RowRanges;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -102,8 +103,8 @@ public final class TaskMaker {
         rows = LocationColumn.MOST_ROWS;
       }
       if (rows > 0 && rows < left) {
-        add(slice, first(ranges, rows), files);
-        ranges = without(ranges, rows);
+        add(slice, RowRanges.first(ranges, rows), files);
+        ranges = RowRanges.without(ranges, rows);
         rest = (long) ((double) rest * (left - rows) / left);
         left -= rows;
       }
@@ -129,35 +130,5 @@ public final class TaskMaker {
       task.clear();
     }
     room = target;
-  }
-
-  /** The first so many rows of ranges. */
-  static long[] first(long[] ranges, long rows) {
-    long[] kept = ranges.clone();
-    long left = rows;
-    for (int number = 0; number < kept.length; number += 2) {
-      long length = kept[number + 1] - kept[number];
-      if (length >= left) {
-        kept[number + 1] = kept[number] + left;
-        return Arrays.copyOf(kept, number + 2);
-      }
-      left -= length;
-    }
-    return kept;
-  }
-
-  /** The ranges without their first so many rows, of which there are more. */
-  static long[] without(long[] ranges, long rows) {
-    long left = rows;
-    for (int number = 0; number < ranges.length; number += 2) {
-      long length = ranges[number + 1] - ranges[number];
-      if (length > left) {
-        long[] kept = Arrays.copyOfRange(ranges, number, ranges.length);
-        kept[0] += left;
-        return kept;
-      }
-      left -= length;
-    }
-    return new long[0];
   }
 }
