@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sparkhaven.ingest.content.lines import BLOCK
 from sparkhaven.ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name, unread_packing
-from sparkhaven.ingest.content.raw_file import CHUNK, PlannedFile, RawFile
+from sparkhaven.ingest.content.raw_file import CHUNK, PlannedFile, RawFile, line_pieces
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
@@ -33,15 +34,18 @@ def is_cuttable(fs: Fs, file: FileId) -> bool:
     return packing_of(head) is None and unread_packing(file.path, head) is None
 
 
-def part_lines(file: PlannedFile, chunk: int = CHUNK) -> tuple[int, Iterator[bytes]]:
-    """The number of the first line that begins in a part, and the bytes of its lines in pieces of ``chunk``."""
+def part_lines(file: PlannedFile, chunk: int = CHUNK, block: int = BLOCK) -> tuple[int, Iterator[bytes]]:
+    """The number of the first line that begins in a part, and the bytes of its lines, ``block`` and some more a piece.
+
+    The lines before it are counted, and an end is looked for, in pieces of ``chunk``.
+    """
     raw, part = file.stream(), file.split
     assert isinstance(part, FilePart)  # noqa: S101  the caller has looked
     begin, number = _first_line(raw, part.start, chunk)
     if begin >= part.stop:
         return number, iter(())
     end = part.size if part.stop >= part.size else _line_end(raw, part.stop - 1, chunk)
-    return number, pieces(raw, begin, end, chunk)
+    return number, line_pieces(raw, begin, end, block)
 
 
 def pieces(raw: RawFile, begin: int, end: int, chunk: int | None = None) -> Iterator[bytes]:

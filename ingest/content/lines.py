@@ -179,7 +179,7 @@ def line_blocks(
             yield from _portions(line_block, lines, max_line)
             number += len(line_block)
             too_long.clear()
-        pieces, size = [rest], len(rest)
+        pieces, size = [rest] if rest else [], len(rest)
         if size > max_line:
             skipping = LongLine(number, pieces[0][: min(HEAD, max_line)], size)
             pieces, size = [], 0
@@ -193,6 +193,8 @@ def _cut(pieces: list[bytes]) -> tuple[bytes, bytes]:
     """The pieces up to their last line feed, and what is behind it. What is in them is copied once."""
     last = pieces[-1]
     cut = last.rfind(b"\n") + 1
+    if cut and len(pieces) == 1 and cut == len(last):
+        return last, b""  # not copied
     if cut:
         return b"".join([*pieces[:-1], memoryview(last)[:cut]]), last[cut:]
     data = b"".join(pieces)

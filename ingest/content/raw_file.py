@@ -31,6 +31,7 @@ from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.types.frozen import frozen
 
 CHUNK = 1 << 20
+TAIL = 1 << 16  # bytes that are looked at for the last line end of a piece
 _COMPLETE = "write a feed file under a hidden name (leading dot), and rename it when it is complete"
 
 
@@ -128,10 +129,11 @@ class PlannedFile:
             raise changed(self.split, stat.size, stat.mtime_ns)
         return stat
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self, block: int | None = None) -> Iterator[bytes]:
         """Unpacked content in pieces of about ``CHUNK`` bytes; packings are known by their first bytes.
 
-        A file without a byte is empty, whatever its name promises.
+        A file without a byte is empty, whatever its name promises. With ``block`` a plain file comes in pieces of so
+        many bytes and more, which end with a line: whoever cuts it into lines need not put them together.
         """
         raw = self.stream()
         magic = raw.read(MAGIC_BYTES)
@@ -157,8 +159,29 @@ class PlannedFile:
         if packing is not None:
             yield from _unpack(raw, self.split, packing)
             return
+        if block is not None:
+            yield from line_pieces(raw, 0, self.split.size, block)
+            return
         while piece := raw.read(CHUNK):
             yield piece
+
+
+def line_pieces(raw: RawFile, begin: int, end: int, block: int, tail: int = TAIL) -> Iterator[bytes]:
+    """Bytes of a plain file in pieces of ``block`` bytes and at most ``tail`` more, which end with a line if they can.
+
+    The last one ends where the bytes do.
+    """
+    while begin < end:
+        stop = min(begin + block + tail, end)
+        if stop < end:
+            raw.seek(begin + block)
+            stop = begin + block + (raw.read(tail).rfind(b"\n") + 1 or tail)
+        raw.seek(begin)
+        piece = raw.read(stop - begin)
+        if not piece:
+            return
+        begin += len(piece)
+        yield piece
 
 
 def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:

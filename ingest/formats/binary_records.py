@@ -26,7 +26,7 @@ from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows, no_columns
+from sparkhaven.ingest.values.typed_rows import TypedRows, left_over, merge_rows, no_columns
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
@@ -84,9 +84,8 @@ class RecordRows:
         scanner = self._records.scanner(block.line(0)) if len(block) else None
         scanned = None if scanner is None else tried(partial(scanner.scan, block), rejects)
         if scanned is not None:
-            fast, columns, in_doubt = scanned.records, scanned.columns, np.ones(len(block), np.bool_)
-            in_doubt[fast] = False
-            doubtful = np.flatnonzero(in_doubt)
+            fast, columns = scanned.records, scanned.columns
+            doubtful = left_over(len(block), fast)
             rejects.ignored.update({name: n for name, n in scanned.unknown.items() if name not in self._known})
         outcomes = (
             (index, self._one(block.line(index), file, int(numbers[index]), rejects)) for index in doubtful.tolist()

@@ -43,6 +43,15 @@ def joined_rows(parts: Sequence[TypedRows]) -> TypedRows:
     return TypedRows(tuple(columns), np.concatenate([part.numbers for part in parts]))
 
 
+def left_over(count: int, taken: Ints) -> Ints:
+    """The indices below ``count`` that are not among ``taken``, which ascend."""
+    if len(taken) == count:
+        return np.empty(0, np.int64)
+    left = np.ones(count, np.bool_)
+    left[taken] = False
+    return np.flatnonzero(left)
+
+
 def no_columns(targets: Sequence[Target]) -> list[pa.Array]:
     """A column without rows for each target."""
     return [pa.nulls(0, target.column.type.arrow) for target in targets]

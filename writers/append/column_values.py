@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.state.statistics import clipped
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.lazy_compute import FEW, pc
+from sparkhaven.store.format.column.used_entries import used_entries
+from sparkhaven.store.lazy_compute import FEW, pc, positions
 from sparkhaven.store.scan.column_file import nulls
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.codings.string_set import plain_sets
@@ -80,10 +81,9 @@ def range_stats(values: pa.Array, start: int, *, texts: bool = True) -> RangeSta
         return base
     kind = values.type
     if pa.types.is_dictionary(kind) and len(values) > FEW:
-        used = np.zeros(len(values.dictionary), np.bool_)
-        used[pc.drop_null(values.indices).to_numpy()] = True
-        bits = pa.py_buffer(np.packbits(used, bitorder="little"))
-        return _strings(base, pc.filter(values.dictionary, pa.Array.from_buffers(pa.bool_(), len(used), [None, bits])))
+        entries = values.dictionary
+        used = used_entries(values.indices, len(entries))
+        return _strings(base, entries if len(used) == len(entries) else pc.take(entries, positions(used)))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
         return _strings(base, values) if texts else base
     if pa.types.is_floating(kind):

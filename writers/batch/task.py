@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError, phase_of
+from sparkhaven.store.heap import keep_heap
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
@@ -105,6 +106,7 @@ def run_tables(
     An error is in the result of each table.
     """
     root = next(iter(tables.values())).target.layout.root
+    keep_heap()
     try:
         if not task.alone:  # it runs in another process, perhaps on another machine, than the driver
             for table in tables.values():

@@ -25,7 +25,7 @@ from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import from_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.strict_json import strict_json
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, left_over, merge_rows, no_columns
 from sparkhaven.store.quarantine.reasons import Reason
 
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
@@ -90,9 +90,7 @@ class JsonRows:
                 record = strict_object(block.line(index).decode())
                 scanned.unknown.subtract(unknown_names(record, self._tree))
             rejects.ignored.update({n: count for n, count in scanned.unknown.items() if count and n not in self._known})
-        doubtful = np.ones(len(block), np.bool_)
-        doubtful[scanned.lines] = False
-        return scanned.lines, scanned.columns, np.flatnonzero(doubtful)
+        return scanned.lines, scanned.columns, left_over(len(block), scanned.lines)
 
     def _exact(
         self, block: LineBlock, doubtful: Ints, file: str, rejects: Rejects

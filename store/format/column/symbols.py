@@ -16,6 +16,7 @@ from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
+from sparkhaven.store.format.column.used_entries import used_entries
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.lazy_compute import FEW, null_mask, pc, positions
 from sparkhaven.store.native.checked_columns import check_ids, valid_bits
@@ -38,10 +39,8 @@ def assign_numbers(
     coded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
     entries, count = coded.dictionary, len(symbol_ids)
     indices = coded.indices if coded.indices.type == pa.int32() else coded.indices.cast(pa.int32())
-    codes = pc.fill_null(indices, len(entries)) if indices.null_count else indices
     # the dictionary may be in any order, have entries without rows, null among them, or one text twice
-    used = pc.unique(codes).to_numpy()
-    used = used[used < len(entries)]
+    used = used_entries(indices, len(entries))
     if entries.null_count:
         used = used[~null_mask(entries)[used]]
     texts = pc.take(entries, positions(used)).to_numpy(zero_copy_only=False).tolist()
@@ -55,6 +54,7 @@ def assign_numbers(
         table[used] = np.arange(count, count + len(new))
     else:
         table[used] = [new[text] if text in new else symbol_ids[text] for text in texts]
+    codes = pc.fill_null(indices, len(entries)) if indices.null_count else indices
     return gathered(table, codes.to_numpy().view(np.uint32)).view(np.uint8).data, list(new)
 
 

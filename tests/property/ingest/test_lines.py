@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import PlannedFile, RawFile, line_pieces
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.io.fs import Fs
@@ -95,7 +95,8 @@ def test_numbers_in_parts_are_those_of_the_lines_of_the_file(
     long: list[tuple[int, bytes, int]] = []
     for span in pairwise([0, *sorted(place for place in places if place < file.size), file.size]):
         block, chunk, count = sizes
-        first, pieces = part_lines(PlannedFile(Fs(), FilePart(file.path, file.size, file.mtime_ns, *span)), chunk)
+        part = FilePart(file.path, file.size, file.mtime_ns, *span)
+        first, pieces = part_lines(PlannedFile(Fs(), part), chunk, block)
         found = reported(line_blocks(pieces, block, max_line, count, first), count)
         whole, long = whole + found[0], long + found[1]
     assert (whole, long) == expected(content, max_line)
@@ -108,3 +109,29 @@ def test_lines_of_any_bytes_are_those_of_the_file(block: int, data: bytes, chunk
     data = data.replace(b"\x00", b"\n")
     chunks = (data[at : at + chunk] for at in range(0, len(data), chunk))
     assert reported(line_blocks(chunks, block, 10**6), len(data) + 1) == expected(data, 10**6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    data=st.lists(st.sampled_from([b"", b"a", b"bcd", b"x" * 9]), max_size=30).map(b"\n".join),
+    sizes=st.tuples(st.integers(1, 20), st.integers(1, 12)),
+    cuts=st.tuples(st.integers(0, 100), st.integers(0, 100)),
+)
+def test_pieces_end_with_a_line_where_one_ends_near(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, sizes: tuple[int, int], cuts: tuple[int, int]
+) -> None:
+    file = write(Path(tmp_path_factory.mktemp("pieces")) / "a", data)
+    begin, end = sorted(min(cut, len(data)) for cut in cuts)
+    block, tail = sizes
+    found = list(line_pieces(RawFile(Fs(), file), begin, end, block, tail))
+    assert b"".join(found) == data[begin:end]
+    for piece in found[:-1]:
+        assert block < len(piece) <= block + tail
+        assert piece.endswith(b"\n") or b"\n" not in piece[block:]
+
+
+def test_a_piece_that_ends_with_a_line_is_not_copied() -> None:
+    chunks = [b"a\n" * 4, b"b\n" * 4, b"c"]
+    blocks = list(line_blocks(iter(chunks), block=8))
+    assert [block.data for block in blocks] == chunks
+    assert all(block.data is chunk for block, chunk in zip(blocks, chunks, strict=True))

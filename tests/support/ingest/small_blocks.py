@@ -25,7 +25,7 @@ def small_blocks(
     blocks = partial(line_blocks, block=block, max_line=max_line or max_record, lines=lines)
     for module in ("feeds.files.formats.decoding", "formats.csv.csv_parts"):
         patch.setattr(f"sparkhaven.ingest.{module}.line_blocks", blocks)
-    patch.setattr(PlannedFile, "chunks", lambda file: pieces(Path(file.split.path).read_bytes(), chunk))
+    patch.setattr(PlannedFile, "chunks", lambda file, block=None: pieces(Path(file.split.path).read_bytes(), chunk))
     patch.setattr("sparkhaven.ingest.content.file_parts.CHUNK", chunk)
     patch.setattr("sparkhaven.ingest.formats.csv.csv_parts.BLOCK", block)
     patch.setattr("sparkhaven.ingest.formats.csv.spans.MAX_RECORD", max_record)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.content.lines import BLOCK, LineBlock
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import SILENT
 from sparkhaven.ingest.feeds.files.formats.decoding import (
@@ -43,7 +43,7 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
     records = find_records(file, options.csv, partial(csv_rows.start, file=path)) if is_part else None
     first: int | None = 1
     while first is not None:  # a second time for a file with a quote that nothing closes
-        number, pieces = (1, file.chunks()) if records is None else record_lines(file, records)
+        number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
         yield from _decode_from(csv_rows, text_blocks(pieces, options, file, number), first, path, rejects)
         first = csv_rows.unclosed()
 
@@ -75,7 +75,7 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
     records = find_records(file, options.csv, start) if is_part else None
     first: int | None = 1
     while first is not None:  # a second time for a file with a quote that nothing closes
-        number, pieces = (1, file.chunks()) if records is None else record_lines(file, records)
+        number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
         rest: LineBlock | None = None
         for whole in text_blocks(pieces, options, file, number):
             block = whole.after(first - 1) if first > 1 else whole

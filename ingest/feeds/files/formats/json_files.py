@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.file_parts import part_lines
+from sparkhaven.ingest.content.lines import BLOCK
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.files.formats.decoding import (
     KEPT,
@@ -30,7 +31,7 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
     json_rows = _json_rows(decoding)
-    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks())
+    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
     for block in text_blocks(pieces, decoding.options, file, first):
         yield json_rows.decode(block, file.split.path, rejects), block.line_of
 
@@ -39,7 +40,7 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
     path, choice = file.split.path, together.choice
     deciding = _json_rows(together.deciding)
     decoders = {number: _json_rows(decoding) for number, (decoding, _) in together.tables.items()}
-    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks())
+    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
     for block in text_blocks(pieces, together.deciding.options, file, first):
         texts = deciding.decode(block, path, choice.probe)
         for number, lines in choice.numbers_of(texts, block.line_of).items():

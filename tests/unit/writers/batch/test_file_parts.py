@@ -49,7 +49,7 @@ def test_lines_of_all_parts_are_those_of_the_file(
     chunk = data.draw(st.sampled_from([1, 2, 1 << 20]))
     found: list[tuple[int, bytes]] = []
     for part in cut(file, *[place for place in places if place < file.size]):
-        number, pieces = part_lines(PlannedFile(FS, part), chunk)
+        number, pieces = part_lines(PlannedFile(FS, part), chunk, chunk)
         found += list(enumerate(_lines(b"".join(pieces)), number))
     assert found == list(enumerate(_lines(content), 1))
 
