@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.jobs.dataframes.planned_frame import planned_frame
+from sparkhaven.jobs.dataframes.registration import register_source
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.jobs.session.interpreter import settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
 from sparkhaven.readers.spark.option_texts import option_text
-
-_FOUND_BY_ITSELF = "DATA_SOURCE_ALREADY_EXISTS"
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +34,8 @@ def register(spark: SparkSession) -> None:
 
 def _register(spark: SparkSession, reader: str) -> str | None:
     """Why Java does not read in this session; None: it does."""
-    from pyspark.errors import AnalysisException
-
     settle_interpreter(spark)
-    try:
-        spark.dataSource.register(DeephavenSource)
-    except AnalysisException as error:
-        if error.getCondition() != _FOUND_BY_ITSELF:  # Spark 4.0 refuses a name that it finds by itself
-            raise
+    register_source(spark)
     return place_jar(spark, reader)
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +15,7 @@ from pyspark.sql import functions as f
 import sparkhaven
 from sparkhaven import errors
 from sparkhaven.jobs.session.spark_jar import SETTING
-from sparkhaven.readers.spark.jvm.jar import DIGEST, jar_file
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.testing import make_table
-from tests.support.places import REPOSITORY
-from tests.support.spark.quick_java import quick_java
 from tests.support.spark.readers import reader_of, sources_of
 
 pytestmark = pytest.mark.spark
@@ -162,40 +154,3 @@ def test_nothing_is_left_after_an_error(spark: SparkSession, root: Path) -> None
                 load_it()
             assert isinstance(errors.from_spark(raised.value), errors.SparkhavenError)
     assert plans_left() == []
-
-
-OTHER_JAR = """
-import logging, sys
-from pyspark.sql import SparkSession
-import sparkhaven
-from sparkhaven.testing import make_table
-root, jars = sys.argv[1:]
-make_table(root, "NS.T", {"N": [1, 2, 3]}, date="2026-11-20")
-settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
-settings["spark.sparkhaven.reader"] = "auto"
-builder = SparkSession.builder.master("local[1]")
-for key, value in settings.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-sparkhaven.register(spark)
-sparkhaven.register(spark)
-frame = spark.read.format("deephaven").option("root", root).load("NS.T")
-print(frame.count(), sparkhaven.read_frame(spark, root, "NS.T").count())
-print("(Python)" in frame._jdf.queryExecution().toString())
-"""
-
-
-def test_the_jar_of_another_release_is_told_and_not_used(tmp_path: Path) -> None:
-    """A Spark of its own, since a JVM never lets go of a jar."""
-    other = tmp_path / "sparkhaven-spark.jar"
-    with zipfile.ZipFile(jar_file(Fs(), os.environ)) as ours, zipfile.ZipFile(other, "w") as changed:
-        for entry in ours.infolist():
-            changed.writestr(entry, b"0" * 64 if entry.filename == DIGEST else ours.read(entry))
-    environ = {**os.environ, **quick_java(), "PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable}
-    words = [sys.executable, "-c", OTHER_JAR, str(tmp_path / "db"), str(other)]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["3 3", "True"]
-    assert done.stderr.count("Spark reads tables by Python") == 1
-    assert f"the session has the jar of another release, {other}" in done.stderr

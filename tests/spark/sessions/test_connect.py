@@ -13,6 +13,7 @@ import pyspark
 import pytest
 
 from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.readers.spark.jvm.jar import jar_file
 from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.servers.broker import free_port
@@ -26,7 +27,7 @@ import sparkhaven
 from pyspark.sql import SparkSession
 from sparkhaven.errors import SettingsError
 
-address, root, table = sys.argv[1:]
+address, root, table, jar = sys.argv[1:]
 spark = SparkSession.builder.remote(address).getOrCreate()
 frame = sparkhaven.read_frame(spark, root, table, columns=["Size"])
 print(frame.count(), frame.where("Size > 1").count(), frame.agg({"Size": "sum"}).collect()[0][0])
@@ -43,6 +44,10 @@ for write in (
         write()
     except SettingsError as error:
         print(error.found, error.hint)
+spark.addArtifacts(jar)
+for _ in range(2):
+    frame = spark.read.format("deephaven").option("root", root).load(table)
+    print(frame.count(), frame.where("Size > 1").count(), sparkhaven.read_frame(spark, root, table).count())
 """
 
 
@@ -63,15 +68,18 @@ def test_a_client_reads_and_writes(tmp_path: Path) -> None:
         server = subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=tmp_path)
         try:
             _wait_for(port, server, tmp_path / "server.log")
-            client = [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}", str(made.root), str(made.table)]
+            words = [f"sc://127.0.0.1:{port}", str(made.root), str(made.table), str(jar_file(Fs(), os.environ))]
+            client = [sys.executable, "-c", CLIENT, *words]
             done = subprocess.run(client, env=environ, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path)
         finally:
             server.terminate()
             server.wait(PATIENCE)
     assert done.returncode == 0, done.stderr
-    read, after, *refused = done.stdout.splitlines()
+    read, after, *refused, one, other = done.stdout.splitlines()
     assert (read, after) == ("3 2 6", "4")
+    assert one == other == "4 2 4"  # with the jar in the client's session
     assert len(refused) == 2
+    assert done.stderr.count("Spark reads tables by Python: a server of Spark Connect") == 1
     assert all(line.startswith("Spark Connect ") and 'format("deephaven")' in line for line in refused)
 
 
