@@ -1,5 +1,6 @@
 package io.sparkhaven.spark;
 
+import io.sparkhaven.spark.errors.ReadFailure;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -32,15 +33,19 @@ public final class JarSources {
   /**
    * For a task that a driver has made.
    *
-   * @throws IllegalStateException this executor has loaded another jar than the driver
+   * @throws UncheckedIOException this executor has loaded another jar than the driver
    */
   public static void requireSame(String driver) {
     if (!driver.equals(LOADED)) {
-      throw new IllegalStateException(
-          "executors have another sparkhaven-spark.jar than the driver: remove it from their class path\n  expected: "
-              + driver
-              + "\n  found: "
-              + LOADED);
+      IOException error =
+          ReadFailure.of(
+              "SettingsError",
+              "an executor has the Spark reader of another release than the driver",
+              JarSources.class.getResource("sources"),
+              driver,
+              LOADED,
+              "remove that jar from spark.executor.extraClassPath and from Spark's jars. The driver sends its own");
+      throw new UncheckedIOException(error.getMessage(), error);
     }
   }
 }
