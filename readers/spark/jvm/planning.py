@@ -46,4 +46,4 @@ def _plan(table: PinnedTable, options: ReadOptions) -> bytes | str:
     columns = shown_columns(table, options)
     slices = table.plan(dates=options.dates, sources=options.sources, tier=options.tier).slices
     require_exact(slices, columns, options)
-    return why_python_reads(table, slices, columns) or encode_plan(table, slices, columns, options)
+    return why_python_reads(slices, columns) or encode_plan(table, slices, columns, options)

@@ -6,29 +6,30 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.spark.jvm.coded_values import has_decoder
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import has_other_null
+from sparkhaven.store.users.user_table import is_user_table
 
 
 def why_python(options: ReadOptions) -> str | None:
-    """Why Python must read, whatever the table has; None: Java may do it."""
+    """Why Python must read, known before the table is opened; None: Java may do it. StorageError."""
     if options.reader == "python":
         return "the option reader, or the session's setting, says so"
     if options.where is not None:
         return "the option where is an expression of Python's reader"
+    with as_storage_errors():
+        if is_user_table(options.place):
+            return f"{options.place.table} is a table of a user, whose files other programs write"
     return None
 
 
-def why_python_reads(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column]) -> str | None:
+def why_python_reads(slices: Sequence[Slice], columns: Sequence[Column]) -> str | None:
     """Why Python must read these slices; None: Java does it, with the same rows and errors."""
-    if isinstance(table, PinnedUserTable):
-        return f"{table.name} is a table of a user, whose files other programs write"
     for column in columns:
         coding = column.type.coding
         if coding is not None and coding.form != "set" and not has_decoder(coding):

@@ -46,7 +46,7 @@ def plan_of(options: ReadOptions) -> bytes | str:
     table = _pinned(options)
     columns = shown_columns(table, options)
     slices = table.plan(dates=options.dates, sources=options.sources, tier=options.tier).slices
-    return why_python_reads(table, slices, columns) or encode_plan(table, slices, columns, options)
+    return why_python_reads(slices, columns) or encode_plan(table, slices, columns, options)
 
 
 def by_java(reads: Iterable[ReadOptions], scratch: Path) -> list[list[str]]:
