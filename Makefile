@@ -37,7 +37,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check check-code check-site reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-python-reader test-versions check check-code check-site reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -100,6 +100,9 @@ test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `m
 
 test-deephaven: setup setup-deephaven ## the tests of `serve` with a real engine; `make test` runs them too
 	$(BIN)/python -m pytest -q tests/deephaven
+
+test-python-reader: setup ## tests/spark with Python as the reader of batches; `make test` reads by Java where a test does not choose
+	SPARKHAVEN_TEST_READER=python $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/spark
 
 test-fast: setup ## quick tests without a JVM, with fewer examples; their files are kept in memory where that is offered
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \

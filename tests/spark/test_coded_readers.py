@@ -1,9 +1,12 @@
-"""Spark shows types with a codec as all other readers do."""
+"""Spark shows types with a codec as all other readers do, whether Java or Python reads."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -12,8 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 import sparkhaven
 from tests.contracts.codings.coded_keys import CodedKeyContract
 from tests.contracts.codings.coded_readers import CODED_NAME, CodedReaderContract
+from tests.support.spark.readers import Source, reader_of, sources_of
 
 pytestmark = pytest.mark.spark
+
+UNFIT = frozenset({"Clock", "Short", "Wide"})  # Spark's reader of Parquet, which Java uses for history, lacks the types
 
 
 def literal(column: str, text: str) -> str:
@@ -26,23 +32,47 @@ def literal(column: str, text: str) -> str:
     return f"'{Decimal(text).normalize():f}'" if column == "Wide" else f"{text}BD"
 
 
-class TestSparkBatch(CodedReaderContract, CodedKeyContract):
-    @pytest.fixture(autouse=True)
-    def _registered(self, spark: SparkSession) -> None:
-        sparkhaven.register(spark)
-        self.spark = spark
+class SparkBatchContract(CodedReaderContract, CodedKeyContract):
+    """``reader``: who has to read."""
 
-    def frame(self, root: Path) -> DataFrame:
+    reader: ClassVar[Source]
+
+    @pytest.fixture(autouse=True)
+    def _registered(self, spark: SparkSession) -> Iterator[None]:
+        with reader_of(spark, "auto" if self.reader == "java" else "python"):
+            sparkhaven.register(spark)
+            self.spark = spark
+            yield
+
+    def frame(self, root: Path, columns: list[str]) -> DataFrame:
         """Characters as numbers: Spark has none."""
-        return self.spark.read.format("deephaven").options(root=str(root), char="int").load(CODED_NAME)
+        options = {"root": str(root), "char": "int", "columns": json.dumps(columns)}
+        return self.spark.read.format("deephaven").options(**options).load(CODED_NAME)
+
+    def shown(self, root: Path) -> DataFrame:
+        """All columns that the reader has to show."""
+        frame = self.frame(root, self.names)
+        assert sources_of(frame) == {self.reader}
+        return frame
 
     def read(self, root: Path) -> pa.Table:
-        return self.frame(root).toArrow()
+        return self.shown(root).toArrow()
 
     def read_date(self, root: Path, day: str) -> pa.Table:
-        return self.frame(root).where(f"Date = '{day}'").toArrow()
+        return self.shown(root).where(f"Date = '{day}'").toArrow()
 
     def numbers(self, root: Path, column: str, texts: list[str], *, null: bool = False) -> list[int]:
         listed = ", ".join(literal(column, text) for text in texts)
         condition = f"{column} in ({listed})" + (f" or {column} is null" if null else "")
-        return [row.N for row in self.frame(root).where(condition).select("N").collect()]
+        frame = self.frame(root, ["N", column])
+        assert sources_of(frame) == ({"python"} if column in UNFIT else {self.reader})
+        return [row.N for row in frame.where(condition).select("N").collect()]
+
+
+class TestByJava(SparkBatchContract):
+    reader = "java"
+    lacks = UNFIT
+
+
+class TestByPython(SparkBatchContract):
+    reader = "python"

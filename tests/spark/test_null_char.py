@@ -26,17 +26,18 @@ def test_batch_and_stream(
 ) -> None:
     db = table_in(tmp_path / "db", form, rows_with(OLD))
     given = {"root": str(db.root), "char": "int", **options}
-    frame = spark.read.format("deephaven").options(**given).load(NAME)
-    assert rows_of(frame) == rows_with(null)
     nulls = COUNT // 2 if null is None else 0
-    for condition, count in (
-        ("C is null", nulls),
-        ("C is not null", COUNT - nulls),
-        (f"C = {OLD}", COUNT // 2 - nulls),
-    ):
-        for _ in range(2):
-            assert frame.where(condition).count() == count, condition
-    assert frame.agg(f.count("C")).first()[0] == COUNT - nulls
+    for reader in ("auto", "python"):
+        frame = spark.read.format("deephaven").options(**given, reader=reader).load(NAME)
+        assert rows_of(frame) == rows_with(null)
+        for condition, count in (
+            ("C is null", nulls),
+            ("C is not null", COUNT - nulls),
+            (f"C = {OLD}", COUNT // 2 - nulls),
+        ):
+            for _ in range(2):
+                assert frame.where(condition).count() == count, condition
+        assert frame.agg(f.count("C")).first()[0] == COUNT - nulls
     source = spark.readStream.format("deephaven").options(**given).load(NAME)
     query = source.writeStream.format("memory").queryName("chars").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(120)

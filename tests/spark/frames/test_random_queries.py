@@ -120,6 +120,7 @@ def rows(spark: SparkSession, text: str) -> list[tuple[str, ...]]:
     return sorted(tuple(map(shown, row)) for row in spark.sql(text).collect())
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("seed", range(3))
 def test_random_queries(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(seed)
@@ -148,6 +149,7 @@ def test_a_limit_of_groups_is_none_of_rows(spark: SparkSession, tmp_path: Path) 
         assert frame.limit(4).where("L > 5").count() == 0
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("act", ["rollback", "rollback and other rows"])
 def test_rows_that_were_rolled_back_are_an_error(act: str, spark: SparkSession, tmp_path: Path) -> None:
     small = SmallTable(tmp_path, SCHEMA)

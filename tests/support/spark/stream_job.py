@@ -15,7 +15,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sparkhaven.jobs.session.spark_jar import SETTING
 from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.readers.spark.options import DEFAULT_READER
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -31,6 +33,7 @@ QUICK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
+READER = "SPARKHAVEN_TEST_READER"  # who reads batches in tests that do not choose: `make test-python-reader`
 
 
 def session(*, delta: bool = True) -> SparkSession:
@@ -44,7 +47,8 @@ def session(*, delta: bool = True) -> SparkSession:
     if delta:
         with suppress(SettingsError):
             extra |= delta_conf(Fs())
-    spark = build_session("stream-test", workers=2, extra=extra | QUICK)
+    reader = {SETTING: os.environ.get(READER, DEFAULT_READER)}
+    spark = build_session("stream-test", workers=2, extra=extra | QUICK | reader)
     spark.sparkContext.pythonExec = str(Path(__file__).with_name("warm_python.sh"))
     spark.dataSource.register(FeedSource)
     return spark
