@@ -1,5 +1,6 @@
 /* Order-free digests of columns: sums of the hashes of their values. */
 #include "bytes/bytes.h"
+#include "bytes/dispatch.h"
 #include "bytes/entries.h"
 #include "bytes/hash.h"
 #include "bytes/utf8.h"
@@ -17,7 +18,7 @@ static void add(uint64_t *total, sh_u128 sum) {
 static inline sh_u128 hash13(uint64_t prefix, uint64_t value) { return sh_hash_short(prefix | value << 40, value, 13); }
 
 /* Sums of `count` values, at most BLOCK of them. Few different ones are counted first. */
-static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
+static sh_u128 narrow_sum(uint64_t prefix, const int64_t *values, int64_t count) {
     sh_u128 sum = 0;
     int64_t low = INT64_MAX, high = INT64_MIN;
     for (int64_t i = 0; i < count; i++) {
@@ -42,12 +43,63 @@ static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
     return sum;
 }
 
+#ifdef __x86_64__
+#define HALF UINT64_C(0xFFFFFFFF)
+
+/* Both halves of a product, by products of 32 bits: what a register of several words multiplies. */
+INLINE uint64_t product_of(uint64_t a, uint64_t b, uint64_t *low) {
+    uint64_t least = (a & HALF) * (b & HALF), one = (a >> 32) * (b & HALF) + (least >> 32),
+             other = (a & HALF) * (b >> 32) + (one & HALF);
+    *low = other << 32 | (least & HALF);
+    return (a >> 32) * (b >> 32) + (one >> 32) + (other >> 32);
+}
+
+/* The same, eight values at once: as sh_hash_short(), in a form that the compiler makes wide. Then each value is hashed
+ * sooner than it is counted. */
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static sh_u128
+wide_sum(uint64_t prefix, const int64_t *values, int64_t count) {
+    uint64_t low_sums = 0, middle_sums = 0, high_sums = 0; /* of at most BLOCK halves */
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t last = (uint64_t)values[i], first = prefix | last << 40;
+        uint64_t value = last ^ SH_KEY_VALUE, low, high = product_of(first ^ last ^ SH_KEY_BOTH, SH_PRIME_1, &low);
+        low += UINT64_C(12) << 54;
+        high += value + (value & HALF) * SH_FACTOR;
+        uint64_t low_hash, high_hash = product_of(low ^ __builtin_bswap64(high), SH_PRIME_2, &low_hash);
+        high_hash += high * SH_PRIME_2;
+        low_hash = sh_avalanche(low_hash);
+        low_sums += low_hash & HALF;
+        middle_sums += low_hash >> 32;
+        high_sums += sh_avalanche(high_hash);
+    }
+    return ((sh_u128)high_sums << 64) + ((sh_u128)middle_sums << 32) + low_sums;
+}
+
+static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
+    return sh_compared == 64 ? wide_sum(prefix, values, count) : narrow_sum(prefix, values, count);
+}
+#else
+static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
+    return narrow_sum(prefix, values, count);
+}
+#endif
+
+/* Values of a block, without those that are null. */
 #define EACH(type, expression)                                                                                         \
-    for (int64_t i = 0; i < part; i++) {                                                                               \
-        type entry;                                                                                                    \
-        memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                    \
-        values[kept] = (expression); /* overwritten by the next if it is the null */                                   \
-        kept += (uint64_t)entry != null;                                                                               \
+    {                                                                                                                  \
+        int64_t nulls = 0;                                                                                             \
+        for (int64_t i = 0; i < part; i++) {                                                                           \
+            type entry;                                                                                                \
+            memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
+            nulls += (uint64_t)entry == null;                                                                          \
+            values[i] = (expression);                                                                                  \
+        }                                                                                                              \
+        for (int64_t i = 0; nulls > 0 && i < part; i++) {                                                              \
+            type entry;                                                                                                \
+            memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
+            values[kept] = (expression); /* overwritten by the next if it is the null */                               \
+            kept += (uint64_t)entry != null;                                                                           \
+        }                                                                                                              \
+        return nulls > 0 ? kept : part;                                                                                \
     }
 
 #define NOT_A_NUMBER INT64_C(0x7FF8000000000000)
@@ -66,10 +118,30 @@ static inline int64_t of_float(uint32_t bits) {
     return (bits & 0x7FFFFFFFu) > 0x7F800000u ? NOT_A_NUMBER : found;
 }
 
-/* Adds the hashes of fixed-width entries to total, 128 bits; `null` has the bits of the null. Returns how many nulls
- * there are, which are not added; -1 for an unknown kind. */
-int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
-                        uint64_t *total) {
+INLINE int64_t values_of(int64_t kind, const uint8_t *p, int64_t part, uint64_t null, int64_t *values) {
+    int64_t kept = 0;
+    switch (kind) {
+    case SH_ENTRY_BYTE:
+        EACH(uint8_t, (int64_t)(int8_t)entry)
+    case SH_ENTRY_SHORT:
+        EACH(uint16_t, (int16_t)entry)
+    case SH_ENTRY_INT:
+        EACH(uint32_t, (int32_t)entry)
+    case SH_ENTRY_LONG:
+        EACH(uint64_t, (int64_t)entry)
+    case SH_ENTRY_CHAR:
+        EACH(uint16_t, entry)
+    case SH_ENTRY_FLOAT:
+        EACH(uint32_t, of_float(entry))
+    case SH_ENTRY_DOUBLE:
+        EACH(uint64_t, of_double(entry))
+    default:
+        EACH(uint8_t, entry != 0)
+    }
+}
+
+INLINE int64_t digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
+                            uint64_t *total) {
     static const uint8_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1};
     int64_t values[BLOCK], nulls = 0;
     if (kind < SH_ENTRY_BYTE || kind > SH_ENTRY_BOOLEAN) {
@@ -77,38 +149,19 @@ int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int6
     }
     const uint8_t *p = entries;
     for (int64_t first = 0; first < count; first += BLOCK) {
-        int64_t part = count - first < BLOCK ? count - first : BLOCK, kept = 0;
-        switch (kind) {
-        case SH_ENTRY_BYTE:
-            EACH(uint8_t, (int64_t)(int8_t)entry)
-            break;
-        case SH_ENTRY_SHORT:
-            EACH(uint16_t, (int16_t)entry)
-            break;
-        case SH_ENTRY_INT:
-            EACH(uint32_t, (int32_t)entry)
-            break;
-        case SH_ENTRY_LONG:
-            EACH(uint64_t, (int64_t)entry)
-            break;
-        case SH_ENTRY_CHAR:
-            EACH(uint16_t, entry)
-            break;
-        case SH_ENTRY_FLOAT:
-            EACH(uint32_t, of_float(entry))
-            break;
-        case SH_ENTRY_DOUBLE:
-            EACH(uint64_t, of_double(entry))
-            break;
-        default:
-            EACH(uint8_t, entry != 0)
-        }
+        int64_t part = count - first < BLOCK ? count - first : BLOCK, kept = values_of(kind, p, part, null, values);
         add(total, sum_of(prefix, values, kept));
         nulls += part - kept;
         p += part * WIDTHS[kind];
     }
     return nulls;
 }
+
+/* Adds the hashes of fixed-width entries to total, 128 bits; `null` has the bits of the null. Returns how many nulls
+ * there are, which are not added; -1 for an unknown kind. */
+DISPATCHED(sh_digest_fixed, digest_fixed,
+           (uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null, uint64_t *total),
+           (prefix, kind, entries, count, null, total))
 
 /* Up to WORDED bytes at p as a number, the first as the lowest. */
 static inline sh_u128 number_at(const uint8_t *p, const uint8_t *end, int64_t width) {

@@ -21,6 +21,16 @@ struct sh_keyed {
     int64_t index;
 };
 
+/* Words of 1, 2, 4 or 8 bytes without sign, one a row. */
+struct sh_words {
+    const void *words;
+    int64_t width;
+};
+
+/* rows.c */
+SH_API int64_t sh_sort_rows(const struct sh_words *keys, int64_t key_count, uint32_t *order, int64_t count,
+                            struct sh_keyed *items, struct sh_keyed *spare, int64_t *places);
+
 /* symbols.c */
 SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
                              const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare);

@@ -1,8 +1,9 @@
 /* Texts in the order of their UTF-16 code units: sorting, and ranks among the distinct ones. */
 #include "bytes/bytes.h"
+#include "merge/keyed.h"
 #include "merge/merge.h"
 
-enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16, AFTER_NEXT = 2 * NEXT };
+enum { MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16, AFTER_NEXT = 2 * NEXT };
 
 /* Texts as one Arrow array has them; `end` is the end of all bytes. */
 struct texts {
@@ -83,78 +84,10 @@ static int64_t set_differing_keys(const struct texts *t, struct sh_keyed *items,
     }
 }
 
-static void sort_few(struct sh_keyed *items, int64_t count) {
-    for (int64_t i = 1; i < count; i++) {
-        struct sh_keyed item = items[i];
-        int64_t at = i;
-        for (; at > 0 && items[at - 1].key > item.key; at--) {
-            items[at] = items[at - 1];
-        }
-        items[at] = item;
-    }
-}
-
-static void sort_some(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    for (int64_t low = 0; low < count; low += FEW) {
-        sort_few(items + low, count - low < FEW ? count - low : FEW);
-    }
-    for (int64_t width = FEW; width < count; width *= 2) {
-        for (int64_t low = 0; low + width < count; low += 2 * width) {
-            int64_t high = low + 2 * width < count ? low + 2 * width : count;
-            memcpy(spare, items + low, (size_t)width * sizeof *items);
-            int64_t a = 0, b = low + width;
-            for (int64_t at = low; a < width; at++) {
-                items[at] = b < high && items[b].key < spare[a].key ? items[b++] : spare[a++];
-            }
-        }
-    }
-}
-
-static void sort_many(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    static const int64_t ALL = 256;
-    int64_t counts[WORD][256];
-    memset(counts, 0, sizeof counts);
-    for (int64_t i = 0; i < count; i++) {
-        for (int k = 0; k < WORD; k++) {
-            counts[k][items[i].key >> 8 * k & 255]++;
-        }
-    }
-    struct sh_keyed *from = items, *to = spare;
-    for (int k = 0; k < WORD; k++) {
-        if (counts[k][from[0].key >> 8 * k & 255] == count) {
-            continue;
-        }
-        for (int64_t i = 0, at = 0; i < ALL; i++) {
-            int64_t here = counts[k][i];
-            counts[k][i] = at;
-            at += here;
-        }
-        for (int64_t i = 0; i < count; i++) {
-            to[counts[k][from[i].key >> 8 * k & 255]++] = from[i];
-        }
-        struct sh_keyed *other = from;
-        from = to;
-        to = other;
-    }
-    if (from != items) {
-        memcpy(items, from, (size_t)count * sizeof *items);
-    }
-}
-
-static void sort_by_key(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    if (count <= FEW) {
-        sort_few(items, count);
-    } else if (count <= SOME) {
-        sort_some(items, spare, count);
-    } else {
-        sort_many(items, spare, count);
-    }
-}
-
-/* As sort_by_key: more than the processor's cache holds are first distributed by the first bits that differ. */
+/* As sh_sort_keyed(): more than the processor's cache holds are first distributed by the first bits that differ. */
 static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
     if (count <= MANY) {
-        sort_by_key(items, spare, count);
+        sh_sort_keyed(items, spare, count);
         return;
     }
     uint64_t differing = 0;
@@ -185,7 +118,7 @@ static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t co
         }
     }
     for (int64_t i = 0, low = 0; i < 1 << LEAD; low = ends[i], i++) {
-        sort_by_key(items + low, spare, ends[i] - low);
+        sh_sort_keyed(items + low, spare, ends[i] - low);
     }
 }
 
@@ -211,7 +144,7 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
                 int64_t left = length_of(t, items[i].index) - depth;
                 items[i].key = (uint64_t)(left > WORD ? WORD + 1 : left); /* none ends before depth */
             }
-            sort_by_key(items + low, spare, high - low);
+            sh_sort_keyed(items + low, spare, high - low);
             int64_t longer = low;
             for (; longer < high && items[longer].key <= WORD; longer++) {
                 uint64_t left = items[longer].key;

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 Positions = npt.NDArray[np.int64]
 NO_KEY = np.iinfo(np.uint32).max
+LONG = 64  # rows a range from which on ranges are taken one by one
 
 
 class RowOwners:
@@ -25,6 +26,8 @@ class RowOwners:
         if wrong.any():
             return int(np.argmax(wrong))
         lengths = stops - starts
+        if int(lengths.sum()) >= LONG * len(starts):
+            return self._add_long(first, starts, stops, counts)
         before = np.cumsum(lengths) - lengths
         rows = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
         numbers = np.repeat(np.repeat(np.arange(first, first + len(counts)), counts), lengths)
@@ -33,11 +36,21 @@ class RowOwners:
         taken |= self._owners[rows] != numbers
         return int(np.searchsorted(before, int(np.argmax(taken)), side="right")) - 1 if taken.any() else None
 
+    def _add_long(self, first: int, starts: Positions, stops: Positions, counts: Positions) -> int | None:
+        numbers = np.repeat(np.arange(first, first + len(counts), dtype=np.uint32), counts)
+        ranges = zip(starts.tolist(), stops.tolist(), numbers, strict=True)
+        for index, (start, stop, number) in enumerate(ranges):
+            rows = self._owners[start:stop]
+            if (rows != NO_KEY).any():
+                return index
+            rows[:] = number
+        return None
+
     def missing(self) -> int | None:
         """The first row without a key; None: each has one."""
         without = self._owners == NO_KEY
         return int(np.argmax(without)) if without.any() else None
 
-    def of(self, first: int, stop: int) -> Positions:
+    def of(self, first: int, stop: int) -> npt.NDArray[np.uint32]:
         """The keys of some rows, by their numbers."""
-        return self._owners[first:stop].astype(np.int64)
+        return self._owners[first:stop]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,14 @@ from sparkhaven.store.types.codings.coding import entry_values
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.guard_pages import guarded
+from tests.support.native_values import LANES, limited
+
+
+@pytest.fixture(params=LANES, autouse=True)
+def _each_width(request: pytest.FixtureRequest) -> Iterator[None]:
+    with limited(request.param):
+        yield
+
 
 FIXED = [name for name in TAGS if name != "String"]
 

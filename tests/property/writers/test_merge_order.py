@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.writers.merge.plan import argsort as argsort_module
-from sparkhaven.writers.merge.plan.argsort import argsort
+from sparkhaven.writers.merge.plan.argsort import argsort, plain_argsort
 from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
     from_ordinals,
@@ -25,6 +25,7 @@ from sparkhaven.writers.merge.sources.sort_keys import (
     sorted_symbols,
 )
 from sparkhaven.writers.merge.write.row_order import at_or_after
+from tests.support.guard_pages import guarded
 from tests.support.writers.merge_cases import naive_key
 
 FIXED = ["Boolean", "byte", "char", "short", "int", "long", "float", "double", "Instant"]
@@ -102,7 +103,7 @@ def test_argsort_is_numpys_lexsort(data: st.DataObject) -> None:
     for kind in data.draw(st.lists(st.sampled_from(_KEYS), min_size=1, max_size=4)):
         top = data.draw(st.sampled_from([1, 3, 2 ** (8 * np.dtype(kind).itemsize) - 1]))
         keys.append(np.array(data.draw(st.lists(st.integers(0, top), min_size=rows, max_size=rows)), kind))
-    assert argsort(keys).tolist() == np.lexsort(keys[::-1]).tolist()
+    assert argsort(keys).tolist() == plain_argsort(keys).tolist() == np.lexsort(keys[::-1]).tolist()
 
 
 @pytest.mark.parametrize("tied", [0.0, 0.01, 0.3, 1.0])
@@ -118,6 +119,7 @@ def test_argsort_of_keys_that_one_word_does_not_hold(tied: float, spread: int, l
     keys: list[np.ndarray[Any, Any]] = [groups, times]
     keys += [rng.integers(0, 2 ** (8 * np.dtype(kind).itemsize) - 1, rows, kind) for kind in later]
     assert np.array_equal(argsort(keys), np.lexsort(keys[::-1]))
+    assert np.array_equal(plain_argsort(keys), np.lexsort(keys[::-1]))
 
 
 @pytest.mark.parametrize("bits", [1, 15, 16, 17, 52, 53, 54, 63, 64])
@@ -129,11 +131,34 @@ def test_argsort_of_keys_of_so_many_bits(bits: int, rows: int) -> None:
     half = np.uint64(bits // 2)
     for keys in ([words], [words >> half, words & ((np.uint64(1) << half) - np.uint64(1))]):
         assert np.array_equal(argsort(keys), np.argsort(words, kind="stable"))
+        assert np.array_equal(plain_argsort(keys), np.argsort(words, kind="stable"))
+
+
+@pytest.mark.parametrize("sources", [1, 2, 5, 40, 3000])
+@pytest.mark.parametrize("groups", [1, 30, 2**20])
+@pytest.mark.parametrize("kind", ["u2", "u8"])
+def test_rows_of_sources_that_are_in_order_themselves(sources: int, groups: int, kind: str) -> None:
+    """Stretches that ascend, with equal words across them, and a word that falls in the middle of one."""
+    rng, rows = np.random.default_rng(sources), 12_000
+    parts = np.array_split(
+        rng.integers(0, min(2 ** (8 * np.dtype(kind).itemsize), 2**40) - 1, rows, np.uint64), sources
+    )
+    times = np.concatenate([np.sort(part) for part in parts]).astype(kind)
+    times[::1000] = times[0]
+    keys = [rng.integers(0, groups, rows).astype(np.uint32), times]
+    with guarded(keys[0]) as one, guarded(keys[1]) as other:
+        assert np.array_equal(argsort([one, other]), np.lexsort(keys[::-1]))
+
+
+def test_keys_that_are_no_words_are_refused() -> None:
+    for keys in ([np.zeros(3, np.int64)], [np.zeros(3, np.uint8), np.zeros(2, np.uint8)]):
+        with pytest.raises(ValueError, match="expected unsigned words"):
+            argsort(keys)
 
 
 def test_few_tied_rows_are_sorted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     sorted_rows: list[int] = []
-    whole = argsort_module.argsort
+    whole = argsort_module.plain_argsort
 
     def counted(keys: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         sorted_rows.append(len(keys[0]))
@@ -142,7 +167,7 @@ def test_few_tied_rows_are_sorted_by_themselves(monkeypatch: pytest.MonkeyPatch)
     rng, rows = np.random.default_rng(3), 20_000
     times = np.sort(rng.integers(0, 2**62, rows).astype(np.uint64))[::-1].copy()
     times[100:150] = times[100] - np.arange(50, dtype=np.uint64)
-    monkeypatch.setattr(argsort_module, "argsort", counted)
+    monkeypatch.setattr(argsort_module, "plain_argsort", counted)
     assert np.array_equal(counted([times]), np.arange(rows)[::-1])
     assert sorted_rows == [rows, 50]
 

@@ -1,7 +1,8 @@
-"""The stable order of rows by several keys of unsigned words.
+"""The stable order of rows by several keys of unsigned words: by the compiled core, else by numpy.
 
-Bits of the keys are packed into 64-bit words with the row number below them, so that one sort of plain numbers gives
-the order. If there are more bits than fit, the first ones are sorted, then the rows that these leave tied by the rest.
+With numpy, bits of the keys are packed into 64-bit words with the row number below them, so that one sort of plain
+numbers gives the order. If there are more bits than fit, the first ones are sorted, then the rows that these leave tied
+by the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.native.row_sort import sorted_rows
 from sparkhaven.writers.merge.sources.sort_keys import Words
 
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
@@ -38,6 +40,12 @@ class _Field(NamedTuple):
 
 def argsort(keys: Sequence[Words]) -> Order:
     """Stable order of rows by keys, most significant first; all of one length below 2^32."""
+    order = sorted_rows(keys)
+    return plain_argsort(keys) if order is None else order
+
+
+def plain_argsort(keys: Sequence[Words]) -> Order:
+    """The same without the compiled core."""
     rows = len(keys[0]) if keys else 0
     fields = _fields(keys) if rows else []
     if not fields:
@@ -103,5 +111,5 @@ def _by_first_bits(fields: Sequence[_Field], room: int) -> Order:
     if len(tied):
         rows = order[tied]
         groups = np.cumsum(~same[tied], dtype=np.uint32)
-        order[tied] = rows[argsort([groups, *(field._replace(key=field.key[rows]).bits() for field in rest)])]
+        order[tied] = rows[plain_argsort([groups, *(field._replace(key=field.key[rows]).bits() for field in rest)])]
     return order

@@ -23,6 +23,7 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
 from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
 from sparkhaven.writers.merge.sources.sort_keys import distinct, from_ordinals, picked
 from sparkhaven.writers.merge.write.column_writes import write_symbols
 from sparkhaven.writers.merge.write.set_tables import set_table
@@ -125,6 +126,13 @@ def _close_blob(fs: Fs, plan: MergePlan, destination: int, column: Column) -> di
     if stat is None:  # null in every row
         fs.write_new(path, b"")
     return {path.name: stat.size if stat else 0}
+
+
+def staged_source(plan: MergePlan, finished: Finished) -> MergeSource:
+    """The staged location as a source, without checksums."""
+    directory = plan.destinations[finished.destination].stage(plan.table, plan.value)
+    files = {name: FileState(size, 0) for name, size in finished.sizes.items()}
+    return MergeSource(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
 
 
 def sort_directions(plan: MergePlan) -> dict[str, str]:

@@ -23,7 +23,9 @@ from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.write.finish import Finished
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.sources.sort_keys import look_up, ranked_symbols
+from sparkhaven.writers.merge.write.finish import Finished, staged_source
 from sparkhaven.writers.merge.write.index_rows import key_words
 
 Positions = npt.NDArray[np.int64]
@@ -73,11 +75,9 @@ class _Check:
                 raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", f"others, range {wrong}")
         if (row := owners.missing()) is not None:
             raise self._wrong("not each row is in it once", f"{self.finished.rows} rows", f"no key of row {row}")
-        for first, block in self._blocks():
-            numbers = positions(owners.of(first, first + len(block[0])))
-            for array, key, column in zip(block, keys, self.columns, strict=True):
-                if not _equal(array, key.take(numbers), column):
-                    raise self._wrong(f"a row has another {column.name} than its key", "equal values", "others")
+        for column, key in zip(self.columns, keys, strict=True):
+            if not self._has_rows(column, key, owners):
+                raise self._wrong(f"a row has another {column.name} than its key", "equal values", "others")
         if self.plan.format != "deephaven":
             self._check_sidecar(keys, values)
 
@@ -94,21 +94,40 @@ class _Check:
             raise self._wrong("a key has no rows", "one or more", 0)
         return ranges
 
-    def _blocks(self) -> Iterator[tuple[int, list[pa.Array]]]:
-        """The key columns of the location, block by block, with the number of the first row."""
+    def _has_rows(self, column: Column, key: pa.Array, owners: RowOwners) -> bool:
+        """Whether each row has the value of its key."""
+        if column.storage is Storage.SYMBOL and self.plan.format != "parquet":
+            return self._has_symbols(column, key, owners)
+        for first, array in self._blocks(column):
+            if not _equal(array, key.take(positions(owners.of(first, first + len(array)))), column):
+                return False
+        return True
+
+    def _has_symbols(self, column: Column, key: pa.Array, owners: RowOwners) -> bool:
+        """The same by the ranks of symbols and keys among all texts of both."""
+        source = ColumnSource(self.fs, staged_source(self.plan, self.finished), column)
+        symbols = source.symbols()
+        _, (symbol_ranks, key_ranks) = ranked_symbols([symbols, key])
+        for first, stop in source.source.blocks(self.plan.options.sizes.rows):
+            ranks = look_up(symbol_ranks, source.ids(first, stop, len(symbols)))
+            if not np.array_equal(ranks, key_ranks[owners.of(first, stop)]):
+                return False
+        return True
+
+    def _blocks(self, column: Column) -> Iterator[tuple[int, pa.Array]]:
+        """A key column of the location, block by block, with the number of the first row."""
         rows, most = self.finished.rows, self.plan.options.sizes.rows
         if self.plan.format != "parquet":
-            opened = [open_column(self.fs, self.location, c, self.finished.sizes, rows) for c in self.columns]
+            opened = open_column(self.fs, self.location, column, self.finished.sizes, rows)
             for first in range(0, rows, most):
-                yield first, [column.read(first, min(first + most, rows)) for column in opened]
+                yield first, opened.read(first, min(first + most, rows))
             return
         from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
         path, first = self.location / NAME, 0
         with duckdb_reader(self._wrong) as connection:
-            for batch in column_batches(connection, path, self.columns, most):
-                columns = zip(batch.columns, self.columns, strict=True)
-                yield first, [array.cast(column.type.arrow) for array, column in columns]
+            for batch in column_batches(connection, path, [column], most):
+                yield first, batch.column(0).cast(column.type.arrow)
                 first += batch.num_rows
 
     def _check_sidecar(self, keys: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:

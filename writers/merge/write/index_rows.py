@@ -20,12 +20,22 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.sources.sort_keys import Words, ordinals, rank_ordinals, ranked_symbols, word_count
-from sparkhaven.writers.merge.write.row_order import Bound, at_or_after
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.sources.sort_keys import (
+    INT_NULL,
+    Words,
+    look_up,
+    ordinals,
+    picked,
+    rank_ordinals,
+    ranked_symbols,
+    word_count,
+)
+from sparkhaven.writers.merge.write.row_order import Bound, at_or_after, to_arrow
 
 BLOCK = 1 << 20
-SAMPLE = 1 << 15  # words by which keys are cut into pieces
-ROW_BYTES = 160  # of a row with a key of its own, beside its values: words, order, ranges, its set
+SAMPLE = 1 << 14  # words by which keys are cut into pieces
+ROW_BYTES = 200  # of a row with a key of its own, beside its values: words, order, ranges, its set
 UTF16_ORDER = np.arange(256, dtype=np.uint64)  # the first bytes of U+E000 to U+FFFF come after those of U+10000 and up
 UTF16_ORDER[0xEE:0xF0] += np.uint64(10)
 
@@ -69,28 +79,36 @@ def _valid(indices: pa.Array) -> npt.NDArray[np.bool_]:
     return valid
 
 
-def group_rows(
-    fs: Fs, location: Path, column: Column, sizes: Mapping[str, int], rows: int, block: int = BLOCK
-) -> KeyRows:
+def group_rows(source: ColumnSource, block: int = BLOCK) -> KeyRows:
     """The keys of a grouping column whose equal values stand together, each with one range.
 
     ``block`` rows are read at once.
     """
-    opened = open_column(fs, location, column, sizes, rows)
-    values, run_starts = [], []
-    for first in range(0, rows, block):
-        array = opened.read(first, min(first + block, rows))
-        (words,) = key_words(array, column)
+    column, rows = source.column, len(source.source)
+    symbols = source.symbols() if column.storage is Storage.SYMBOL else None
+    ranks = None if symbols is None else ranked_symbols([symbols])[1][0]
+    run_entries, run_words, run_starts = [], [], []
+    for first, stop in source.source.blocks(block):
+        entries = source.entries(first, stop) if symbols is None else source.ids(first, stop, len(symbols))
+        words = ordinals(entries, column.type) if ranks is None else rank_ordinals(look_up(ranks, entries))
         runs = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(words[1:] != words[:-1]) + 1))
-        values.append(_plain(array.take(positions(runs))))
+        run_entries.append(entries[runs])
+        run_words.append(words[runs])
         run_starts.append(runs + first)
-    array, starts = pa.concat_arrays(values), np.concatenate(run_starts)
-    (words,) = key_words(array, column)
+    entries, words, starts = np.concatenate(run_entries), np.concatenate(run_words), np.concatenate(run_starts)
     fresh = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), words[1:] != words[:-1])))  # runs of a former block
     order = fresh[np.argsort(words[fresh], kind="stable")]
     stops = np.empty_like(starts)
     stops[fresh] = np.append(starts[fresh][1:], rows)
-    return KeyRows((array.take(positions(order)),), starts[order], stops[order], np.arange(len(order) + 1))
+    keys = to_arrow(entries[order], column) if symbols is None else _texts(symbols, entries[order])
+    return KeyRows((keys,), starts[order], stops[order], np.arange(len(order) + 1))
+
+
+def _texts(symbols: pa.Array, ids: npt.NDArray[np.int32]) -> pa.Array:
+    """The texts of symbol ids, null first."""
+    nulls = int(np.count_nonzero(ids[:1] == INT_NULL))
+    texts = picked(symbols, ids[nulls:])
+    return pa.concat_arrays([pa.nulls(nulls, pa.string()), texts]) if nulls else texts
 
 
 def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Positions | None = None) -> KeyRows:

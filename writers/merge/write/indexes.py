@@ -30,7 +30,8 @@ from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_c
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.write.finish import Finished
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.write.finish import Finished, staged_source
 from sparkhaven.writers.merge.write.index_rows import group_rows, key_pieces
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
 
@@ -76,7 +77,7 @@ def write_index(fs: Fs, task: IndexTask) -> Index:
     table = _IndexTable(fs, location / index_of(names), index_columns(columns, contiguous=contiguous))
     whole: list[pa.Array] | None = None  # of groups, which are few
     if contiguous:
-        groups = group_rows(fs, location, columns[0], finished.sizes, finished.rows, plan.options.sizes.rows)
+        groups = group_rows(ColumnSource(fs, staged_source(plan, finished), columns[0]), plan.options.sizes.rows)
         table.append([*groups.keys, groups.starts, groups.stops])
         whole = [*groups.keys, pa.array(groups.sets(), pa.binary())] if plan.format != "deephaven" else None
     else:

@@ -23,9 +23,9 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.append.column_values import range_stats
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
-from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of
+from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of, staged_source
 from sparkhaven.writers.merge.write.staging import Runs
 
 MAX_BOUND = 64  # characters of a text kept as a bound
@@ -50,13 +50,6 @@ class ColumnFound:
     digest: int
     files: dict[str, FileState]
     stats: tuple[RangeStats, ...] = field(default=())
-
-
-def staged_source(plan: MergePlan, finished: Finished) -> MergeSource:
-    """The staged location as a source, without checksums."""
-    directory = plan.destinations[finished.destination].stage(plan.table, plan.value)
-    files = {name: FileState(size, 0) for name, size in finished.sizes.items()}
-    return MergeSource(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
 
 
 def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
