@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.format.column.codecs import Base, encode_column
@@ -25,6 +26,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
 from sparkhaven.store.types.frozen import frozen
@@ -126,8 +128,8 @@ class _IndexTable:
                 self._sizes[name] = self._sums[name] = 0
 
     def append(self, values: Sequence[Any]) -> None:
-        """Rows behind those that are there: an array, or a list, for each column."""
-        arrays = [pa.array(part, c.type.arrow) for part, c in zip(values, self._columns, strict=True)]
+        """Rows behind those that are there: an array, a list, or positions, for each column."""
+        arrays = [_array(part, column) for part, column in zip(values, self._columns, strict=True)]
         for column, array in zip(self._columns, arrays, strict=True):
             for name, data in encode_column(column, array, Base(self.rows, dict(self._sizes))).parts.items():
                 front = DATA_OFFSET if name.endswith(".dat") else 0
@@ -151,6 +153,10 @@ class _IndexTable:
         for first in range(0, max(self.rows, 1), most):
             arrays = [column.read(first, min(first + most, self.rows)) for column in opened]
             yield [*arrays[:-1], arrays[-1].cast(pa.binary())]
+
+
+def _array(values: Any, column: Column) -> pa.Array:
+    return positions(values) if isinstance(values, np.ndarray) else pa.array(values, column.type.arrow)
 
 
 def directories_of(files: tuple[str, ...]) -> Iterator[str]:

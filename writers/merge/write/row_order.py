@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,23 @@ SAMPLE_ROWS = 1 << 16
 Bound = tuple[int, ...]
 
 
+class ColumnRoom(local):
+    """Memory for one column, which a thread uses again for its next one: the first touch of new memory takes long."""
+
+    _held = np.empty(0, np.uint8)
+
+    def empty(self, rows: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        size = rows * dtype.itemsize
+        if len(self._held) < size:
+            self._held = np.empty(size, np.uint8)
+        return self._held[:size].view(dtype)
+
+
 class Keys:
     """Loads the keys of blocks of rows; caches open columns and lookup tables of the sources."""
 
-    def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
-        self._fs, self.plan, self._unions = fs, plan, unions
+    def __init__(self, fs: Fs, plan: MergePlan, unions: Unions, room: ColumnRoom | None = None) -> None:
+        self._fs, self.plan, self._unions, self._room = fs, plan, unions, room
         known = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
         self.columns, self._luts = known.columns, dict(known.luts)
         self._kept: dict[str, npt.NDArray[Any]] = {}  # by column
@@ -62,14 +75,18 @@ class Keys:
         self._kept[column.name] = self.entries(column)
 
     def entries(self, column: Column, rows: Rows | None = None) -> npt.NDArray[Any]:
-        """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks."""
+        """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks.
+
+        Where there is a room they stand in it, until the next call of the thread.
+        """
         plan, texts = self.plan, ranked(self.plan, column)
         chosen = (None,) * len(plan.sources) if rows is None else rows
         whole = all(picks is None for picks in chosen)
         if whole and column.name in self._kept:
             return self._kept.pop(column.name)
         sizes = [len(source if picks is None else picks) for source, picks in zip(plan.sources, chosen, strict=True)]
-        array = np.empty(sum(sizes), np.int32 if texts else entry_dtype(column))
+        dtype = np.dtype(np.int32) if texts else entry_dtype(column)
+        array = np.empty(sum(sizes), dtype) if self._room is None else self._room.empty(sum(sizes), dtype)
         taken = set(self.columns.entries(column, array) if whole and column.storage is not Storage.BLOB else ())
         if texts and taken:
             ends = accumulate(sizes)

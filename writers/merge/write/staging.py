@@ -21,10 +21,11 @@ from sparkhaven.writers.merge.sources.sort_keys import Words, distinct
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets
 from sparkhaven.writers.merge.write.date_survey import load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
-from sparkhaven.writers.merge.write.row_order import Bound, Keys, RowSelection, order_of, select
+from sparkhaven.writers.merge.write.row_order import Bound, ColumnRoom, Keys, RowSelection, order_of, select
 
 T = TypeVar("T")
 R = TypeVar("R")
+_ROOM = ColumnRoom()
 Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
 
 
@@ -193,7 +194,7 @@ def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
     everything: Rows = (None,) * len(plan.sources)
     offsets = WriteOffsets((0,) * len(task.rows), {})
-    keys = Keys(fs, plan, unions)
+    keys = Keys(fs, plan, unions, _ROOM)
     with early_sync(fs, plan) as syncs:
         writer = ColumnWriter(fs, offsets, keys, unions, everything, order, segments, syncs)
         writer.column(task.column)
