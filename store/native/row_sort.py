@@ -30,9 +30,9 @@ def sorted_rows(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint32] | No
     if any(key.dtype.kind != "u" or len(key) != rows for key in held):
         raise ValueError(f"keys of {', '.join(f'{len(key)} {key.dtype}' for key in held)}, expected unsigned words")
     words = np.array([(address(key), key.dtype.itemsize) for key in held], _WORDS)
-    order, places = np.empty(rows, np.uint32), np.empty(rows // PLACES + 1, np.int64)
+    order, room = np.empty(rows, np.uint32), np.empty(rows // PLACES + 1, np.int64)
     items, spare = np.empty(rows, KEYED), np.empty(rows, KEYED)  # as much of them is touched as is sorted at once
-    into = address(order), rows, address(items), address(spare), address(places)
+    into = address(order), rows, address(items), address(spare), address(room)
     if library.sh_sort_rows(address(words), len(held), *into) != rows:
         raise ValueError("a key has words of another width than 1, 2, 4 or 8 bytes")
     return order
