@@ -38,6 +38,7 @@ from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.text_forms import clean_texts
 from sparkhaven.ingest.values.typed_rows import typed_array
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
+from sparkhaven.store.native.number_lists import number_lists
 from sparkhaven.store.types.codings.coding import Coding, list_elements, lists_with
 from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
@@ -127,6 +128,14 @@ def _is_text(value: Any) -> bool:
 
 
 def _number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
+    """Arrays of numbers by the compiled core, which does not take all that the plain way does."""
+    name = str(coding.elements)
+    low, high = integer_range(name) if name in INTEGER_BITS else (0, 0)
+    lists = number_lists(tokens, name, low, high)
+    return plain_number_lists(tokens, coding) if lists is None else lists
+
+
+def plain_number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
     inner = pc.binary_slice(tokens.view(pa.binary()), 1, -1).view(pa.string())
     data, valid = np.frombuffer(tokens.buffers()[2], np.uint8), mask_of(tokens.is_valid())
     doubt = np.zeros(len(tokens), np.bool_)

@@ -170,6 +170,10 @@ SH_API int64_t sh_declare(struct sh_names *names, const uint8_t *name, int64_t l
 SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, int64_t lines,
                             int64_t *rows);
 
+/* number_lists.c: of a scan its only column and powers */
+SH_API int64_t sh_number_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, const uint8_t *wanted,
+                               int64_t count, int64_t room, int32_t *list_ends, uint8_t *doubt);
+
 /* csv_scan.c */
 SH_API int64_t sh_csv_scan(struct sh_csv *csv, const uint8_t *data, const int32_t *ends, int64_t first, int64_t lines);
 

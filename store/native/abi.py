@@ -280,6 +280,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_line_ends": (_I64, [_PTR, _I64, _PTR, _I64]),
     "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),
     "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
+    "sh_number_lists": (_I64, [_PTR, _PTR, _PTR, _PTR, _I64, _I64, _PTR, _PTR]),
     "sh_csv_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _I64]),
     "sh_avro_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_protobuf_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),

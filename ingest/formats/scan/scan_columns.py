@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.ingest.formats.scan.powers_of_five import powers_of_five
 from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextIds, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
@@ -22,40 +21,27 @@ from sparkhaven.ingest.values.zones import zone_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.native.abi import (
     BOOLEAN,
-    BYTE,
     CHAR,
     DATE,
     DECIMAL,
-    DOUBLE,
     EPOCH,
-    FLOAT,
-    INT,
     ISO,
-    LONG,
     NESTED,
-    SHORT,
     TEXT,
     TIME,
     TOKEN,
     ColumnLayout,
     ScanLayout,
 )
+from sparkhaven.store.native.number_lists import NUMBER_KINDS
+from sparkhaven.store.native.powers_of_five import powers_of_five
 from sparkhaven.store.types.codings.coding import Coding
 from sparkhaven.store.types.codings.decimals import FixedDecimals
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.codings.local_time import LocalTimeCoding
 from sparkhaven.store.types.model import Storage
 
-_KINDS = {
-    "byte": (BYTE, np.int8),
-    "short": (SHORT, np.int16),
-    "int": (INT, np.int32),
-    "long": (LONG, np.int64),
-    "char": (CHAR, np.uint16),
-    "float": (FLOAT, np.float32),
-    "double": (DOUBLE, np.float64),
-    "Boolean": (BOOLEAN, np.uint8),
-}
+_KINDS = {**NUMBER_KINDS, "char": (CHAR, np.uint16), "Boolean": (BOOLEAN, np.uint8)}
 _DIGITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}
 _LAST_LEAD = {"US_ASCII": 0x7F, "ISO_8859_1": 0xC3}
 _ANY_LEAD = 0xF4

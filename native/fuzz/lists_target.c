@@ -1,0 +1,46 @@
+/* Arrays of numbers, one a line, of each kind of number. */
+#include "fuzz/columns.h"
+
+static const int64_t KINDS[] = {SH_BYTE, SH_SHORT, SH_INT, SH_LONG, SH_FLOAT, SH_DOUBLE};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *input = made(size); /* of its own, so that it ends where the input does */
+    memcpy(input, data, size);
+    int64_t lines = sh_line_ends(input, (int64_t)size, NULL, 0);
+    int32_t *ends = made(sizeof *ends * (size_t)(lines + 2));
+    sh_line_ends(input, (int64_t)size, ends + 1, lines);
+    ends[lines + 1] = (int32_t)size;
+    int64_t total = lines + 1, room = (int64_t)(size / (size % 7 == 0 ? 8 : 2));
+    struct sh_column column;
+    memset(&column, 0, sizeof column);
+    fuzz_column(&column, KINDS[size % 6], size, room);
+    struct sh_scan scan = {NULL, &column, 1, NULL, fuzz_powers, 0, 0, 0, 0};
+    uint8_t *wanted = made((size_t)total), *doubt = made((size_t)total);
+    int32_t *list_ends = made(sizeof *list_ends * (size_t)(total + 1));
+    for (int64_t i = 0; i < total; i++) {
+        wanted[i] = i % 5 != 3;
+    }
+    int64_t used = sh_number_lists(&scan, input, ends, wanted, total, room, list_ends, doubt);
+    HOLDS(used >= 0 && used <= room && list_ends[0] == 0 && list_ends[total] == used);
+    for (int64_t i = 0; i < total; i++) {
+        int64_t count = list_ends[i + 1] - list_ends[i], length = ends[i + 1] - ends[i];
+        HOLDS(doubt[i] <= wanted[i] && count >= 0 && 2 * count <= length);
+        HOLDS((wanted[i] && !doubt[i]) || count == 0);
+    }
+    for (int64_t k = 0; k < room; k++) {
+        HOLDS(column.valid[k] == 1 || (k < used && column.some_null));
+    }
+    fuzz_columns_end(&column, 1, 0);
+    free(wanted);
+    free(doubt);
+    free(list_ends);
+    free(ends);
+    free(input);
+    return 0;
+}
+
+/* clang-format off */
+const char *const fuzz_pieces[] = {"[1,2,-3]", "[]\n", "[ 1.5e300 , null ]", "[null,null]\n", "[[1]]", "[\"a\"]", "127",
+                                   "-128", "0.1", "9223372036854775807", "[", "]", ",", "\n", " ", "null", "1e400"};
+/* clang-format on */
+const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;
