@@ -2,23 +2,27 @@
 
 A merge writes the index anew just before its record counts, and each location of it has a name of its own. So the
 locations that the index had of a date name the record that a reader saw. While the index is the same file, no merge was
-published, and it is not decoded. One that is lost, damaged or stale names no record; then readers use the newest. So
-they do if a merge was killed between index and record, and it was finished after the table was opened.
+published, and it is not decoded. One that is lost, damaged or stale names no record; then readers use the newest.
+
+Between index and record the index is ahead: of the few dates that are being published then, or whose merge was killed
+there, the record itself is looked at.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
-from sparkhaven.store.errors import FormatError, SnapshotMovedError
+from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
 from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.kept_rows import keeps_rows
-from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, load_record, newest
+from sparkhaven.store.merges.publications import dates_in_publication
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -45,11 +49,17 @@ class Opened:
 class HistoryPin:
     """The index of a table as it was; ``data`` None: it was not there, though the table had history.
 
-    Made by ``of``; it pickles.
+    ``generations``: those of the records of dates that were being published then; 0 where there was none, or the error
+    of reading it. Made by ``of``; it pickles.
     """
 
-    def __init__(self, identity: tuple[Identity, ...] | None, data: bytes | None) -> None:
-        self._identity, self._data = identity, data
+    def __init__(
+        self,
+        identity: tuple[Identity, ...] | None,
+        data: bytes | None,
+        generations: Mapping[str, int | SparkhavenError] | None = None,
+    ) -> None:
+        self._identity, self._data, self._generations = identity, data, generations or {}
 
     @classmethod
     def of(cls, place: TablePlace) -> HistoryPin:
@@ -65,10 +75,21 @@ class HistoryPin:
                 _READ.move_to_end(path)
                 while len(_READ) > READ:
                     _READ.popitem(last=False)
-        return pin
+        dates = dates_in_publication(place)  # after reading: a merge names them before it writes the index
+        if not dates:
+            return pin
+        return cls(pin._identity, pin._data, {value: _generation(place, value) for value in dates})
 
     def opened(self, place: TablePlace, value: str) -> Opened | None:
-        """What readers used of a date; None where nothing was published since, or where the index does not tell."""
+        """What readers used of a date; None where nothing was published since, or where the index does not tell.
+
+        CorruptFileError: the record that decided was damaged.
+        """
+        generation = self._generations.get(value)
+        if isinstance(generation, SparkhavenError):
+            raise generation
+        if generation is not None:
+            return Opened(load_record(place, value, generation) if generation else None)
         path = place.metadata_index
         if place.fs.identities(path.parent, [path.name]) == self._identity or self._by_date is None:
             return None
@@ -90,6 +111,15 @@ class HistoryPin:
         except FormatError:
             return None
         return {value: frozenset(internals) for value, internals in dates.items()}
+
+
+def _generation(place: TablePlace, value: str) -> int | SparkhavenError:
+    """That of the newest complete record of a date, 0 without one, or the error of reading it, for who asks for it."""
+    try:
+        record = newest(place, value)
+    except SparkhavenError as error:
+        return error
+    return record.generation if record is not None else 0
 
 
 def _read(place: TablePlace) -> bytes | None:

@@ -16,6 +16,7 @@ from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
+from sparkhaven.store.merges.publications import begin_publication, end_publication
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
@@ -74,13 +75,16 @@ class PublishPhase:
         published = [result for result in results if isinstance(result, DateHistory)]
         if not published:
             return [result for result in results if isinstance(result, Failure)]
+        values = [history.value for history in published]
         with place.fs.during("merge-index"), watch.phase(MergePhase.INDEX):
+            begin_publication(place, values)
             write_index(place, [_merge_of(history) for history in published])
         with place.fs.during("merge-record"), watch.phase(MergePhase.RECORD):
             now_ms = int(self._clock() * 1000)
             merges = map(_merge_of, published)
             switched = [replace(r, phase=MergePhase.RECORD, run=replace(r.run, switched_ms=now_ms)) for r in merges]
             store_records(place, switched)
+            end_publication(place, values)
         recorded = [history.after(record) for history, record in zip(published, switched, strict=True)]
         with watch.phase(MergePhase.CLEAN):
             tidied = self.tidy(recorded)
