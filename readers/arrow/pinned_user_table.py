@@ -70,7 +70,7 @@ class PinnedUserTable(PinnedTable):
                     f"{table} has no source {wanted!r}", expected=near(wanted, sources), found=wanted
                 )
         slices = [
-            Slice(part, None, key, self._directory(part, key), 0, held.rows, held.rows, held.files, {})
+            Slice(part, None, key, str(self._directory(part, key)), 0, held.rows, held.rows, held.files, {})
             for part, key, held in sorted(places, key=lambda place: (place[1].value, place[1].internal))
             if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
         ]
@@ -107,7 +107,7 @@ class PinnedUserTable(PinnedTable):
             directory = splayed_of(self._place, self.user.since) if self.user.splayed else slice_.directory
             if directory is None:
                 break
-            placed = replace(slice_, directory=directory)
+            placed = replace(slice_, path=str(directory))
             reader = SliceReader(files, placed, shown, filtered, values, pin, later=later)
             try:
                 reader.open()

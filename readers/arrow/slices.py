@@ -121,7 +121,7 @@ class SliceReader:
         aside = None if self._pin is None else self._pin.aside(slice_.key, slice_.directory)
         if aside is None:
             return False
-        self._slice = replace(slice_, directory=aside)
+        self._slice = replace(slice_, path=str(aside))
         self._open, self._parquet, self._pin = {}, None, None
         return True
 

@@ -39,6 +39,7 @@ class LiveIndexes:
         if held.place.tier != "history" or column is None:
             return None
         rows = (0, shown.rows, shown.rows)
-        whole = Slice("history", None, held.place.at, held.directory, *rows, shown.files, {}, indexes=shown.indexes)
+        held_at = held.place.at, str(held.directory)
+        whole = Slice("history", None, *held_at, *rows, shown.files, {}, indexes=shown.indexes)
         values = tuple(None if key == column.type.null else key for key in keys)
         return indexed_rows(self._files, self._schema, whole, Lookup("in", name, values))

@@ -234,8 +234,8 @@ def _history(layout: Layout, snapshot: Snapshot, record: MergeRecord) -> list[Sl
     for out in sorted(record.outputs, key=lambda output: output.internal):
         if out.rows:
             key, rows = LocationKey(out.internal, record.value), (0, out.rows, out.rows)
-            directory = layout.history_location(table, key)
-            slices.append(Slice("history", None, key, directory, *rows, out.files, out.stats, newer, out.indexes))
+            path = str(layout.history_location(table, key))
+            slices.append(Slice("history", None, key, path, *rows, out.files, out.stats, newer, out.indexes))
     return slices
 
 
@@ -268,6 +268,6 @@ def intraday_slice(
     stop = location.rows if stop is None else stop
     if start >= stop:
         return None
-    directory, rows = layout.intraday_location(table, location.key), (start, stop, location.rows)
-    whole = Slice("intraday", stream, location.key, directory, *rows, location.files, location.stats, newer)
-    return whole.limited(location.withdrawn.outside(start, stop) if location.withdrawn else None)
+    path, rows = layout.intraday_path(table, location.key), location.rows
+    whole = Slice("intraday", stream, location.key, path, start, stop, rows, location.files, location.stats, newer)
+    return whole.limited(location.withdrawn.outside(start, stop)) if location.withdrawn else whole

@@ -21,14 +21,14 @@ _stop = attrgetter("stop")
 class Slice:
     """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics.
 
-    ``newer``: a later version of the schema wrote it than the one that reads it. ``indexes``: files of its indexes.
-    ``selected``: the rows of ``[start, stop)`` that are read; None: all.
+    ``path``: the directory of the location. ``newer``: a later version of the schema wrote it than the one that reads
+    it. ``indexes``: files of its indexes. ``selected``: the rows of ``[start, stop)`` that are read; None: all.
     """
 
     tier: Literal["intraday", "history"]
     stream: str | None
     key: LocationKey
-    directory: Path
+    path: str
     start: int
     stop: int
     rows: int
@@ -37,6 +37,11 @@ class Slice:
     newer: bool = False
     indexes: Mapping[str, FileState] = field(default_factory=dict)
     selected: RowRanges | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Made when it is asked for: a plan has ten thousands of slices, and its reader may be another program."""
+        return Path(self.path)
 
     @property
     def chosen(self) -> RowRanges:

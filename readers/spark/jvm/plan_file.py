@@ -28,6 +28,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from sparkhaven.readers.spark.jvm.pinned_streams import pinned_streams
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_schema
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
-from sparkhaven.store.epochs.state.packed_reports import Numbering, encode_shapes
+from sparkhaven.store.epochs.state.packed_reports import Numbering, Shape, encode_shapes
 from sparkhaven.store.epochs.state.withdrawal import pack_ranges
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.scan.slices import Slice
@@ -55,11 +56,7 @@ _COVERED = 20  # bytes before what the checksum covers
 def encode_plan(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column], options: ReadOptions) -> bytes:
     """The bytes of the file; ``slices`` of a plan of the table, ``columns``: those of the data frame, in order."""
     numbers = _Numbers()
-    entries, details = [], []
-    for slice_ in slices:
-        entry, parts = _slice(table, slice_, numbers)
-        entries.append(entry)
-        details += parts
+    entries, details = _entries(table, slices, numbers)
     head = json.dumps(_head(table, columns, options, numbers, len(entries)), ensure_ascii=False).encode()
     body = b"".join((_LENGTH.pack(len(head)), head, *entries, *details))
     return _HEADER.pack(MAGIC, _COVERED + len(body), zlib.crc32(body), len(head)) + body[_LENGTH.size :]
@@ -70,42 +67,53 @@ class _Numbers:
 
     def __init__(self) -> None:
         self.values, self.internals, self.streams, self.shapes = (Numbering() for _ in range(4))
+        self._shapes: dict[tuple[int, ...], tuple[int, Shape]] = {}  # with the tuples, so that they live as long
+
+    def shape(self, files: Files, stats: Stats) -> int:
+        """The place of a shape. Locations share the tuples of names, so most are found without hashing the names."""
+        same = (id(files.names), *[id(names) for names, _ in stats.groups])
+        known = self._shapes.get(same)
+        if known is None:
+            shape = files.names, tuple(names for names, _ in stats.groups)
+            known = self._shapes[same] = self.shapes[shape], shape
+        return known[0]
 
 
-def _slice(table: PinnedTable, slice_: Slice, numbers: _Numbers) -> tuple[bytes, list[bytes]]:
-    """The entry and the details of a slice."""
-    files, stats = Files.of(slice_.files), Stats.of(slice_.stats)
-    directory = str(slice_.directory).encode()
-    details = [_LENGTH.pack(len(directory)), directory, files.data]
-    for _, rows in stats.groups:
-        details.append(struct.pack(f"<{1 + len(rows)}I", len(rows), *map(len, rows)))
-        details += rows
-    marks = NEWER * slice_.newer | PARQUET * in_parquet(files)
-    if slice_.selected is not None:
-        marks |= CHOSEN
-        details.append(pack_ranges(slice_.selected))
-    stream, since, made_ms, epoch = HISTORY, 0, 0, 0
-    if slice_.stream is None:
-        marks |= OF_HISTORY
-    else:
-        stream = numbers.streams[slice_.stream]
-        location = table.pin(slice_.stream).state.locations[slice_.key]
-        since, made_ms, epoch = location.since, location.made_ms, location.epoch
-    entry = _ENTRY.pack(
-        numbers.values[slice_.key.value],
-        numbers.internals[slice_.key.internal],
-        stream,
-        numbers.shapes[files.names, tuple(names for names, _ in stats.groups)],
-        marks,
-        sum(map(len, details)),
-        slice_.start,
-        slice_.stop,
-        slice_.rows,
-        since,
-        made_ms,
-        epoch,
-    )
-    return entry, details
+def _entries(table: PinnedTable, slices: Sequence[Slice], numbers: _Numbers) -> tuple[list[bytes], list[bytes]]:
+    """The entries and the details of slices."""
+    entries, details = [], []
+    stream, locations = None, None
+    for slice_ in slices:
+        files, stats = Files.of(slice_.files), Stats.of(slice_.stats)
+        directory = slice_.path.encode()
+        parts = [_LENGTH.pack(len(directory)), directory, files.data]
+        for _, ranges in stats.groups:
+            parts.append(_lengths(len(ranges)).pack(len(ranges), *map(len, ranges)))
+            parts += ranges
+        marks = NEWER * slice_.newer | PARQUET * in_parquet(files)
+        if slice_.selected is not None:
+            marks |= CHOSEN
+            parts.append(pack_ranges(slice_.selected))
+        number, times = HISTORY, (0, 0, 0)
+        if slice_.stream is None:
+            marks |= OF_HISTORY
+        else:
+            if locations is None or slice_.stream != stream:
+                stream, locations = slice_.stream, table.pin(slice_.stream).state.locations
+            number, location = numbers.streams[stream], locations[slice_.key]
+            times = location.since, location.made_ms, location.epoch
+        detail = b"".join(parts)
+        first = numbers.values[slice_.key.value], numbers.internals[slice_.key.internal], number
+        shape, rows = numbers.shape(files, stats), (slice_.start, slice_.stop, slice_.rows)
+        entries.append(_ENTRY.pack(*first, shape, marks, len(detail), *rows, *times))
+        details.append(detail)
+    return entries, details
+
+
+@lru_cache(64)
+def _lengths(count: int) -> struct.Struct:
+    """Of rows of statistics: their number and the length of each."""
+    return struct.Struct(f"<{1 + count}I")
 
 
 def _head(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -36,12 +36,20 @@ def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda valu
     One listing per internal partition. Names with a leading dot are internal, not locations.
     """
     root = place.intraday
-    for internal in place.fs.names(root):
-        if internal.startswith("."):
-            continue
-        for value in place.fs.names(root / internal):
+    internals = [name for name in place.fs.names(root) if not name.startswith(".")]
+    for internal, values in zip(internals, place.fs.names_below(root, internals), strict=True):
+        for value in values:
             if takes(value) and not value.startswith("."):
                 yield LocationKey(internal, value)
+
+
+def published_files(place: TablePlace, keys: Iterable[LocationKey]) -> Iterator[bytes | None]:
+    """The bytes of each ``table.size``, in this order, none of one that is not there.
+
+    None: it is to be read by itself.
+    """
+    end = f"/{place.table.table}/{TABLE_SIZE}"
+    return place.fs.small_files(place.intraday, (f"{key.internal}/{key.value}{end}" for key in keys))
 
 
 def record_bytes(stream: str, location: LocationState) -> bytes:

@@ -13,10 +13,11 @@ such a stream nothing beyond its log counts until the first start after the next
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import tee
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import named_generation
-from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, walk_locations
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, published_files, walk_locations
 from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.reading.stream_state import load_stream
@@ -99,14 +100,30 @@ class Witnesses:
         """Published locations of the dates that ``takes`` accepts: one listing of each internal partition, and one read
         of each ``table.size``.
         """
-        for key in walk_locations(self._place, takes):
-            yield from self.location(key)
+        yield from self._locations(walk_locations(self._place, takes))
 
     def published(self, values: Iterable[str]) -> Iterator[Witness]:
         """The same of the dates with these values, of which no directory is listed."""
         internals = [name for name in self._place.fs.names(self._place.intraday) if not name.startswith(".")]
-        for key in (LocationKey(internal, value) for value in values for internal in internals):
-            yield from self.location(key)
+        yield from self._locations(LocationKey(internal, value) for value in values for internal in internals)
+
+    def _locations(self, keys: Iterable[LocationKey]) -> Iterator[Witness]:
+        """The same of these locations. One that says nothing but what the states know is read once, as one of many."""
+        walked, again = tee(keys)
+        for key, data in zip(walked, published_files(self._place, again), strict=True):
+            if data is None or not self._is_known(key, data):
+                yield from self.location(key)
+
+    def _is_known(self, key: LocationKey, data: bytes) -> bool:
+        """Whether ``location`` has nothing to say of these bytes of a ``table.size``, as far as the states tell."""
+        try:
+            stream, epoch = published(data, key)
+        except FormatError:
+            return True
+        if stream is None:
+            return True
+        state = self._states.get(stream)
+        return state is not None and epoch <= state.epoch and key in state.locations and TRUNCATED not in data
 
     def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """Locations and merge record of one date; costs nothing for the others. ``complete`` as in ``merge``."""
