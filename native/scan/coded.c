@@ -22,14 +22,31 @@ static void put_words(struct sh_column *column, int64_t row, uint64_t *words, in
     memcpy((uint8_t *)column->values + row * count * 8, words, (size_t)count * 8);
 }
 
+static const uint64_t CHUNK_TENS[CHUNK + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+/* The digits from p to `stop` behind those of a number of at most 38 in all. Bytes are there up to `end`. */
+static inline unsigned __int128 with_digits(unsigned __int128 number, const uint8_t *p, const uint8_t *stop,
+                                            const uint8_t *end) {
+    for (; stop - p >= CHUNK; p += CHUNK) {
+        number = number * CHUNK_TENS[CHUNK] + digits_value(word_at(p, end), CHUNK);
+    }
+    return stop > p ? number * CHUNK_TENS[stop - p] + digits_value(word_at(p, end), (int)(stop - p)) : number;
+}
+
+static inline unsigned __int128 with_zeros(unsigned __int128 number, int64_t count) {
+    for (; count > CHUNK; count -= CHUNK) {
+        number *= CHUNK_TENS[CHUNK];
+    }
+    return number * CHUNK_TENS[count];
+}
+
 /* The digits from p to `end` behind those that the number has. */
 static void add_digits(const uint8_t *p, const uint8_t *end, struct words *number) {
-    static const uint64_t TENS[CHUNK + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
     for (int64_t n = CHUNK; p < end; p += n) {
         n = end - p < CHUNK ? end - p : CHUNK;
         unsigned __int128 carry = digits_value(word_at(p, end), (int)n);
         for (int k = 0; k < number->used; k++) {
-            carry += (unsigned __int128)number->word[k] * TENS[n];
+            carry += (unsigned __int128)number->word[k] * CHUNK_TENS[n];
             number->word[k] = (uint64_t)carry;
             carry >>= 64;
         }
@@ -72,6 +89,14 @@ static const uint8_t *put_digits(struct sh_column *column, int64_t row, const ui
         return NULL;
     }
     struct words number = {{0, 0, 0, 0}, 0};
+    if (LIKELY(whole - p + column->digits <= NARROW_DIGITS)) {
+        unsigned __int128 narrow = with_digits(0, p, whole, end);
+        narrow = with_zeros(behind > 0 ? with_digits(narrow, whole + 1, last, end) : narrow, column->digits - behind);
+        number.word[0] = (uint64_t)narrow;
+        number.word[1] = (uint64_t)(narrow >> 64);
+        put_words(column, row, number.word, negative);
+        return last;
+    }
     static const uint8_t ZEROS[] = "0000000000000000000000000000000000000000000000000000000000000000000000000000";
     add_digits(p, whole, &number);
     if (behind > 0) {
