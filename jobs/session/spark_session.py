@@ -23,8 +23,8 @@ from sparkhaven.store.io.fs import Fs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The JVM only schedules, rows never cross it: without its optimising compiler and parallel garbage collector the
-# workers gain a tenth of a micro-batch on two cores.
+# The JVM only schedules: rows never cross it, and no session of a job reads a table by Java. Without its optimising
+# compiler and parallel garbage collector the workers gain a tenth of a micro-batch on two cores.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _MEMORY = re.compile(r"\d+[kmgt]\Z")
 

@@ -27,7 +27,7 @@ from tests.support.installed_wheel import build_wheel
 from tests.support.kafka.topics import make_topic, send
 from tests.support.places import REPOSITORY
 from tests.support.servers.broker import Broker
-from tests.versions.walk import GOOD
+from tests.versions.walk import GOOD, READER
 
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -36,12 +36,14 @@ PAGE = REPOSITORY / "docs" / "reference" / "versions.md"
 HEAD = """# Releases
 
 What `make test-versions` has tried: ingest of files and of Kafka with a bad row, merge, `format("deephaven")` read and
-written as batch and as stream, and `foreachBatch`. Batches are read by Java and by Python, each alone. The jar is the
-same for all rows: it is compiled once, against the pyspark that this project is developed with.
-*Lacks* is all that does not work there, in the words of the error.
+written as batch and as stream, and `foreachBatch`. Batches are read by Java and by Python, each alone, and handed to
+functions in Python. The jar is the same for all rows: it is compiled once, against the pyspark that this project is
+developed with. *Reader* is who reads batches where a session does not choose. A row with a dash was tried before there
+was a choice, and `none` stands where no frame was read whole. *Lacks* is all that does not work there, in the words of
+the error.
 
-| Spark | Python | JDK | steps that work | lacks |
-| --- | --- | --- | --- | --- |
+| Spark | Python | JDK | reader | steps that work | lacks |
+| --- | --- | --- | --- | --- | --- |
 """
 SCHEMA = """<Table namespace="Test" name="{name}" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${{autobalance_single}}"/>
@@ -61,7 +63,7 @@ value = {{ fixed = "{day}" }}
 max_rows = 1
 max_fraction = 1.0
 """
-_ROW = re.compile(r"\| (\S+) \| (\S+) \| (\d+) \| (.*) \| (.*) \|\Z")
+_ROW = re.compile(r"\| (\S+) \| (\S+) \| (\d+) \| (\S+) \| (.*) \| (.*) \|\Z")
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -176,9 +178,11 @@ def walk(python: Path, java: Java, bootstrap: str) -> dict[str, str]:
 
 def row_of(what: Combination, steps: dict[str, str]) -> str:
     """A row of the page."""
-    works = [name for name, found in steps.items() if found == "ok"]
-    lacks = [f"{name}: {found}".replace("|", r"\|") for name, found in steps.items() if found != "ok"]
-    cells = what.spark, what.python, str(what.jdk), f"{len(works)} of {len(steps)}", "; ".join(lacks) or "nothing"
+    tried = {name: found for name, found in steps.items() if name != READER}
+    works = [name for name, found in tried.items() if found == "ok"]
+    lacks = [f"{name}: {found}".replace("|", r"\|") for name, found in tried.items() if found != "ok"]
+    count = f"{len(works)} of {len(tried)}"
+    cells = what.spark, what.python, str(what.jdk), steps.get(READER, "none"), count, "; ".join(lacks) or "nothing"
     return "| " + " | ".join(cells) + " |"
 
 

@@ -2,7 +2,8 @@
 
     python walk.py BASE BOOTSTRAP
 
-prints a line of JSON for each step: its name, and ``ok`` or the first line of the error. ``BASE`` has ``files.toml``,
+prints a line of JSON for each step: its name, and ``ok`` or the first line of the error. The line of ``READER`` has who
+reads tables where a session does not choose. ``BASE`` has ``files.toml``,
 ``kafka.toml`` and ``again.toml``; their feeds give ``GOOD`` rows and one bad row each.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 GOOD = 300
 TABLE = "Test.Tick"
+READER = "reader"  # no step: who reads tables
 COLUMNS = "Source string, Id bigint, Text string"
 
 
@@ -49,10 +51,17 @@ def merge(base: Path) -> None:
 
 
 def read_twice(spark: Any, base: Path) -> None:
-    """One frame, asked twice."""
+    """One frame, asked twice; prints who reads where nobody chooses."""
     frame = spark.read.format("deephaven").option("root", str(base / "db")).load(TABLE)
+    print(json.dumps({"step": READER, "found": reader_of(frame)}), flush=True)
     counts = [frame.filter("Id < 10").count(), frame.count()]
     assert counts == [3 * 10, 3 * GOOD], f"rows {counts}"
+
+
+def reader_of(frame: Any) -> str:
+    """Who reads the table of a query, from its plan: Python's source is named by the format, Java's by the table."""
+    plan: str = frame._jdf.queryExecution().optimizedPlan().toString()
+    return "Python" if "] deephaven" in plan else "Java"
 
 
 def read_by(spark: Any, base: Path, reader: str) -> None:
@@ -61,8 +70,23 @@ def read_by(spark: Any, base: Path, reader: str) -> None:
     options = ", ".join(f"{name} '{value}'" for name, value in given.items())
     spark.sql(f"create or replace temporary view ticks using deephaven options ({options})")
     for frame in (spark.read.format("deephaven").options(**given).load(), spark.table("ticks")):
+        assert reader_of(frame) == {"jvm": "Java", "python": "Python"}[reader], f"read by {reader_of(frame)}"
         totals = [tuple(frame.selectExpr("count(*)", "sum(Id)", "min(Text)").collect()[0]) for _ in range(2)]
         assert totals == 2 * [(3 * GOOD, 3 * sum(range(GOOD)), "t0")], f"totals {totals}"
+
+
+def call_python(spark: Any, base: Path) -> None:
+    """Functions of Python over what is read: on values, on Arrow arrays, on batches."""
+    from pyspark.sql.functions import pandas_udf, udf
+
+    spark.conf.set("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled", "true")
+    frame = spark.read.format("deephaven").option("root", str(base / "db")).load(TABLE)
+    functions = udf(lambda number: number + 1, "long"), pandas_udf(lambda numbers: numbers + 1, "long")
+    for function in functions:
+        total = frame.select(function("Id").alias("Next")).agg({"Next": "sum"}).collect()[0][0]
+        assert total == 3 * sum(range(GOOD + 1)), f"total {total}"
+    rows = frame.select("Id").mapInArrow(lambda batches: batches, "Id long").count()
+    assert rows == 3 * GOOD, f"rows {rows}"
 
 
 def write(spark: Any, base: Path) -> None:
@@ -149,6 +173,7 @@ def main(base: Path) -> None:
     try_("read", lambda: read_twice(spark, base))
     try_("read, Java", lambda: read_by(spark, base, "jvm"))
     try_("read, Python", lambda: read_by(spark, base, "python"))
+    try_("Python functions", lambda: call_python(spark, base))
     try_("write", lambda: write(spark, base))
     try_("readStream", lambda: read_stream(spark, base))
     try_("writeStream", lambda: write_stream(spark, base))
