@@ -69,11 +69,13 @@ _POOLS: dict[int, ThreadPoolExecutor] = {}  # by process, since a fork has no th
 
 
 def each(action: Callable[[Path], None], paths: list[Path]) -> None:
-    """Runs an action on every path, several at once, until all have ended; the first error is raised."""
-    if len(paths) == 1:
-        action(paths[0])
-        return
-    if not paths:
+    """Runs an action on every path, several at once, until all have ended; the first error is raised.
+
+    The caller is one of those that run it, so few threads are woken.
+    """
+    if len(paths) < 2:
+        for path in paths:
+            action(path)
         return
     process = os.getpid()
     pool = _POOLS.get(process) or _POOLS.setdefault(process, ThreadPoolExecutor(POOL_THREADS, "sync"))
@@ -81,8 +83,11 @@ def each(action: Callable[[Path], None], paths: list[Path]) -> None:
     for path in paths:
         todo.put(path)
     share = min(SYNC_THREADS, len(paths))
-    runs = [pool.submit(_run_all, action, todo) for _ in range(share)]
-    wait(runs)
+    runs = [pool.submit(_run_all, action, todo) for _ in range(share - 1)]
+    try:
+        _run_all(action, todo)
+    finally:
+        wait(runs)
     for run in runs:
         run.result()
 

@@ -154,7 +154,7 @@ def _reject(
     left: LeftRows,
     decode: Decode | None,
 ) -> None:
-    rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
+    rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0, fenced=False)
     collected.notes.sink = rejected
     for split, keys in late.items():
         reject_late(decode, split, keys, collected.notes)

@@ -80,9 +80,13 @@ class AppendedRows:
 
 
 class AttemptScratch:
-    """The scratch directory of a batch, for one task attempt; ``attempt`` is unique among those of the task."""
+    """The scratch directory of a batch, for one task attempt; ``attempt`` is unique among those of the task.
 
-    def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
+    Where it is not ``fenced`` off by the directory it makes it if need be.
+    """
+
+    def __init__(self, fs: Fs, directory: Path, task: int, attempt: int, *, fenced: bool = True) -> None:
+        self._fenced = fenced
         self._fs, self.directory, self.task, self.attempt = fs, directory, task, attempt
         self._files = 0
         self._mine: dict[LocationKey, bool] = {}
@@ -102,6 +106,8 @@ class AttemptScratch:
         """Spills rows of a location that another attempt owns; one file per run of batches of one schema."""
         files = []
         with writing(self.directory, "spill"):
+            if not self._fenced:
+                self._fs.mkdirs(self.directory)
             for schema, group in groupby(rows, key=lambda row: row[1].schema):
                 run = list(group)
                 sink = io.BytesIO()

@@ -30,7 +30,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import Collected, collect
 from sparkhaven.writers.batch.file_parts import by_position, classified
-from sparkhaven.writers.batch.scratch import running, scratch_name
+from sparkhaven.writers.batch.scratch import ending, running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult, TaskTable
 from sparkhaven.writers.task.decoding import Decode, RejectedFile, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
@@ -123,16 +123,24 @@ def write_batch(
 
 
 def write_tables(
-    fs: Fs, tables: Sequence[TableBatch], execute: ExecuteTables, before_commit: Callable[[], None] = lambda: None
+    fs: Fs,
+    tables: Sequence[TableBatch],
+    execute: ExecuteTables,
+    before_commit: Callable[[], None] = lambda: None,
+    *,
+    here: bool = False,
 ) -> list[BatchOutcome]:
     """The same for a batch of several tables, whose tasks run together; each table has an epoch of its own.
 
     No table commits before the tasks of all have ended, and the rejected rows of all are within their budgets. Then
     ``before_commit`` is called, and they commit in order. Where one fails, those before it have committed: a repeat
     leaves their rows out.
+
+    ``here``: the only task is ``alone`` in this process, and ended when ``execute`` returns. No scratch directory is
+    made to fence it off; one that it makes is removed.
     """
     started = time.perf_counter()
-    batch = _Batch(fs, execute, before_commit, started)
+    batch = _Batch(fs, execute, before_commit, started, here)
     names = [scratch_name(table.target, table.request.batch_id) for table in tables]
     ends = [table.log.removals_end for table in tables]
     try:
@@ -152,8 +160,11 @@ def write_tables(
 class _Batch:
     """A batch of some tables, by number. ``outcomes``: of those that are done, which a second attempt leaves out."""
 
-    def __init__(self, fs: Fs, execute: ExecuteTables, before_commit: Callable[[], None], started: float) -> None:
+    def __init__(
+        self, fs: Fs, execute: ExecuteTables, before_commit: Callable[[], None], started: float, here: bool
+    ) -> None:
         self._fs, self._execute, self._before_commit, self._started = fs, execute, before_commit, started
+        self._here = here
         self.outcomes: dict[int, BatchOutcome] = {}
 
     def attempt(self, tables: Sequence[TableBatch], names: Sequence[str]) -> None:
@@ -173,9 +184,10 @@ class _Batch:
             return
         committed: dict[int, BatchOutcome] = {}
         try:
+            scratch_of = ending if self._here else running
             with ExitStack() as scratch:
                 for number in fresh:
-                    scratch.enter_context(running(self._fs, tables[number].target.scratch(names[number])))
+                    scratch.enter_context(scratch_of(self._fs, tables[number].target.scratch(names[number])))
                 collected = self._collect(tables, names, fresh)
                 appended = time.perf_counter()
                 for number, rows in collected.items():
@@ -209,6 +221,7 @@ class _Batch:
                 tables[number].request.decode,
                 names[number],
                 resolution.instead if resolution is not None else {},
+                fenced=not self._here,
             )
             for number, resolution in fresh.items()
         }

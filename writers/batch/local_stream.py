@@ -87,7 +87,7 @@ def run_local_tables(
                 tell()
                 if stop.is_set() or (number and not rows):
                     break
-                batches.write(rows, number, run, clock())  # like Spark, the first one also without splits
+                batches.write(rows, number, run, clock(), here=True)  # like Spark, the first one also without splits
                 if rows:
                     planner.committed()
                 elif fed.first.plan.ends:

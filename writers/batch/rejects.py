@@ -24,16 +24,21 @@ from sparkhaven.writers.task.decoding import Decode, LateRows, RejectedFile, Spl
 
 
 class RejectedFiles:
-    """Writes what one task attempt rejects while its batch runs; ``files`` are those written so far."""
+    """Writes what one task attempt rejects while its batch runs; ``files`` are those written so far.
 
-    def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
-        self._fs, self._directory = fs, directory
+    Where it is not ``fenced`` off by the directory it makes it if need be.
+    """
+
+    def __init__(self, fs: Fs, directory: Path, task: int, attempt: int, *, fenced: bool = True) -> None:
+        self._fs, self._directory, self._fenced = fs, directory, fenced
         self._name = f"rejected.{task}.{attempt}"
         self.files: list[RejectedFile] = []
 
     def __call__(self, rows: pa.RecordBatch) -> None:
         """Writes one chunk, of schema ``store.quarantine.rejected_rows.REJECTED``."""
         with writing(self._directory, "reject"):
+            if not self._fenced:
+                self._fs.mkdirs(self._directory)
             path = self._directory / f"{self._name}.{len(self.files)}.parquet"
             self._fs.write_new(path, encode_rejected(pa.Table.from_batches([rows])))
         self.files.append(RejectedFile(path, rows.num_rows))

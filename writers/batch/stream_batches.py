@@ -194,8 +194,11 @@ class StreamBatches:
             Maintenance(table.log, table.target.policy, table.plan.warn, clock=clock) for table in fed.tables
         ]
 
-    def write(self, rows: Sequence[Row], batch_id: int, run: RunTasks, begun: float) -> None:
-        """Commits the batch of these rows or raises; on return it is in each log. ``begun``: when it was planned."""
+    def write(self, rows: Sequence[Row], batch_id: int, run: RunTasks, begun: float, *, here: bool = False) -> None:
+        """Commits the batch of these rows or raises; on return it is in each log. ``begun``: when it was planned.
+
+        ``here``: ``run`` runs one task, alone in this process.
+        """
         runs = [[self._plan.split_of(row) for row in some] for _, some in groupby(rows, itemgetter("task"))]
         proposed = [split for splits in runs for split in splits]
         waiting = rows[0].get("waiting") if rows else None
@@ -206,7 +209,7 @@ class StreamBatches:
         execute: ExecuteTables = partial(run, runs)
         query_id = self._plan.query_id
         starts = partial(note_starts, self._fs, self._fed.tables, proposed, query_id=query_id, batch_id=batch_id)
-        write_tables(self._fs, batches, execute, starts)
+        write_tables(self._fs, batches, execute, starts, here=here)
         for maintenance in self._maintenance:
             maintenance.after_batch()
 

@@ -67,12 +67,16 @@ class TaskResult:
 
 @frozen
 class TaskTable:
-    """One table of a task: ``decode`` gives its rows alone. ``scratch`` and ``instead`` are those of its batch."""
+    """One table of a task: ``decode`` gives its rows alone. ``scratch`` and ``instead`` are those of its batch.
+
+    ``fenced`` False: nobody else runs the task, and no scratch directory is made before it needs one.
+    """
 
     target: StreamTarget
     decode: Decode | None
     scratch: str
     instead: Mapping[Split, Split | None] = field(default_factory=dict)
+    fenced: bool = True
 
 
 def run_task(
@@ -176,12 +180,12 @@ class _Run:
     ) -> None:
         directory = table.target.scratch(table.scratch)
         self.table = table
-        self._rejected = RejectedFiles(fs, directory, task.index, task.attempt)
+        self._rejected = RejectedFiles(fs, directory, task.index, task.attempt, fenced=table.fenced)
         self.notes = SplitNotes(sink=self._rejected)
         self._late, self._left = LateSplits(Counter), LeftRows(table.decode)
         self._fs, self._memory, self._target, self._task = fs, memory, table.target, task
         self._max_buffered, self._clock = max_buffered, clock
-        self._scratch = AttemptScratch(fs, directory, task.index, task.attempt)
+        self._scratch = AttemptScratch(fs, directory, task.index, task.attempt, fenced=table.fenced)
         self._buffered: dict[LocationKey, list[Row]] = {}
         self._bytes = 0
         self._dictionaries: set[int] = set()  # where those lie that are part of `_bytes`
@@ -255,7 +259,8 @@ class _Run:
 
     def _may_write(self) -> None:
         self._target.check_generation(self._fs)
-        self._scratch.check_open()
+        if self.table.fenced:
+            self._scratch.check_open()
 
 
 def bytes_of(batch: pa.RecordBatch, known: set[int]) -> int:

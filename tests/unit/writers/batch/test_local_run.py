@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError, LockLostError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.writers.batch.local_stream import run_local
 from sparkhaven.writers.batch.stream_batches import BatchProgress, Row, StreamPlan, StreamTotals
+from sparkhaven.writers.task.decoding import RejectedFile, SplitNotes
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,
@@ -72,6 +77,12 @@ def batch(feed: Path, number: int) -> list[Row]:
     return [{"path": file.path, "size": file.size, "mtime_ns": file.mtime_ns, "task": 0, "waiting": 7}]
 
 
+def one_rejected() -> pa.RecordBatch:
+    """A rejected row, null where that may be."""
+    known = {"SourcePartition": "2.json", "Position": 1, "Reason": "bad", "PayloadBytes": 0}
+    return pa.RecordBatch.from_pylist([dict.fromkeys(REJECTED.names) | known], schema=REJECTED)
+
+
 def test_the_bytes_are_those_of_several_tasks(tmp_path: Path) -> None:
     expected = write_feed(tmp_path / "feed")
     assert here(FS, tmp_path / "feed", tmp_path / "a") == as_spark(FS, tmp_path / "feed", tmp_path / "b") == [8, 8, 4]
@@ -90,6 +101,27 @@ def test_totals_and_lines_of_progress(tmp_path: Path) -> None:
         (1, 2, 1, 7),
     ]
     assert source.stopped.is_set()
+
+
+def test_a_lone_task_has_a_scratch_directory_only_for_what_it_rejects(tmp_path: Path) -> None:
+    feed, scratch = tmp_path / "feed", Layout(tmp_path).scratch(TABLE, STREAM)
+    seen: list[list[str]] = []
+    kept: list[int] = []
+
+    def rejecting(split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        seen.append(FS.names(scratch))
+        if split.path.endswith("2.json"):
+            notes.keep_rejected(one_rejected())
+            notes.reject(["bad"], 1)
+        yield from decode(split, notes)
+
+    def quarantine(files: Sequence[RejectedFile], epoch: int) -> None:
+        kept.extend(pq.read_table(file.path).num_rows for file in files)
+
+    source = Scripted([batch(feed, number) for number in (1, 2, 3)])
+    totals = run(tmp_path, source, decode=rejecting, check_budget=lambda notes, rows: None, quarantine=quarantine)
+    assert (totals.rows, totals.rejected, kept) == (3, 1, [1])
+    assert seen == [[], [], []] and FS.names(scratch) == []
 
 
 def test_an_empty_source_has_one_batch_without_an_epoch(tmp_path: Path) -> None:
