@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.fs import SYNCFS_FROM, Fs
+from sparkhaven.store.io.fs import SMALL_FILE, SYNCFS_FROM, Fs
 from sparkhaven.store.io.walking import files_below, stats_below
 from tests.support.disks.contents import hidden
 from tests.support.witness.damage import permissions_hold
@@ -120,6 +120,15 @@ class FsContract(ABC):
         assert [(name, stat.size) for name, stat in stats_below(fs, root)] == [*zip(names, [2, 1, 0, 3], strict=True)]
         assert list(files_below(fs, root)) == [root / name for name in names]
         assert list(files_below(fs, root / "a")) == [root / "a"]
+
+    def test_many_small_files_and_directories_are_read_in_one_call(self, fs: Fs, root: Path) -> None:
+        fs.mkdirs(root / "d" / "inner")
+        sizes = {"d/b": 3, "d/a": 0, "largest": SMALL_FILE - 1, "larger": SMALL_FILE}
+        for name, size in sizes.items():
+            fs.write_new(root / name, b"x" * size)
+        assert list(fs.names_below(root, ["d", "none", "larger", "d/inner"])) == [["a", "b", "inner"], [], [], []]
+        files = list(fs.small_files(root, [*sizes, "none", "larger/below", "d"]))
+        assert files == [b"xxx", b"", b"x" * (SMALL_FILE - 1), None, b"", b"", None]
 
     def test_directories_are_made_with_their_parents_and_removed(self, fs: Fs, root: Path) -> None:
         made = [root / "a", root / "a" / "b", root / "a" / "b" / "c"]

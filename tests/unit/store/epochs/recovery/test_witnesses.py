@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import SMALL_FILE, Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from tests.support.commands import run_json
@@ -340,3 +340,21 @@ def test_a_location_that_is_made_anew_between_two_looks_is_no_finding(tmp_path: 
     assert list(Witnesses(TablePlace(fs, small.layout, small.table), [before]).locations()) == []
     assert fs.anew
     assert open_table(tmp_path, "NS.T").count() == 1
+
+
+@pytest.mark.parametrize("damage", ["longer", "a directory"])
+def test_a_location_that_is_not_read_as_one_of_many_is_a_witness_too(tmp_path: Path, damage: str) -> None:
+    """Its ``table.size`` is longer than one call reads, or is none."""
+    _older_streams(tmp_path, "a")
+    small = SmallTable(tmp_path)
+    place, path = TablePlace(Fs(), small.layout, small.table), small.location("a", DAY) / "table.size"
+    older = load_stream(small.place.of_stream("s"))
+    if damage == "longer":
+        path.write_bytes(path.read_bytes() + b"\0" * SMALL_FILE)
+        (found,) = Witnesses(place, [older]).locations()
+        assert (found.path, found.found) == (path, f"epoch {older.epoch + 1}")
+        return
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        list(Witnesses(place, [older]).locations())
