@@ -33,6 +33,10 @@ class DecodedSource(ColumnSource):
         return self._opened.absent
 
     @property
+    def as_stored(self) -> bool:
+        return False
+
+    @property
     def encoding(self) -> str | None:
         """The charset of encoded texts: that which the schema declares."""
         return None if self.absent or self.column.storage is Storage.FIXED else charset_of(self.column)

@@ -117,6 +117,11 @@ class ColumnSource:
         """Whether the column has no file here, so that every row is null."""
         return self._header is None
 
+    @property
+    def as_stored(self) -> bool:
+        """Whether entries are the bytes of the file."""
+        return self._header is not None and not self._swapped
+
     def entries(self, first: int, stop: int) -> npt.NDArray[Any]:
         """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids or blob ends, little endian."""
         column = self.column

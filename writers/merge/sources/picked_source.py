@@ -28,6 +28,10 @@ class PickedSource(ColumnSource):
         return self._whole.absent
 
     @property
+    def as_stored(self) -> bool:
+        return False
+
+    @property
     def encoding(self) -> str | None:
         return self._whole.encoding
 

@@ -103,17 +103,12 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
     texts = load_unions(fs, plan)
     keys = Keys(fs, plan, texts)
     pieces, wide = len(stretch.bounds) + 1, len(plan.destinations)
-    cells, depth = pieces * wide, max(len(bound) for bound in stretch.bounds) if stretch.bounds else 0
-    depth = max(depth, int(wide > 1))
+    cells = pieces * wide
     rows = np.zeros(cells, np.int64)
     blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
     used = {c.name: np.zeros((wide, len(texts[c.name])), bool) for c in plan.symbol_columns}
     for first, stop in plan.sources[stretch.index].blocks(plan.options.sizes.rows, stretch.first, stretch.stop):
-        words = keys.words(stretch.index, first, stop, 0, depth)
-        destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
-        cell = destination.copy()
-        for bound in stretch.bounds:
-            cell += at_or_after(words, bound).astype(np.int64) * wide
+        destination, cell = cells_of(keys, stretch.index, first, stop, stretch.bounds)
         rows += np.bincount(cell, minlength=cells)
         for column in plan.blob_columns:
             lengths = np.diff(keys.open(stretch.index, column).ends(first, stop))
@@ -124,6 +119,20 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
     return Counts(
         rows.reshape(pieces, wide), {name: array.reshape(pieces, wide) for name, array in blobs.items()}, used
     )
+
+
+def cells_of(
+    keys: Keys, index: int, first: int, stop: int, bounds: Sequence[Bound]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The destination of rows of a source, and their cell: destinations times the piece, and the destination."""
+    wide = len(keys.plan.destinations)
+    depth = max([int(wide > 1), *map(len, bounds)])
+    words = keys.words(index, first, stop, 0, depth)
+    destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
+    cell = destination.copy()
+    for bound in bounds:
+        cell += at_or_after(words, bound).astype(np.int64) * wide
+    return destination, cell
 
 
 def _mark(

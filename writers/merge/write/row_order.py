@@ -113,7 +113,7 @@ class Keys:
 
     def _rank(self, index: int, column: Column, ids: npt.NDArray[np.int32]) -> bool:
         """Puts ranks in the place of a source's ids, unless one of them is not in its symbol table."""
-        lut = self._lut(index, column)
+        lut = self.lut(index, column)
         if check_ids(ids, len(lut) - 1) is None:
             return False
         ids[:] = look_up(lut, ids)
@@ -124,10 +124,10 @@ class Keys:
         source = self.open(index, column)
         if column.storage is Storage.BLOB:
             return rank_lut(source.texts(first, stop), self._unions[column.name])[:-1][pick]
-        lut = self._lut(index, column)
+        lut = self.lut(index, column)
         return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
 
-    def _lut(self, index: int, column: Column) -> npt.NDArray[np.int32]:
+    def lut(self, index: int, column: Column) -> npt.NDArray[np.int32]:
         """The rank of each symbol of a source."""
         key = (index, column.name)
         if key not in self._luts:

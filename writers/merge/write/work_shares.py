@@ -7,6 +7,7 @@ that is cut into pieces that fit a worker's memory: tasks count ranges of rows, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -24,6 +25,13 @@ from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions,
 from sparkhaven.writers.merge.write.finish import Finished, finish
 from sparkhaven.writers.merge.write.indexes import IndexTask, planned_indexes, with_indexes, write_index
 from sparkhaven.writers.merge.write.parquet_write import ParquetTask, write_parquet
+from sparkhaven.writers.merge.write.parted_rows import (
+    SourceRows,
+    is_worth_parting,
+    part_rows,
+    piece_plan,
+    remove_piece,
+)
 from sparkhaven.writers.merge.write.row_order import Keys, bounds
 from sparkhaven.writers.merge.write.staging import (
     ColumnWrite,
@@ -149,6 +157,8 @@ def _stage_pieces(
 ) -> tuple[list[StagedPiece], Mapping[str, npt.NDArray[np.bool_]]]:
     """The pieces, and per column and destination the symbols in use."""
     cuts, most = tuple(bounds(Keys(fs, plan, texts), plan.ranges())), plan.options.sizes.stretch_rows
+    if is_worth_parting(plan, len(cuts) + 1):
+        return _stage_parted(fs, plan, run, cuts)
     stretches = [
         Stretch(plan, index, first, min(first + most, len(source)), cuts)
         for index, source in enumerate(plan.sources)
@@ -156,26 +166,43 @@ def _stage_pieces(
     ]
     counts = Counts.add(run(partial(measure, fs), stretches))
     store_used(fs, plan, counts.used)
-    return list(run(partial(write_piece, fs), pieces(plan, cuts, counts))), counts.used
+    return list(run(partial(write_piece, fs), list(pieces(plan, cuts, counts).values()))), counts.used
 
 
-def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> list[Piece]:
-    """The tasks that write a date, each with its position in every destination."""
+def _stage_parted(
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], cuts: tuple[tuple[int, ...], ...]
+) -> tuple[list[StagedPiece], Mapping[str, npt.NDArray[np.bool_]]]:
+    """The same from rows that are parted first: what was read of the sources is proved by that pass."""
+    parted = list(run(partial(part_rows, fs), [SourceRows(plan, index, cuts) for index in range(len(plan.sources))]))
+    counts = Counts.add(part.counts for part in parted)
+    store_used(fs, plan, counts.used)
+    wide = len(plan.destinations)
+    written = [StagedPiece((0,) * wide, part.digests, {}, part.verified) for part in parted]
+    tasks = [
+        replace(piece, plan=piece_plan(plan, parted, number), lower=None, upper=None)
+        for number, piece in pieces(plan, cuts, counts).items()
+    ]
+    for task, done in zip(tasks, run(partial(write_piece, fs), tasks), strict=True):
+        written.append(replace(done, digests={}, verified=frozenset()))
+        remove_piece(fs, task.plan)
+    return written, counts.used
+
+
+def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> dict[int, Piece]:
+    """The tasks that write a date, by number, each with its position in every destination; none without rows."""
     before_rows = counts.rows.cumsum(axis=0) - counts.rows
     before_bytes = {name: array.cumsum(axis=0) - array for name, array in counts.blobs.items()}
-    cut = []
+    cut = {}
     for index in range(len(cuts) + 1):
         if not counts.rows[index].any():
             continue
-        cut.append(
-            Piece(
-                plan,
-                cuts[index - 1] if index else None,
-                cuts[index] if index < len(cuts) else None,
-                tuple(counts.rows[index].tolist()),
-                tuple(before_rows[index].tolist()),
-                {name: tuple(array[index].tolist()) for name, array in before_bytes.items()},
-                True,
-            )
+        cut[index] = Piece(
+            plan,
+            cuts[index - 1] if index else None,
+            cuts[index] if index < len(cuts) else None,
+            tuple(counts.rows[index].tolist()),
+            tuple(before_rows[index].tolist()),
+            {name: tuple(array[index].tolist()) for name, array in before_bytes.items()},
+            True,
         )
     return cut

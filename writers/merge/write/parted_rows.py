@@ -1,0 +1,214 @@
+"""Parts the rows of a large date by the pieces that are written of it, so that each source is read once.
+
+A piece has rows of each page of each source. To write many pieces from the sources would read all of them as often;
+instead the rows of each source are first written to column files in the work directory, one location a piece and
+source, in the order of the source. While they pass they are counted, digested, and compared with the committed
+checksums. The sum of these digests is what a merge took in: what became of the rows since is proved against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of, encode_prefix
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import count_ids, gathered
+from sparkhaven.store.native.texts import TextRows
+from sparkhaven.store.scan.checksums import crc32
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.argsort import argsort
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_proof import Digests
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, look_up
+from sparkhaven.writers.merge.write.date_survey import Counts, cells_of
+from sparkhaven.writers.merge.write.dictionaries import load_unions
+from sparkhaven.writers.merge.write.row_order import Bound, Keys
+
+DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
+WORTH = 4  # pieces from which on sources are read once
+
+
+@frozen
+class SourceRows:
+    """A task: part the rows of one source by the pieces between the bounds."""
+
+    plan: MergePlan
+    index: int
+    bounds: tuple[Bound, ...]
+
+
+@frozen
+class PartedRows:
+    """What a task counted, digested and verified, and the source's rows of each piece."""
+
+    counts: Counts
+    digests: dict[str, int]
+    verified: Set[tuple[int, str]]
+    parts: tuple[MergeSource, ...]
+
+
+def is_worth_parting(plan: MergePlan, pieces: int) -> bool:
+    """Not with few pieces, nor with sets, whose bits are those of all their rows."""
+    return pieces >= WORTH and not any(column.storage is Storage.SET for column in plan.columns)
+
+
+def part_rows(fs: Fs, task: SourceRows) -> PartedRows:
+    """Writes the rows of a source to the work directory. Raises what reading them raises."""
+    return _Parting(fs, task).run()
+
+
+def piece_plan(plan: MergePlan, parted: list[PartedRows], piece: int) -> MergePlan:
+    """The plan of one piece, whose sources are what was parted."""
+    sources = tuple(part.parts[piece] for part in parted)
+    return replace(plan, sources=sources, options=replace(plan.options, verify_sources=False))
+
+
+def remove_piece(fs: Fs, plan: MergePlan) -> None:
+    """Removes what was parted for a piece, which is written."""
+    for source in plan.sources:
+        fs.remove_tree(source.directory)
+
+
+class _Parting:
+    def __init__(self, fs: Fs, task: SourceRows) -> None:
+        self.fs, self.plan, self.index, self.bounds = fs, task.plan, task.index, task.bounds
+        self.source, self.texts = task.plan.sources[task.index], load_unions(fs, task.plan)
+        self.keys = Keys(fs, task.plan, self.texts)
+        self.digests = Digests(task.plan.schema)
+        self.pieces, self.wide = len(task.bounds) + 1, len(task.plan.destinations)
+        self.rows = np.zeros(self.pieces * self.wide, np.int64)
+        self.blobs = {c.name: np.zeros(len(self.rows), np.int64) for c in self.plan.blob_columns}
+        self.ends = {c.name: [0] * self.pieces for c in self.plan.blob_columns}  # bytes that a piece has
+        symbols = self.plan.symbol_columns
+        self.used = {c.name: np.zeros((self.wide, len(self.texts[c.name])), np.bool_) for c in symbols}
+        self.numbers = {c.name: np.zeros(len(self.texts[c.name]) + 1, np.int64) for c in symbols}
+        self.sums: dict[str, int] = {}  # CRC-32 of what was read of a file
+
+    def run(self) -> PartedRows:
+        directories = [self.plan.work / f"part-{piece}-{self.index}" for piece in range(self.pieces)]
+        for directory in directories:
+            self.fs.mkdirs(directory)
+        done = np.zeros(self.pieces, np.int64)
+        for first, stop in self.source.blocks(self.plan.options.sizes.rows):
+            destination, cell = cells_of(self.keys, self.index, first, stop, self.bounds)
+            piece = (cell // self.wide).astype(np.uint32)
+            order, here = argsort([piece]), np.bincount(piece, minlength=self.pieces)
+            self.rows += np.bincount(cell, minlength=len(self.rows))
+            ends = np.cumsum(here)
+            slices = [
+                (directories[number], int(done[number]), int(ends[number] - here[number]), int(ends[number]))
+                for number in np.flatnonzero(here).tolist()
+            ]
+            for column in self.plan.columns:
+                if column.storage is Storage.BLOB:
+                    self._blobs(column, first, stop, cell, order, slices)
+                    continue
+                entries = self._entries(column, first, stop, destination)
+                self._write(column, gathered(np.ascontiguousarray(entries), order), slices)
+            done += here
+        for column in self.plan.symbol_columns:
+            self.digests.counted(column, self.texts[column.name], self.numbers[column.name])
+        shape = self.pieces, self.wide
+        blobs = {name: array.reshape(shape) for name, array in self.blobs.items()}
+        counts = Counts(self.rows.reshape(shape), blobs, self.used)
+        parts = tuple(self._part(directories[piece], piece, int(done[piece])) for piece in range(self.pieces))
+        return PartedRows(counts, self.digests.totals, self._verified(), parts)
+
+    def _entries(self, column: Column, first: int, stop: int, destination: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Entries of a block, counted and digested."""
+        opened = self.keys.open(self.index, column)
+        if column.storage is not Storage.SYMBOL:
+            entries = opened.entries(first, stop)
+            self._check(opened, column.files[0], entries)
+            self.digests.fixed(column, entries)
+            return entries
+        lut = self.keys.lut(self.index, column)
+        ids = opened.ids(first, stop, len(lut) - 1)
+        self._check(opened, column.files[0], ids)
+        ranks = look_up(lut, ids)
+        count_ids(ranks, self.numbers[column.name])
+        valid, used = ranks != INT_NULL, self.used[column.name]
+        used[destination[valid] if self.wide > 1 else 0, ranks[valid]] = True
+        return ids
+
+    def _blobs(
+        self,
+        column: Column,
+        first: int,
+        stop: int,
+        cell: npt.NDArray[np.int64],
+        order: npt.NDArray[np.uint32],
+        slices: list[tuple[Path, int, int, int]],
+    ) -> None:
+        opened = self.keys.open(self.index, column)
+        if opened.encoding not in (None, charset_of(column)):
+            raise SchemaMismatchError(
+                f"column {column.name} is stored in another charset than the schema declares",
+                where=self.source.directory,
+                expected=charset_of(column),
+                found=opened.encoding,
+            )
+        values = opened.blobs(first, stop)
+        if opened.as_stored:
+            self._check(opened, column.files[0], opened.entries(first, stop))
+            self._check(opened, column.files[1], np.frombuffer(values.buffers()[2], np.uint8))
+        for low in range(0, len(values), DIGEST_ROWS):
+            self.digests.encoded(column, values.slice(low, DIGEST_ROWS), f"column {column.name}")
+        ends = np.frombuffer(values.buffers()[1], np.int64, values.offset + len(values) + 1)[values.offset :]
+        lengths = np.diff(ends)
+        # sums of integers below 2^53 are exact in float64
+        self.blobs[column.name] += np.bincount(cell, weights=lengths, minlength=len(self.rows)).astype(np.int64)
+        texts, octets = TextRows([values]), np.empty(int(lengths.sum()), np.uint8)
+        stops, bytes_done = np.empty(len(order), np.int64), self.ends[column.name]
+        taken = texts.take(order, 0, stops, octets)
+        assert taken == len(order)  # noqa: S101  there is room for all
+        for directory, done, low, high in slices:
+            piece = _piece_of(directory)
+            begin, size = int(stops[low - 1]) if low else 0, 0
+            size = int(stops[high - 1]) - begin
+            if size:
+                self.fs.write_at(directory / column.files[1], bytes_done[piece], octets[begin : begin + size].data)
+            moved = stops[low:high] + (bytes_done[piece] - begin)
+            self._put(directory / column.files[0], column, done, moved)
+            bytes_done[piece] += size
+
+    def _write(self, column: Column, ordered: npt.NDArray[Any], slices: list[tuple[Path, int, int, int]]) -> None:
+        for directory, done, low, high in slices:
+            self._put(directory / column.files[0], column, done, ordered[low:high])
+
+    def _put(self, path: Path, column: Column, done: int, entries: npt.NDArray[Any]) -> None:
+        if not done:
+            self.fs.write_at(path, 0, encode_prefix(column))
+        self.fs.write_at(path, DATA_OFFSET + done * column.width, entries.view(np.uint8).data)
+
+    def _check(self, opened: ColumnSource, name: str, entries: npt.NDArray[Any]) -> None:
+        """Sums the bytes of a file that is read as it lies there, from its first row on."""
+        if opened.as_stored and self.source.kept is None and self.source.of(opened.column) is self.source:
+            self.sums[name] = crc32(entries.view(np.uint8).data, self.sums.get(name, 0))
+
+    def _verified(self) -> Set[tuple[int, str]]:
+        files, whole = self.source.files, self.source.start == 0 and self.source.stop == self.source.rows
+        names = [name for name, crc in self.sums.items() if name in files and files[name].crc == crc]
+        return {(self.index, name) for name in names} if whole else frozenset()
+
+    def _part(self, directory: Path, piece: int, rows: int) -> MergeSource:
+        files: Mapping[str, FileState] = {}
+        if rows:
+            sizes = {column.files[0]: rows * column.width for column in self.plan.columns}
+            sizes |= {column.files[1]: self.ends[column.name][piece] for column in self.plan.blob_columns}
+            files = {name: FileState(size, 0) for name, size in sizes.items()}
+        return MergeSource(directory, "", "", 0, 0, 0, rows, rows, files)
+
+
+def _piece_of(directory: Path) -> int:
+    return int(directory.name.split("-")[1])
