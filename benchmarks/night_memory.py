@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures import add_record, record
 from benchmarks.parts.merge_memory import DAY, SOURCES, TABLE, batch_of, schema
 from benchmarks.scratch import scratch
 from sparkhaven.store.layout import Layout
@@ -144,7 +143,6 @@ def main() -> int:
     parser.add_argument("--memory", type=int, default=None, help="MiB a worker of the limited merge, default by limit")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--dir", type=Path, default=None)
-    add_record(parser)
     arguments = parser.parse_args()
     rows, limit = int(arguments.gigabytes * 1e9 / ROW_BYTES), arguments.limit << 20
     memory = arguments.memory or (arguments.limit * 3 // 4) // arguments.workers
@@ -164,7 +162,6 @@ def main() -> int:
         print(f"{name:>10} {one.seconds:8.1f} s {speed:6.2f} M rows/s, disk {disk}")
     share = ample.seconds / limited.seconds
     print(f"peak of the group {peak >> 20} MiB; {share:.0%} of the speed with ample memory")
-    record(parser, arguments, {"merge.night.share": share, "merge.night.peak": peak / (1 << 20)})
     return 0 if share >= SPEED and peak <= limit else 1
 
 
