@@ -54,11 +54,11 @@ def make(root: Path, rows: int) -> int:
     """The day as committed intraday locations, of batches that differ in their times; their bytes."""
     db = IntradayRows(root, schema())
     batches = [batch_of(BATCH, source) for source in range(SOURCES)]
-    at = batches[0].schema.get_field_index("EventTime")
+    place = batches[0].schema.get_field_index("EventTime")
     for number in range(max(1, rows // (SOURCES * BATCH))):
         later = {}
         for source, batch in enumerate(batches):
-            times = np.sort(batch.column(at).chunk(0).cast(pa.int64()).to_numpy()) // 1000 + number * 10**15
+            times = np.sort(batch.column(place).chunk(0).cast(pa.int64()).to_numpy()) // 1000 + number * 10**15
             later[f"source-{source}", DAY] = batch.set_column(
                 at, "EventTime", pa.array(times, pa.timestamp("ns", "UTC"))
             )
