@@ -54,14 +54,12 @@ def make(root: Path, rows: int) -> int:
     """The day as committed intraday locations, of batches that differ in their times; their bytes."""
     db = IntradayRows(root, schema())
     batches = [batch_of(BATCH, source) for source in range(SOURCES)]
-    place = batches[0].schema.get_field_index("EventTime")
+    kind, column = pa.timestamp("ns", "UTC"), batches[0].schema.get_field_index("EventTime")
     for number in range(max(1, rows // (SOURCES * BATCH))):
         later = {}
         for source, batch in enumerate(batches):
-            times = np.sort(batch.column(place).chunk(0).cast(pa.int64()).to_numpy()) // 1000 + number * 10**15
-            later[f"source-{source}", DAY] = batch.set_column(
-                at, "EventTime", pa.array(times, pa.timestamp("ns", "UTC"))
-            )
+            times = np.sort(batch.column(column).chunk(0).cast(pa.int64()).to_numpy()) + number * 10**11
+            later[f"source-{source}", DAY] = batch.set_column(column, "EventTime", pa.array(times, kind))
         db.commit(later)
     db.log.close()
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
