@@ -168,19 +168,22 @@ class _Parting:
         lengths = np.diff(ends)
         # sums of integers below 2^53 are exact in float64
         self.blobs[column.name] += np.bincount(cell, weights=lengths, minlength=len(self.rows)).astype(np.int64)
-        texts, octets = TextRows([values]), np.empty(int(lengths.sum()), np.uint8)
-        stops, bytes_done = np.empty(len(order), np.int64), self.ends[column.name]
-        taken = texts.take(order, 0, stops, octets)
-        assert taken == len(order)  # noqa: S101  there is room for all
+        texts, octets = TextRows([values]), np.empty(self.plan.options.sizes.chunk_bytes, np.uint8)
+        stops = np.empty(len(order), np.int64)
         for directory, done, low, high in slices:
-            piece = _piece_of(directory)
-            begin, size = int(stops[low - 1]) if low else 0, 0
-            size = int(stops[high - 1]) - begin
-            if size:
-                self.fs.write_at(directory / column.files[1], bytes_done[piece], octets[begin : begin + size].data)
-            moved = stops[low:high] + (bytes_done[piece] - begin)
-            self._put(directory / column.files[0], column, done, moved)
-            bytes_done[piece] += size
+            piece, begun = _piece_of(directory), low
+            end = self.ends[column.name][piece]
+            while low < high:
+                taken = texts.take(order[low:high], end, stops, octets)
+                if not taken:  # a text that is larger than others together
+                    octets = np.empty(2 * len(octets), np.uint8)
+                    continue
+                size = int(stops[taken - 1]) - end
+                if size:
+                    self.fs.write_at(directory / column.files[1], end, octets[:size].data)
+                self._put(directory / column.files[0], column, done + low - begun, stops[:taken])
+                end, low = end + size, low + taken
+            self.ends[column.name][piece] = end
 
     def _write(self, column: Column, ordered: npt.NDArray[Any], slices: list[tuple[Path, int, int, int]]) -> None:
         for directory, done, low, high in slices:

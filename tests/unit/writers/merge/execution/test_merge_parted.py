@@ -46,7 +46,7 @@ def _pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def merged(root: Path, fs: Fs = FS, *, seed: int = 1, **options: Any) -> dict[str, bytes]:
     db, _ = make(root, 400, seed=seed)
-    merge(db.layout, fs=fs, sort=SORT, sizes=BlockSizes(rows=37), **options)
+    merge(db.layout, fs=fs, sort=SORT, **{"sizes": BlockSizes(rows=37), **options})
     return history_bytes(db.layout)
 
 
@@ -57,7 +57,8 @@ def test_the_same_bytes_as_from_the_sources_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, form: str, workers: int
 ) -> None:
     watching = WatchingFs()
-    parted = merged(tmp_path / "one", watching, seed=seed, format=form, workers=workers)
+    sizes = BlockSizes(rows=37, chunk_bytes=1)  # each text is larger than what is written at once
+    parted = merged(tmp_path / "one", watching, seed=seed, format=form, workers=workers, sizes=sizes)
     assert watching.parted
     assert not list(tmp_path.rglob("part-*"))
     monkeypatch.setattr(work_shares, "is_worth_parting", lambda *_: False)
