@@ -3,6 +3,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.sparkhaven.spark.PlanTable;
+import io.sparkhaven.spark.indexes.IndexedRows;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
@@ -11,6 +12,7 @@ import io.sparkhaven.spark.pushdown.RowLimit;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import io.sparkhaven.spark.tasks.TaskMaker;
 import io.sparkhaven.spark.tasks.TaskReaders;
+import java.math.BigDecimal;
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
@@ -42,6 +44,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -74,7 +77,7 @@ public final class PushedQueries {
     PushedFilters filters = new PushedFilters(plan);
     ObjectNode answer = JSON.createObjectNode();
     answer.put("left", filters.push(asked).length);
-    List<PlannedSlice> slices = filters.slices();
+    List<PlannedSlice> slices = IndexedRows.narrowed(filters.slices(), filters.lookup(), plan);
     if (!question.get("limit").isNull()) {
       slices = RowLimit.first(slices, question.get("limit").asLong());
     }
@@ -180,7 +183,8 @@ public final class PushedQueries {
     String text = value.textValue();
     Object literal = value.isNull() ? null : switch (type) {
       case "bigint", "timestamp" -> Long.valueOf(text);
-      case "int" -> Integer.valueOf(text);
+      case "int", "date" -> Integer.valueOf(text);
+      case "decimal(9,2)", "decimal(20,2)" -> Decimal.apply(new BigDecimal(text));
       case "smallint" -> Short.valueOf(text);
       case "double" -> Double.valueOf(text);
       case "float" -> Float.valueOf(text);

@@ -5,13 +5,11 @@ Random tables and conditions, against the same conditions in plain Python.
 
 from __future__ import annotations
 
-import json
 import math
 import random
-import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,21 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.readers.spark.jvm.plan_file import encode_plan
-from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
-from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.row_ranges import RowRanges
-from tests.support.spark.java_reader import classpath
+from sparkhaven.writers.partitions import add_partition
+from tests.support.spark.pushed_queries import Java, Planned, Row, Tree, shown
+from tests.support.spark.pushed_queries import literal as of_type
 from tests.support.tables.small_tables import SmallTable
+from tests.support.writers.merge_runs import merge
 
 pytestmark = pytest.mark.jvm
-SOURCE = Path(__file__).with_name("PushedQueries.java")
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
   <Column name="Date" dataType="String" columnType="Partitioning"/>
@@ -43,6 +37,14 @@ SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk"
   <Column name="D" dataType="double"/><Column name="F" dataType="float"/>
   <Column name="Flag" dataType="Boolean"/><Column name="At" dataType="Instant"/>
   <Column name="Note" dataType="String" symbolTable="None"/>
+  <Column name="Day" dataType="LocalDate"/><Column name="C" dataType="char"/>
+  <Column name="Px" dataType="BigDecimal" objectCodec="io.deephaven.util.codec.BigDecimalCodec"
+    objectCodecArguments="9,2"/>
+  <Column name="Long" dataType="BigDecimal" objectCodec="io.deephaven.util.codec.BigDecimalCodec"
+    objectCodecArguments="20,2"/>
+  <DataIndex columns="L"/><DataIndex columns="I,S"/><DataIndex columns="D"/><DataIndex columns="F"/>
+  <DataIndex columns="At"/><DataIndex columns="Note"/><DataIndex columns="Day"/><DataIndex columns="Px"/>
+  <DataIndex columns="Long"/><DataIndex columns="C"/><DataIndex columns="Flag"/>
 </Table>
 """
 DATES = ["2026-11-20", "2026-11-21", "2026-11-22"]
@@ -58,36 +60,53 @@ POOL: dict[str, list[Any]] = {
     "F": [0.0, -0.0, math.nan, math.inf, 1.5, -2.25],
     "Flag": [True, False],
     "At": [START + timedelta(microseconds=n) for n in range(4)],
-    "Note": ["n1", "n2", "é\U0001f600", "x" * 80],
+    "Note": ["n1", "n2", "é\U0001f600", "\ufffd", "x" * 80, ""],
+    "Day": [date(1969, 12, 31), date(1970, 1, 1), date(2026, 11, 20), date(9999, 12, 31)],
+    "C": ["a", "z", "é", "\ufffd"],
+    "Px": [Decimal("-1.25"), Decimal("0.00"), Decimal("0.01"), Decimal("9999999.99")],
+    "Long": [Decimal("-1.25"), Decimal("0.00"), Decimal("123456789012345678.99"), Decimal("-999999999999999999.99")],
 }
-TYPES = {"L": "bigint", "I": "int", "S": "smallint", "D": "double", "F": "float", "Flag": "boolean", "At": "timestamp"}
+TYPES = {
+    "L": "bigint",
+    "I": "int",
+    "S": "smallint",
+    "D": "double",
+    "F": "float",
+    "Flag": "boolean",
+    "At": "timestamp",
+    "Day": "date",
+    "Px": "decimal(9,2)",
+    "Long": "decimal(20,2)",
+}
 COMPARISONS = ["=", "<=>", "<", "<=", ">", ">=", "<>"]
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-Tree = list[Any]
-Row = dict[str, Any]
 
 
 def random_table(rng: random.Random, root: Path) -> SmallTable:
     """Some commits to some locations; a column of a commit may have one value only.
 
-    Some dates are merged, of others rows are withdrawn.
+    Some dates are merged, with indexes or without, some have rows behind those that were merged. Rows are withdrawn.
     """
     small = SmallTable(root, SCHEMA)
     for _ in range(rng.randrange(1, 7)):
-        count, rows = rng.randrange(1, 6), {}
+        count, rows = rng.randrange(1, rng.choice([6, 60])), {}
         for name in POOL:
             if name != "Date":
                 pool = [*POOL[name], None] if rng.random() < 0.7 else [rng.choice([*POOL[name], None])]
-                rows[name] = [rng.choice(pool) for _ in range(count)]
+                rows[name] = [ord(value) if name == "C" and value else value for value in rng.choices(pool, k=count)]
         small.add(rng.choice("ab"), rng.choice(DATES), rows)
+    add_partition(small.fs, small.layout, "NS", "0")
     for value in sorted({key.value for key in small.log().state.locations}):
-        if rng.random() < 0.3:
+        keys = [key for key in small.log().state.locations if key.value == value and rng.random() < 0.3]
+        gone = tuple(withdrawn(small.log().state.locations[key], rng) for key in sorted(keys))
+        if gone:
+            small.log().withdraw(partial(Withdrawal, (), "chosen", gone))
+        if rng.random() < 0.5:
+            merge(small.layout, value, table=small.table, format=rng.choice(["deephaven", "parquet"]))
+            if rng.random() < 0.5:
+                small.add(rng.choice("ab"), value, {"L": [rng.choice(POOL["L"])], "Sym": [rng.choice(POOL["Sym"])]})
+        elif not gone and rng.random() < 0.5:
             small.merge_by_hand(value)
-        else:
-            keys = [key for key in small.log().state.locations if key.value == value and rng.random() < 0.3]
-            gone = tuple(withdrawn(small.log().state.locations[key], rng) for key in sorted(keys))
-            if gone:
-                small.log().withdraw(partial(Withdrawal, (), "chosen", gone))
     return small
 
 
@@ -123,14 +142,8 @@ def random_condition(rng: random.Random, depth: int = 0) -> Tree:
 
 
 def literal(name: str, value: Any) -> dict[str, str | None]:
-    """A literal as the JVM is told it; timestamps in microseconds."""
-    if isinstance(value, datetime):
-        value = (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    if isinstance(value, float):
-        text = "NaN" if math.isnan(value) else str(value).replace("inf", "Infinity")
-    else:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-    return {"type": TYPES.get(name, "string"), "value": None if value is None else text}
+    """A literal of a column's type."""
+    return of_type(value, TYPES.get(name, "string"))
 
 
 def order(value: Any) -> Any:
@@ -140,10 +153,14 @@ def order(value: Any) -> Any:
 
 def parsed(told: dict[str, str | None]) -> Any:
     text, kind = told["value"], told["type"]
-    if text is None or kind == "string":
+    if text is None or kind is None or kind == "string":
         return text
     if kind == "timestamp":
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(text))
+    if kind == "date":
+        return date(1970, 1, 1) + timedelta(days=int(text))
+    if kind.startswith("decimal"):
+        return Decimal(text)
     if kind == "boolean":
         return text == "true"
     return float(text.replace("Infinity", "inf")) if kind in ("double", "float") else int(text)
@@ -205,96 +222,16 @@ def columns_of(tree: Tree) -> set[str]:
     return named.union(*(columns_of(child) for child in tree[1] if isinstance(child, list)))
 
 
+def matching(planned: Planned, conditions: list[Tree]) -> list[Row]:
+    """The rows for which all conditions are true."""
+    return [row for row in planned.every() if all(outcome(tree, row) is True for tree in conditions)]
+
+
 SHOWN = ["L", "Sym", "Note", "Date", "Flag", "I"]
 
 
 def texts_of(row: Row) -> tuple[str | None, ...]:
     return tuple(shown(row[name]) for name in SHOWN)
-
-
-class Java:
-    """One JVM that is asked what Spark would ask."""
-
-    def __init__(self, classes: Path) -> None:
-        subprocess.run(["javac", "-cp", classpath(), "-d", str(classes), str(SOURCE)], check=True)
-        command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{classpath()}", "PushedQueries"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, **question: Any) -> Row:
-        assert self._process.stdin and self._process.stdout
-        asked = {
-            "plan": None,
-            "predicates": [],
-            "aggregates": [],
-            "groups": [],
-            "limit": None,
-            "columns": [],
-        } | question
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        answer: Row = json.loads(self._process.stdout.readline())
-        return answer
-
-    def close(self) -> None:
-        self._process.communicate(timeout=30)
-
-
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
-    running = Java(tmp_path_factory.mktemp("classes"))
-    yield running
-    running.close()
-
-
-class Planned:
-    """A table as the JVM has it, and the rows of each location in Python: number and values of each."""
-
-    def __init__(self, small: SmallTable, java: Java) -> None:
-        self.java = java
-        table: PinnedTable = pinned_of(open_table(small.root, "NS.T"))
-        slices = table.plan().slices
-        path = small.root / "plan"
-        options = read_options({"root": str(small.root), "path": "NS.T"}, {})
-        path.write_bytes(encode_plan(table, slices, table.columns(), options))
-        java.ask(plan=str(path))
-        self.rows = {str(slice_.directory): self._rows(table, slice_) for slice_ in slices}
-
-    @staticmethod
-    def _rows(table: PinnedTable, slice_: Slice) -> list[tuple[int, Row]]:
-        numbers = [
-            row
-            for start, stop in zip(slice_.chosen.starts.tolist(), slice_.chosen.stops.tolist(), strict=True)
-            for row in range(start, stop)
-        ]
-        values = [row for batch in table.read([slice_]) for row in batch.to_pylist()]
-        return list(zip(numbers, values, strict=True))
-
-    def matching(self, conditions: list[Tree]) -> list[Row]:
-        return [
-            row
-            for rows in self.rows.values()
-            for _, row in rows
-            if all(outcome(tree, row) is True for tree in conditions)
-        ]
-
-    def read(self, answer: Row) -> list[Row]:
-        """The rows that the JVM reads; those of a slice ascend."""
-        ranges = {directory: list(zip(edges[::2], edges[1::2], strict=True)) for directory, edges in answer["read"]}
-        assert len(ranges) == len(answer["read"])
-        for pairs in ranges.values():
-            edges = [edge for pair in pairs for edge in pair]
-            assert edges and edges == sorted(set(edges))
-        return [
-            row
-            for directory, rows in self.rows.items()
-            for number, row in rows
-            if any(start <= number < stop for start, stop in ranges.get(directory, ()))
-        ]
-
-
-def shown(value: Any) -> str | None:
-    """As Java prints it; of a number its value counts, so 1.5 is that of a float and of a double."""
-    return literal("", value)["value"]
 
 
 def aggregated(rows: list[Row], functions: list[list[str]]) -> list[str | None]:
@@ -312,14 +249,14 @@ def aggregated(rows: list[Row], functions: list[list[str]]) -> list[str | None]:
 @given(seed=st.integers(0, 2**32))
 def test_no_row_is_missing(seed: int, java: Java, tmp_path_factory: pytest.TempPathFactory) -> None:
     rng = random.Random(seed)
-    planned = Planned(random_table(rng, tmp_path_factory.mktemp("root")), java)
+    planned = Planned(random_table(rng, tmp_path_factory.mktemp("root")).root, java)
     for _ in range(25):
         conditions = [random_condition(rng) for _ in range(rng.randrange(1, 3))]
         answer = java.ask(predicates=conditions, columns=SHOWN)
         assert answer == java.ask(predicates=conditions, columns=SHOWN)
         read = planned.read(answer)
         spark = [row for row in read if all(outcome(tree, row) is True for tree in conditions)]
-        assert repr(spark) == repr(planned.matching(conditions)), conditions
+        assert repr(spark) == repr(matching(planned, conditions)), conditions
         texts = Counter(map(tuple, answer["values"]))
         assert texts >= Counter(map(texts_of, spark)), conditions
         assert texts <= Counter(map(texts_of, read)), conditions
@@ -335,7 +272,7 @@ def test_aggregates_of_the_plan_are_those_of_the_rows(
     seed: int, java: Java, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     rng = random.Random(seed)
-    planned, answered = Planned(random_table(rng, tmp_path_factory.mktemp("root")), java), 0
+    planned, answered = Planned(random_table(rng, tmp_path_factory.mktemp("root")).root, java), 0
     for number in range(25):
         conditions = [random_condition(rng)] if number and rng.random() < 0.3 else []
         if number and rng.random() < 0.3:
@@ -351,7 +288,7 @@ def test_aggregates_of_the_plan_are_those_of_the_rows(
         if answer["aggregates"] is None:
             continue
         answered += 1
-        rows = planned.matching(conditions)
+        rows = matching(planned, conditions)
         if groups:
             values = sorted({row["Date"] for row in rows})
             expected = [
@@ -368,7 +305,7 @@ def test_locations_without_a_symbol_are_passed_over(java: Java, tmp_path: Path) 
     large = 10_000
     small.add("a", DATES[0], {"Sym": ["b"] * large + ["a"], "L": [1] * (large + 1)})
     small.add("b", DATES[0], {"Sym": ["b", "c", None, "a" * 80], "L": [1, 2, 3, 4]})
-    planned = Planned(small, java)
+    planned = Planned(small.root, java)
 
     def read(*conditions: Tree) -> list[list[str | None]]:
         answer = java.ask(predicates=list(conditions), columns=["L", "Sym"])
@@ -386,7 +323,7 @@ def test_locations_without_a_symbol_are_passed_over(java: Java, tmp_path: Path) 
 
 
 def test_limits_take_the_first_rows(java: Java, tmp_path: Path) -> None:
-    planned = Planned(random_table(random.Random(3), tmp_path), java)
+    planned = Planned(random_table(random.Random(3), tmp_path).root, java)
     total = sum(len(rows) for rows in planned.rows.values())
     for limit in (0, 1, 2, 3, total - 1, total, total + 1):
         answer = java.ask(limit=limit)

@@ -23,11 +23,11 @@ def column_entry(column: Column, options: ReadOptions) -> dict[str, object]:
         "id": column.id,
         "kind": column.kind.name,
         "labels": list(column.labels),
-        "forms": [_form(form, options) for form in forms],
+        "forms": [form_entry(form, options) for form in forms],
     }
 
 
-def _form(column: Column, options: ReadOptions) -> dict[str, object]:
+def form_entry(column: Column, options: ReadOptions) -> dict[str, object]:
     """``type``, ``storage``, ``width`` of an entry, ``charset``, ``null`` (of chars), and prefixes in hexadecimal.
 
     ``prefix``: of a column without a grouping. ``overflow``: of one whose grouping has a file of its own. The zeros
@@ -48,6 +48,11 @@ def _form(column: Column, options: ReadOptions) -> dict[str, object]:
         "overflow": overflow,
         "dataOffset": offset,
     }
+
+
+def prefix_hex(column: Column) -> str:
+    """How a file of a column begins that has no grouping, without the zeros up to the first row."""
+    return _prefixes(column)[0]
 
 
 def _prefixes(column: Column) -> tuple[str, str, int]:

@@ -15,11 +15,12 @@ Little-endian. It lives between two calls of one program, so both sides are alwa
                not known), epoch that changed it
     ...        details, a slice after the other: u4 bytes of the directory, the directory (UTF-8); files
                (``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics,
-               the u4 length of each, and the rows (``store.epochs.state.statistics``); chosen rows, to the end: i8
-               first, i8 after the last of each range
+               the u4 length of each, and the rows (``store.epochs.state.statistics``); files of indexes, if its shape
+               has any; chosen rows, to the end: i8 first, i8 after the last of each range
 
-A shape has the names of the files, and the names of the columns of each group. Details are the bytes that the commit
-log has of a location: Python does not take them apart, and Java does so for the columns that a query reads.
+A shape has the names of the files, the names of the columns of each group, and those of files of indexes. Details are
+the bytes that the commit log has of a location: Python does not take them apart, and Java does so for the columns that
+a query reads.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ from typing import Any
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.spark.jvm.column_forms import column_entry
+from sparkhaven.readers.spark.jvm.index_forms import index_entries
 from sparkhaven.readers.spark.jvm.pinned_streams import pinned_streams
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_schema
-from sparkhaven.store.epochs.state.packed_location import Files, Stats
-from sparkhaven.store.epochs.state.packed_reports import Numbering, Shape, encode_shapes
+from sparkhaven.store.epochs.state.packed_location import Files, Names, Stats
+from sparkhaven.store.epochs.state.packed_reports import Numbering
 from sparkhaven.store.epochs.state.withdrawal import pack_ranges
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.scan.slices import Slice
@@ -51,6 +53,9 @@ _HEADER = struct.Struct("<8sqII")
 _ENTRY = struct.Struct("<IIIIIIqqqqqq")
 _LENGTH = struct.Struct("<I")
 _COVERED = 20  # bytes before what the checksum covers
+_NO_INDEX = Files.of({})
+Shape = tuple[Names, tuple[Names, ...], Names]
+"""Names of the files, of the columns of each group, and of the files of indexes."""
 
 
 def encode_plan(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column], options: ReadOptions) -> bytes:
@@ -69,12 +74,12 @@ class _Numbers:
         self.values, self.internals, self.streams, self.shapes = (Numbering() for _ in range(4))
         self._shapes: dict[tuple[int, ...], tuple[int, Shape]] = {}  # with the tuples, so that they live as long
 
-    def shape(self, files: Files, stats: Stats) -> int:
+    def shape(self, files: Files, stats: Stats, indexes: Files) -> int:
         """The place of a shape. Locations share the tuples of names, so most are found without hashing the names."""
-        same = (id(files.names), *[id(names) for names, _ in stats.groups])
+        same = (id(files.names), id(indexes.names), *[id(names) for names, _ in stats.groups])
         known = self._shapes.get(same)
         if known is None:
-            shape = files.names, tuple(names for names, _ in stats.groups)
+            shape = files.names, tuple(names for names, _ in stats.groups), indexes.names
             known = self._shapes[same] = self.shapes[shape], shape
         return known[0]
 
@@ -90,6 +95,10 @@ def _entries(table: PinnedTable, slices: Sequence[Slice], numbers: _Numbers) -> 
         for _, ranges in stats.groups:
             parts.append(_lengths(len(ranges)).pack(len(ranges), *map(len, ranges)))
             parts += ranges
+        indexes = _NO_INDEX
+        if slice_.indexes:
+            indexes = Files.of(slice_.indexes)
+            parts.append(indexes.data)
         marks = NEWER * slice_.newer | PARQUET * in_parquet(files)
         if slice_.selected is not None:
             marks |= CHOSEN
@@ -104,7 +113,7 @@ def _entries(table: PinnedTable, slices: Sequence[Slice], numbers: _Numbers) -> 
             times = location.since, location.made_ms, location.epoch
         detail = b"".join(parts)
         first = numbers.values[slice_.key.value], numbers.internals[slice_.key.internal], number
-        shape, rows = numbers.shape(files, stats), (slice_.start, slice_.stop, slice_.rows)
+        shape, rows = numbers.shape(files, stats, indexes), (slice_.start, slice_.stop, slice_.rows)
         entries.append(_ENTRY.pack(*first, shape, marks, len(detail), *rows, *times))
         details.append(detail)
     return entries, details
@@ -120,7 +129,8 @@ def _head(
     table: PinnedTable, columns: Sequence[Column], options: ReadOptions, numbers: _Numbers, slices: int
 ) -> dict[str, Any]:
     """``table``; ``schema`` of the frame as Spark's JSON; ``columns`` in that order (``column_forms``); options that a
-    task needs; the texts and shapes that entries number; ``pins`` (``pinned_streams``)."""
+    task needs; the texts and shapes that entries number; ``indexes`` (``index_forms``); ``pins``
+    (``pinned_streams``)."""
     return {
         "table": table.name,
         "schema": spark_schema(columns, options).json(),
@@ -133,7 +143,10 @@ def _head(
         "values": list(numbers.values),
         "internals": list(numbers.internals),
         "streams": list(numbers.streams),
-        "shapes": encode_shapes(numbers.shapes),
+        "shapes": [[list(files), list(map(list, groups)), list(indexes)] for files, groups, indexes in numbers.shapes],
+        "indexes": index_entries(
+            (name for _, _, names in numbers.shapes for name in names), columns, table.schema.labels, options
+        ),
         "pins": pinned_streams(table.place, [table.pin(stream) for stream in numbers.streams]),
     }
 

@@ -13,7 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sparkhaven
+from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.small_tables import SmallTable
+from tests.support.writers.merge_runs import merge
+from tests.unit.readers.test_withdrawn_rows import withdraw
 
 pytestmark = pytest.mark.spark
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
@@ -23,6 +26,7 @@ SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk"
   <Column name="L" dataType="long"/><Column name="I" dataType="int"/><Column name="D" dataType="double"/>
   <Column name="Flag" dataType="Boolean"/><Column name="At" dataType="Instant"/>
   <Column name="Note" dataType="String" symbolTable="None"/>
+  <DataIndex columns="L"/><DataIndex columns="I,D"/><DataIndex columns="At"/><DataIndex columns="Note"/>
 </Table>
 """
 DATES = ["2026-11-20", "2026-11-21", "2026-11-22"]
@@ -41,17 +45,25 @@ QUERIES = 12  # a table
 
 
 def random_table(rng: random.Random, root: Path) -> SmallTable:
+    """Some dates are merged, with indexes, and some of these have further rows; of some rows are withdrawn."""
     small = SmallTable(root, SCHEMA)
+    add_partition(small.fs, small.layout, "NS", "0")
     for _ in range(rng.randrange(1, 7)):
-        count, rows = rng.randrange(1, 6), {}
+        count, rows = rng.randrange(1, rng.choice([6, 600])), {}
         for name in POOL:
             if name != "Date":
                 pool = [*POOL[name], None] if rng.random() < 0.7 else [rng.choice([*POOL[name], None])]
                 rows[name] = [rng.choice(pool) for _ in range(count)]
         small.add(rng.choice("ab"), rng.choice(DATES), rows)
     for value in sorted({key.value for key in small.log().state.locations}):
-        if rng.random() < 0.3:
-            small.merge_by_hand(value)
+        keys = [key for key in sorted(small.log().state.locations) if key.value == value and rng.random() < 0.3]
+        for key in keys:
+            count = small.log().state.locations[key].rows
+            withdraw(small, rng.sample(range(count), rng.randrange(1, count + 1)), key)
+        if rng.random() < 0.6:
+            merge(small.layout, value, table=small.table, format=rng.choice(["deephaven", "parquet"]))
+            if rng.random() < 0.5:
+                small.add(rng.choice("ab"), value, {"L": [0, 1], "Sym": ["a", None]})
     return small
 
 

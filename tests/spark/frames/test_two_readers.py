@@ -91,6 +91,30 @@ def test_java_reads_whichever_way_it_is_asked(spark: SparkSession, root: Path) -
     assert plans_left() == []
 
 
+def executed(frame: DataFrame) -> str:
+    """The plan as it was run."""
+    frame.collect()
+    text: str = frame._jdf.queryExecution().executedPlan().toString()
+    return text
+
+
+def test_what_two_parts_of_a_query_read_alike_is_read_once(spark: SparkSession, root: Path) -> None:
+    frame, again = load(spark, root), load(spark, root)
+    with_sums = [source.groupBy("Sym").agg(f.sum("N")) for source in (frame, frame, again)]
+    for one, other, once in (
+        (with_sums[0], with_sums[1], True),
+        (with_sums[0], with_sums[2], False),  # of two moments
+        (with_sums[0], frame.where("N > 1").groupBy("Sym").agg(f.sum("N")), False),
+        (with_sums[0], frame.groupBy("Sym").agg(f.max("N")), False),
+        (frame.where("N > 1").repartition("Sym"), frame.where("N > 1").repartition("Sym"), True),
+        (frame.where("N > 1").repartition("Sym"), frame.where("N > 2").repartition("Sym"), False),
+        (frame.limit(2).repartition("Sym"), frame.limit(3).repartition("Sym"), False),
+    ):
+        both = one.unionAll(other)
+        assert ("ReusedExchange" in executed(both)) is once
+        assert sorted(map(repr, both.collect())) == sorted(map(repr, [*one.collect(), *other.collect()]))
+
+
 def test_python_reads_what_java_cannot(spark: SparkSession, root: Path) -> None:
     narrowed = load(spark, root, where="N > 0")
     assert sums(narrowed) == SUMS == sums(narrowed)

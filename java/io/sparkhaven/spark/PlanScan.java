@@ -9,6 +9,7 @@ import io.sparkhaven.spark.tasks.TaskMaker;
 import io.sparkhaven.spark.tasks.TaskReaders;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.OptionalLong;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.Batch;
@@ -27,23 +28,23 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   private final PlannedColumn[] columns;
   private final List<PlannedSlice> slices;
   private final PushedFilters filters;
-  private final boolean limited;
+  private final int limit;
   private final StreamMaker streams;
 
-  /** {@code limited}: the slices are no more than a limit asks for. */
+  /** {@code limit}: the slices have the first so many rows of what the filters leave; below 0: all of it. */
   PlanScan(
       Plan plan,
       StructType schema,
       List<PlannedSlice> slices,
       PushedFilters filters,
-      boolean limited,
+      int limit,
       StreamMaker streams) {
     this.plan = plan;
     this.schema = schema;
     this.columns = plan.columns(schema.fieldNames());
     this.slices = slices;
     this.filters = filters;
-    this.limited = limited;
+    this.limit = limit;
     this.streams = streams;
   }
 
@@ -54,11 +55,26 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public String description() {
-    String limit = limited ? ", limit" : "";
+    String limited = limit < 0 ? "" : ", limit";
     return "sparkhaven %s, %d of %d locations, %d of %d rows, filters %s%s"
         .formatted(
             plan.table(), slices.size(), plan.slices().size(), rows(slices), rows(plan.slices()),
-            Arrays.toString(filters.used()), limit);
+            Arrays.toString(filters.used()), limited);
+  }
+
+  /** Spark reads once what two parts of a query read alike: columns and rows of one frame, by the same filters. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof PlanScan scan
+        && plan == scan.plan
+        && limit == scan.limit
+        && schema.equals(scan.schema)
+        && Arrays.equals(filters.used(), scan.filters.used());
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(System.identityHashCode(plan), limit, schema, Arrays.hashCode(filters.used()));
   }
 
   private static long rows(List<PlannedSlice> slices) {

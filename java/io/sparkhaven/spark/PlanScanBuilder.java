@@ -1,5 +1,6 @@
 package io.sparkhaven.spark;
 
+import io.sparkhaven.spark.indexes.IndexedRows;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedAggregates;
@@ -82,11 +83,11 @@ final class PlanScanBuilder
 
   @Override
   public Scan build() {
-    List<PlannedSlice> slices = filters.slices();
+    List<PlannedSlice> slices = IndexedRows.narrowed(filters.slices(), filters.lookup(), plan);
     if (aggregates != null) {
       return new AnsweredScan(plan, aggregates, slices);
     }
     List<PlannedSlice> read = limit == NO_LIMIT ? slices : RowLimit.first(slices, limit);
-    return new PlanScan(plan, required, read, filters, limit != NO_LIMIT, streams);
+    return new PlanScan(plan, required, read, filters, limit, streams);
   }
 }

@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.codings;
 
+import java.util.Arrays;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 
 /**
@@ -8,7 +9,7 @@ import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
  *
  * <p>Numbers are distances between positions that ascend. One below zero is from the first row of a range to its last.
  */
-final class RowSets implements ValueDecoder {
+public final class RowSets implements ValueDecoder {
   private static final int OFFSET = 0x08; // the number is one distance
   private static final int SHORTS = 0x10; // so many distances of two bytes
   private static final int BYTES = 0x18; // so many distances of one byte
@@ -17,12 +18,22 @@ final class RowSets implements ValueDecoder {
 
   @Override
   public void decode(byte[] bytes, int from, int length, WritableColumnVector into, int row) throws DamagedValue {
-    require(bytes, from, from + length);
+    read(bytes, from, from + length, new Positions());
     into.putByteArray(row, bytes, from, length);
   }
 
-  private static void require(byte[] bytes, int from, int end) throws DamagedValue {
-    Positions positions = new Positions();
+  /**
+   * The set in bytes [from, to) as ranges: the first row of each, then the row after its last; they ascend.
+   *
+   * @throws DamagedValue the bytes are no set
+   */
+  public static long[] ranges(byte[] bytes, int from, int to) throws DamagedValue {
+    Ranges ranges = new Ranges();
+    read(bytes, from, to, ranges);
+    return Arrays.copyOf(ranges.edges, ranges.length);
+  }
+
+  private static void read(byte[] bytes, int from, int end, Positions positions) throws DamagedValue {
     int start = from;
     while (true) {
       if (start >= end) {
@@ -66,8 +77,8 @@ final class RowSets implements ValueDecoder {
   }
 
   /** What distances lead to. */
-  private static final class Positions {
-    private long last;
+  private static class Positions {
+    long last;
     private boolean first = true;
     private boolean inRange; // the last distance was to the last row of a range
 
@@ -81,6 +92,26 @@ final class RowSets implements ValueDecoder {
       }
       first = false;
       inRange = distance < 0;
+    }
+  }
+
+  /** The ranges that they are of. */
+  private static final class Ranges extends Positions {
+    private long[] edges = new long[16];
+    private int length;
+
+    @Override
+    void add(long distance) throws DamagedValue {
+      super.add(distance);
+      if (distance < 0 || length > 0 && edges[length - 1] == last) {
+        edges[length - 1] = last + 1;
+        return;
+      }
+      if (length == edges.length) {
+        edges = Arrays.copyOf(edges, 2 * length);
+      }
+      edges[length++] = last;
+      edges[length++] = last + 1;
     }
   }
 }

@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /** What stands before the first row of a {@code .dat} file, compared with what the writer of such a column puts there. */
-final class FileBegin {
+public final class FileBegin {
   private FileBegin() {}
 
   /** Whether it is that of a form: alone, beside a file with the grouping, or with the grouping inside. */
@@ -22,7 +22,8 @@ final class FileBegin {
         "other bytes");
   }
 
-  private static boolean isPadded(byte[] begin, byte[] prefix) {
+  /** Whether it is a prefix alone: zeros follow. */
+  public static boolean isPadded(byte[] begin, byte[] prefix) {
     if (!Arrays.equals(begin, 0, prefix.length, prefix, 0, prefix.length)) {
       return false;
     }

@@ -13,14 +13,14 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Bytes of texts in the charset of a column. The empty text is the single byte 00, null has no bytes. Bytes that are
  * not text of the charset are an error, never replaced.
  */
-final class TextCharset {
+public final class TextCharset {
   private static final long HIGH = 0x8080808080808080L;
 
   private final Charset charset;
   private final String name;
 
   /** By the name that schemas have, like UTF_8 or ISO_8859_1. */
-  TextCharset(String name) {
+  public TextCharset(String name) {
     this.name = name;
     charset =
         switch (name) {
@@ -40,7 +40,7 @@ final class TextCharset {
   }
 
   /** Whether these bytes are their own UTF-8: of a charset that has ASCII, with no others. */
-  boolean isPlain(byte[] data, int from, int to) {
+  public boolean isPlain(byte[] data, int from, int to) {
     if (name.startsWith("UTF_16")) {
       return false;
     }
@@ -62,7 +62,7 @@ final class TextCharset {
    * @param where of the value, for errors: its file and row or entry
    * @return null where there are no bytes
    */
-  UTF8String text(byte[] data, int from, int to, boolean plain, Object where) throws ReadFailure {
+  public UTF8String text(byte[] data, int from, int to, boolean plain, Object where) throws ReadFailure {
     int length = to - from;
     if (length == 0) {
       return null;

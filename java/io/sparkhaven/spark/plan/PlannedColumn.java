@@ -94,7 +94,7 @@ public final class PlannedColumn implements Serializable {
   }
 
   /** The name that its files have in a location: the newest one of which there is a {@code .dat} file. */
-  String nameWithin(PlannedSlice slice) {
+  public String nameWithin(PlannedSlice slice) {
     if (labels.length > 0 && !slice.has(name + ".dat")) {
       for (String label : labels) {
         if (slice.has(label + ".dat")) {

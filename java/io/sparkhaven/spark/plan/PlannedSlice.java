@@ -16,6 +16,7 @@ public final class PlannedSlice {
   private final long stop;
   private final long[] limit; // null: the rows that the plan has
   private int[] groupsAt;
+  private int indexesAt;
   private int chosenAt;
 
   PlannedSlice(ByteBuffer data, Shape shape, LocationRef location, int marks, long[] rows, int filesAt, int end) {
@@ -112,12 +113,7 @@ public final class PlannedSlice {
     if ((marks & 8) == 0 && limit == null) {
       return stop - start;
     }
-    long count = 0;
-    long[] edges = ranges();
-    for (int number = 0; number < edges.length; number += 2) {
-      count += edges[number + 1] - edges[number];
-    }
-    return count;
+    return RowRanges.count(ranges());
   }
 
   /** Whether a file of that name is committed. */
@@ -131,10 +127,30 @@ public final class PlannedSlice {
     if (number < 0) {
       return null;
     }
-    int width = data.get(filesAt);
-    int size = filesAt + 1 + number * width;
-    int crc = filesAt + 1 + shape.files * width + 4 * number;
+    return state(filesAt, shape.files, number);
+  }
+
+  /** One of several files whose states are packed at a place. */
+  private FileState state(int place, int files, int number) {
+    int width = data.get(place);
+    int size = place + 1 + number * width;
+    int crc = place + 1 + files * width + 4 * number;
     return new FileState(width == 4 ? data.getInt(size) & 0xFFFF_FFFFL : data.getLong(size), data.getInt(crc));
+  }
+
+  /** Indexes that begin with a column of the data frame; there may be others. */
+  public List<IndexForm> indexes() {
+    return shape.indexes;
+  }
+
+  /** Committed bytes of a file of an index, from its first byte on; null: there is none of that name. */
+  public FileState indexState(String file) {
+    Integer number = shape.indexFiles.get(file);
+    if (number == null) {
+      return null;
+    }
+    locate();
+    return state(indexesAt, shape.indexFiles.size(), number);
   }
 
   /** Statistics of a column, in the order of the rows; they may end before the rows do, and leave rows out. */
@@ -212,7 +228,9 @@ public final class PlannedSlice {
       }
       position = next;
     }
-    chosenAt = position;
+    indexesAt = position;
+    int indexFiles = shape.indexFiles.size();
+    chosenAt = position + (indexFiles == 0 ? 0 : 1 + indexFiles * (data.get(position) + 4));
     groupsAt = places;
   }
 }

@@ -1,10 +1,13 @@
 package io.sparkhaven.spark.plan;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
-/** Names that many locations have in common: of files, and of the columns of each group of statistics. */
+/** Names that many locations have in common: of files, of the columns of each group of statistics, of index files. */
 final class Shape {
   /** Files; their sizes stand in this order. */
   final int files;
@@ -12,10 +15,23 @@ final class Shape {
   /** Columns of each group. */
   final int[] widths;
 
+  /** Files of indexes, by their paths below the location; their sizes stand in this order. */
+  final Map<String, Integer> indexFiles = new LinkedHashMap<>();
+
+  /** Indexes that begin with a column of the data frame. */
+  final List<IndexForm> indexes = new ArrayList<>();
+
   private final Map<String, Integer> numbers = new HashMap<>();
   private final Map<String, int[]> statistics = new HashMap<>();
 
-  Shape(JsonNode shape) {
+  /** {@code forms}: of indexes by their directories. */
+  Shape(JsonNode shape, Map<String, IndexForm> forms) {
+    shape.required(2).forEach(name -> indexFiles.put(name.asText(), indexFiles.size()));
+    indexFiles.keySet().stream()
+        .map(file -> file.substring(0, file.indexOf('/')))
+        .distinct()
+        .filter(forms::containsKey)
+        .forEach(directory -> indexes.add(forms.get(directory)));
     JsonNode names = shape.required(0);
     files = names.size();
     names.forEach(name -> numbers.put(name.asText(), numbers.size()));

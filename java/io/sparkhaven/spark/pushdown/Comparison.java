@@ -1,5 +1,7 @@
 package io.sparkhaven.spark.pushdown;
 
+import java.util.List;
+
 /** A value compared with a literal that is not null. Of a null it is null, or, where the operator is {@code <=>}, false. */
 final class Comparison extends ColumnTest {
   private static final long serialVersionUID = 1;
@@ -29,6 +31,11 @@ final class Comparison extends ColumnTest {
       outcomes |= values.bounded() ? between(values.low(), values.high()) : Outcomes.TRUE | Outcomes.FALSE;
     }
     return outcomes;
+  }
+
+  @Override
+  public Lookup lookup() {
+    return operator.equals("=") || operator.equals("<=>") ? new Lookup.Keys(column, order, List.of(literal)) : null;
   }
 
   private int between(Object lowest, Object highest) {

@@ -36,6 +36,12 @@ final class OneOf extends ColumnTest {
     return outcomes;
   }
 
+  /** A null among the literals is equal to nothing. */
+  @Override
+  public Lookup lookup() {
+    return new Lookup.Keys(column, order, List.of(literals));
+  }
+
   private int between(Object low, Object high, int miss) {
     int place = Arrays.binarySearch(literals, low, order::compare);
     int next = place < 0 ? -place - 1 : place;

@@ -75,7 +75,7 @@ final class PredicateReader {
     if (value == null) {
       return operator.equals("<=>") ? new ColumnTest.IsNull(column.name()) : new RowTest.Always(Outcomes.NULL);
     }
-    Object literal = order == null ? null : order.literal(value);
+    Object literal = order == null ? null : order.literal(value, column.type());
     return literal == null ? RowTest.UNKNOWN : new Comparison(column.name(), order, operator, literal);
   }
 
@@ -88,7 +88,7 @@ final class PredicateReader {
         return RowTest.UNKNOWN;
       }
       Object value = ((Literal<?>) children[number]).value();
-      Object literal = value == null ? null : order.literal(value);
+      Object literal = value == null ? null : order.literal(value, column.type());
       if (value != null && literal == null) {
         return RowTest.UNKNOWN;
       }

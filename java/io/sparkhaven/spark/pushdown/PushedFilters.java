@@ -70,6 +70,11 @@ public final class PushedFilters {
     return conditions;
   }
 
+  /** What of those that Spark must still apply an index answers; null: nothing. */
+  public Lookup lookup() {
+    return Lookup.all(tests.stream().map(RowTest::lookup).toList());
+  }
+
   /** Those that leave out rows. */
   public Predicate[] used() {
     return used.toArray(Predicate[]::new);

@@ -1,6 +1,8 @@
 package io.sparkhaven.spark.pushdown;
 
 import java.io.Serializable;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Set;
 import java.util.function.Function;
 
@@ -14,6 +16,11 @@ interface RowTest extends Serializable {
 
   /** Whether it is the condition itself, where a column has one value that is known. */
   boolean exact();
+
+  /** What of it an index answers; null: nothing. */
+  default Lookup lookup() {
+    return null;
+  }
 
   /** Nothing is known of it. */
   RowTest UNKNOWN = new Always(Outcomes.ANY);
@@ -59,6 +66,12 @@ interface RowTest extends Serializable {
       int first = left.outcomes(values);
       int second = right.outcomes(values);
       return any ? Outcomes.or(first, second) : Outcomes.and(first, second);
+    }
+
+    @Override
+    public Lookup lookup() {
+      List<Lookup> both = Arrays.asList(left.lookup(), right.lookup());
+      return any ? Lookup.any(both.get(0), both.get(1)) : Lookup.all(both);
     }
 
     @Override

@@ -3,9 +3,13 @@ package io.sparkhaven.spark.pushdown;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.plan.RangeStatistics;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.util.List;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
 
 /** An aggregate over slices, out of the plan. */
 interface SliceAggregate {
@@ -99,6 +103,9 @@ interface SliceAggregate {
     @Override
     public Object result(List<PlannedSlice> slices) {
       Object extreme = extreme(slices);
+      if (extreme instanceof BigInteger units && column.type() instanceof DecimalType decimals) {
+        return Decimal.apply(new BigDecimal(units, decimals.scale()), decimals.precision(), decimals.scale());
+      }
       if (!(extreme instanceof Long number)) {
         return extreme instanceof Double number && column.type().equals(DataTypes.FloatType)
             ? (Object) number.floatValue()
@@ -113,7 +120,8 @@ interface SliceAggregate {
       if (column.type().equals(DataTypes.ShortType)) {
         return number.shortValue();
       }
-      return column.type().equals(DataTypes.IntegerType) ? (Object) number.intValue() : number;
+      boolean four = column.type().equals(DataTypes.IntegerType) || column.type().equals(DataTypes.DateType);
+      return four ? (Object) number.intValue() : number;
     }
 
     private Object extreme(List<PlannedSlice> slices) {

@@ -2,6 +2,7 @@ package io.sparkhaven.spark.pushdown;
 
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.plan.RowRanges;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
