@@ -10,8 +10,10 @@ import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedFilters;
 import io.sparkhaven.spark.pushdown.RowLimit;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
+import io.sparkhaven.spark.tasks.ReadTask;
 import io.sparkhaven.spark.tasks.TaskMaker;
 import io.sparkhaven.spark.tasks.TaskReaders;
+import io.sparkhaven.spark.tasks.TaskSlice;
 import java.math.BigDecimal;
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
@@ -36,7 +38,6 @@ import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
-import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -52,7 +53,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Asks a plan what Spark would ask, a line of JSON each: {"plan": path, or null for that of before, "predicates",
- * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the ranges of each slice that is read, how many predicates are left to
+ * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the ranges of each task, the ranges of each slice that is read, how many predicates are left to
  * Spark, whether a limit is taken, and the rows of the aggregates as texts, or null.
  */
 public final class PushedQueries {
@@ -89,14 +90,16 @@ public final class PushedQueries {
       }
     }
     if (!question.get("columns").isEmpty()) {
-      values(plan, slices, filters, question.get("columns"), answer.putArray("values"));
+      values(plan, slices, filters, question.get("columns"), answer);
     }
     aggregates(plan, asked, question, answer);
     return answer;
   }
 
   private static void values(
-      Plan plan, List<PlannedSlice> slices, PushedFilters filters, JsonNode names, ArrayNode into) throws Exception {
+      Plan plan, List<PlannedSlice> slices, PushedFilters filters, JsonNode names, ObjectNode answer) throws Exception {
+    ArrayNode into = answer.putArray("values");
+    ArrayNode tasks = answer.putArray("tasks");
     List<String> listed = new ArrayList<>();
     names.forEach(name -> listed.add(name.asText()));
     PlannedColumn[] columns = plan.columns(listed.toArray(String[]::new));
@@ -108,7 +111,13 @@ public final class PushedQueries {
     }
     TaskReaders readers =
         (TaskReaders) new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray())).readObject();
-    for (InputPartition task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
+    for (ReadTask task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
+      ArrayNode parts = tasks.addArray();
+      for (TaskSlice part : task.slices()) {
+        for (long edge : part.ranges()) {
+          parts.add(edge);
+        }
+      }
       try (PartitionReader<ColumnarBatch> reader = readers.createColumnarReader(task)) {
         while (reader.next()) {
           for (int row = 0; row < reader.get().numRows(); row++) {

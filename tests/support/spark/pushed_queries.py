@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -53,12 +54,12 @@ class Java:
 class Planned:
     """A table as the JVM has it, and the rows of each location in Python: number and values of each."""
 
-    def __init__(self, root: Path, java: Java, name: str = "NS.T") -> None:
+    def __init__(self, root: Path, java: Java, name: str = "NS.T", task_bytes: int = 128 << 20) -> None:
         self.java = java
         table: PinnedTable = pinned_of(open_table(root, name))
         slices = table.plan().slices
         path = root / "plan"
-        options = read_options({"root": str(root), "path": name}, {})
+        options = replace(read_options({"root": str(root), "path": name}, {}), task_bytes=task_bytes)
         path.write_bytes(encode_plan(table, slices, table.columns(), options))
         java.ask(plan=str(path))
         self.rows = {str(slice_.directory): self._rows(table, slice_) for slice_ in slices}

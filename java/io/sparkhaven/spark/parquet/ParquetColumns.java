@@ -22,7 +22,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 
 /** The columns of a location that has its rows in {@code table.parquet}. */
 public final class ParquetColumns {
-  private static final String NAME = "table.parquet";
+  static final String NAME = "table.parquet";
 
   private ParquetColumns() {}
 

@@ -88,6 +88,15 @@ final class ParquetFooter {
     return null;
   }
 
+  /** The first row of each row group, then the row after the last. */
+  long[] edges() {
+    long[] edges = new long[groups.size() + 1];
+    for (int number = 0; number < groups.size(); number++) {
+      edges[number + 1] = edges[number] + groups.get(number).getRowCount();
+    }
+    return edges;
+  }
+
   /** Row groups that have rows of [start, stop). */
   Groups groups(long start, long stop) {
     long first = 0;

@@ -13,7 +13,8 @@ public final class ReadTask implements InputPartition {
     this.slices = slices.toArray(TaskSlice[]::new);
   }
 
-  TaskSlice[] slices() {
+  /** In the order of the plan. */
+  public TaskSlice[] slices() {
     return slices;
   }
 }

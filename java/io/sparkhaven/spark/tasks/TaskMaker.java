@@ -1,10 +1,12 @@
 package io.sparkhaven.spark.tasks;
 
 import io.sparkhaven.spark.columns.LocationColumn;
+import io.sparkhaven.spark.parquet.RowGroups;
 import io.sparkhaven.spark.plan.ColumnFiles;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.plan.RowRanges;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -97,10 +99,11 @@ public final class TaskMaker {
     long[] ranges = slice.ranges();
     long left = slice.count();
     long rest = cost;
+    RowGroups groups = rest > room + target / 8 ? groups(slice) : null;
     while (rest > room + target / 8 && left > LocationColumn.MOST_ROWS) {
-      long rows = (long) ((double) left * room / rest) / LocationColumn.MOST_ROWS * LocationColumn.MOST_ROWS;
-      if (rows == 0 && task.isEmpty()) {
-        rows = LocationColumn.MOST_ROWS;
+      long rows = fitting((long) ((double) left * room / rest), ranges, groups);
+      if (task.isEmpty() && rows >= left) {
+        break;
       }
       if (rows > 0 && rows < left) {
         add(slice, RowRanges.first(ranges, rows), files);
@@ -117,6 +120,25 @@ public final class TaskMaker {
     room -= rest;
     if (room <= 0) {
       end();
+    }
+  }
+
+  /** How many rows are a part for this task: of files whole batches, of Parquet whole row groups; 0: none. */
+  private long fitting(long wanted, long[] ranges, RowGroups groups) {
+    if (groups != null) {
+      long rows = groups.fitting(ranges, wanted);
+      return rows <= wanted || task.isEmpty() ? rows : 0;
+    }
+    long rows = wanted / LocationColumn.MOST_ROWS * LocationColumn.MOST_ROWS;
+    return rows == 0 && task.isEmpty() ? LocationColumn.MOST_ROWS : rows;
+  }
+
+  /** Of a slice in Parquet; null: it is none, or the task that reads it has an error to tell. */
+  private static RowGroups groups(PlannedSlice slice) {
+    try {
+      return slice.inParquet() ? RowGroups.of(slice.location()) : null;
+    } catch (IOException error) {
+      return null;
     }
   }
 

@@ -1,12 +1,15 @@
 package io.sparkhaven.spark.tasks;
 
+import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.parquet.ParquetColumns;
+import io.sparkhaven.spark.parquet.RowGroups;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -15,7 +18,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Reads the slices of a task one after the other, in batches. Files are open while their slice is read. */
 final class TaskReader implements PartitionReader<ColumnarBatch> {
-  private final TaskSlice[] slices;
+  private final List<TaskSlice> slices;
   private final PlannedColumn[] columns;
   private final ColumnOpener opener;
   private final SnapshotCheck check;
@@ -33,7 +36,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       ColumnOpener opener,
       SnapshotCheck check,
       ColumnCondition[] conditions) {
-    this.slices = slices;
+    this.slices = new ArrayList<>(List.of(slices));
     this.columns = columns;
     this.opener = opener;
     this.check = check;
@@ -50,7 +53,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     try {
       return move();
     } catch (IOException error) {
-      throw check.explained(slices[number].location(), error);
+      throw check.explained(slices.get(number).location(), error);
     }
   }
 
@@ -58,13 +61,14 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     while (true) {
       while (number < 0 || !inSlice()) {
         close();
-        if (number + 1 >= slices.length) {
+        if (number + 1 >= slices.size()) {
           return false;
         }
         number++;
-        open(slices[number]);
+        divide(slices.get(number));
+        open(slices.get(number));
       }
-      long[] ranges = slices[number].ranges();
+      long[] ranges = slices.get(number).ranges();
       int rows = (int) Math.min(ranges[range + 1] - next, LocationColumn.MOST_ROWS);
       if (moved(rows)) {
         return true;
@@ -110,7 +114,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
 
   /** Whether the slice has rows left; moves to the next range where one is read. */
   private boolean inSlice() {
-    long[] ranges = slices[number].ranges();
+    long[] ranges = slices.get(number).ranges();
     while (range < ranges.length && next >= ranges[range + 1]) {
       range += 2;
       next = range < ranges.length ? ranges[range] : next;
@@ -118,10 +122,29 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     return range < ranges.length;
   }
 
+  /** Makes several slices of one in Parquet, so that row groups between its rows are not read. */
+  private void divide(TaskSlice slice) throws IOException {
+    if (slice.parquet() == null || slice.ranges().length <= 2) {
+      return;
+    }
+    List<TaskSlice> parts = slices.subList(number, number + 1);
+    List<long[]> runs = RowGroups.of(slice.location()).runs(slice.ranges());
+    if (runs.size() > 1) {
+      parts.clear();
+      runs.forEach(ranges -> parts.add(slice.limited(ranges)));
+    }
+  }
+
+  /** Whether the slice before this one was of the same location, whose file was compared with its checksum. */
+  private boolean continues(TaskSlice slice) {
+    return number > 0 && slices.get(number - 1).location() == slice.location();
+  }
+
   /** Opens a slice; only the columns that are tested where they tell that it has no row of use. */
   private void open(TaskSlice slice) throws IOException {
     boolean inParquet = slice.parquet() != null;
-    open = inParquet ? ParquetColumns.open(columns, slice, opener.checks()) : new LocationColumn[columns.length];
+    Checksums checks = continues(slice) ? null : opener.checks();
+    open = inParquet ? ParquetColumns.open(columns, slice, checks) : new LocationColumn[columns.length];
     boolean mayMatch = open(slice, true);
     if (mayMatch) {
       open(slice, false);

@@ -18,6 +18,11 @@ import java.io.Serializable;
 public record TaskSlice(LocationRef location, long[] ranges, boolean newer, ColumnFiles[] files, FileState parquet)
     implements Serializable {
 
+  /** The same location with some of the ranges. */
+  TaskSlice limited(long[] some) {
+    return new TaskSlice(location, some, newer, files, parquet);
+  }
+
   /** Most rows of a batch: fewer of a small location. */
   public int batchRows() {
     long longest = 0;
