@@ -18,6 +18,7 @@ import java.math.BigDecimal;
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
@@ -53,7 +54,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Asks a plan what Spark would ask, a line of JSON each: {"plan": path, or null for that of before, "predicates",
- * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the ranges of each task, the ranges of each slice that is read, how many predicates are left to
+ * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the ranges of each task, their error, the ranges of each slice that is read, how many predicates are left to
  * Spark, whether a limit is taken, and the rows of the aggregates as texts, or null.
  */
 public final class PushedQueries {
@@ -90,7 +91,11 @@ public final class PushedQueries {
       }
     }
     if (!question.get("columns").isEmpty()) {
-      values(plan, slices, filters, question.get("columns"), answer);
+      try {
+        values(plan, slices, filters, question.get("columns"), answer);
+      } catch (IOException error) {
+        answer.put("error", error.getMessage());
+      }
     }
     aggregates(plan, asked, question, answer);
     return answer;

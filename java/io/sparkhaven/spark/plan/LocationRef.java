@@ -16,4 +16,9 @@ import java.io.Serializable;
  */
 public record LocationRef(
     String stream, String internal, String value, String directory, long rows, long since, long made, long epoch)
-    implements Serializable {}
+    implements Serializable {
+  /** The same location, whose files are in another directory now. */
+  public LocationRef at(String other) {
+    return new LocationRef(stream, internal, value, other, rows, since, made, epoch);
+  }
+}

@@ -20,6 +20,7 @@ import java.util.Map;
 public final class SnapshotCheck implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String AGAIN = "open the table again";
+  private static final String DOOMED = ".doomed-"; // of a directory that was moved away and not yet unlinked
   private static final String TABLE_SIZE = "table.size";
 
   private final HashMap<String, PinnedStream> streams = new HashMap<>();
@@ -75,6 +76,26 @@ public final class SnapshotCheck implements Serializable {
     return error;
   }
 
+  /**
+   * Where the files of a location are that was removed since; null if they are in place, or gone. They are as they were
+   * pinned, and need no further check.
+   *
+   * @throws ReadFailure they were rolled back before
+   */
+  public LocationRef aside(LocationRef location) throws IOException {
+    if (location.stream() == null) {
+      return null;
+    }
+    WatchedStream stream = WatchedStream.of(streams.get(location.stream()));
+    stream.look();
+    requireLive(location, stream);
+    Removal removal = stream.removal(location);
+    Path directory = Path.of(location.directory());
+    Path aside = directory.resolveSibling(DOOMED + directory.getFileName() + "-" + location.since());
+    boolean moved = removal != null && removal.deleted() && FileIdentity.of(aside) != null;
+    return moved ? location.at(aside.toString()) : null;
+  }
+
   private void require(Collection<LocationRef> locations, boolean files) throws IOException {
     Map<String, WatchedStream> looked = new HashMap<>();
     for (LocationRef location : locations) {
@@ -92,15 +113,7 @@ public final class SnapshotCheck implements Serializable {
   }
 
   private static void require(LocationRef location, WatchedStream stream, boolean files) throws IOException {
-    Long restored = stream.restored();
-    if (restored != null && location.rows() > 0 && location.epoch() > restored) {
-      throw ReadFailure.moved(
-          "the pinned epoch has been rolled back",
-          location.directory(),
-          "%d rows of epoch %d, stream '%s'".formatted(location.rows(), location.epoch(), location.stream()),
-          "a rollback to epoch " + restored,
-          AGAIN);
-    }
+    requireLive(location, stream);
     Removal removal = files ? stream.removal(location) : null;
     if (removal == null) {
       return;
@@ -115,6 +128,18 @@ public final class SnapshotCheck implements Serializable {
       }
     }
     throw left(location);
+  }
+
+  private static void requireLive(LocationRef location, WatchedStream stream) throws ReadFailure {
+    Long restored = stream.restored();
+    if (restored != null && location.rows() > 0 && location.epoch() > restored) {
+      throw ReadFailure.moved(
+          "the pinned epoch has been rolled back",
+          location.directory(),
+          "%d rows of epoch %d, stream '%s'".formatted(location.rows(), location.epoch(), location.stream()),
+          "a rollback to epoch " + restored,
+          AGAIN);
+    }
   }
 
   private static ReadFailure left(LocationRef location) {

@@ -5,6 +5,7 @@ import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.parquet.ParquetColumns;
 import io.sparkhaven.spark.parquet.RowGroups;
+import io.sparkhaven.spark.plan.LocationRef;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
@@ -27,6 +28,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private LocationColumn[] open = {};
   private ColumnarBatch batch;
   private int number = -1; // of the slice
+  private boolean isAside; // the files of the slice were moved away, and are as they were pinned
   private int range;
   private long next;
 
@@ -53,7 +55,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     try {
       return move();
     } catch (IOException error) {
-      throw check.explained(slices.get(number).location(), error);
+      throw isAside ? error : check.explained(slices.get(number).location(), error);
     }
   }
 
@@ -140,8 +142,26 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     return number > 0 && slices.get(number - 1).location() == slice.location();
   }
 
-  /** Opens a slice; only the columns that are tested where they tell that it has no row of use. */
+  /** Opens a slice, in the place that its files were moved to since the table was opened. */
   private void open(TaskSlice slice) throws IOException {
+    isAside = false;
+    try {
+      openFiles(slice);
+      check.require(List.of(slice.location())); // what is open now stays that of the snapshot
+    } catch (IOException error) {
+      LocationRef aside = check.aside(slice.location());
+      if (aside == null) {
+        throw error;
+      }
+      close();
+      isAside = true;
+      slices.set(number, slice.at(aside));
+      openFiles(slices.get(number));
+    }
+  }
+
+  /** Opens only the columns that are tested where they tell that the slice has no row of use. */
+  private void openFiles(TaskSlice slice) throws IOException {
     boolean inParquet = slice.parquet() != null;
     Checksums checks = continues(slice) ? null : opener.checks();
     open = inParquet ? ParquetColumns.open(columns, slice, checks) : new LocationColumn[columns.length];
@@ -149,7 +169,6 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     if (mayMatch) {
       open(slice, false);
     }
-    check.require(List.of(slice.location())); // what is open now stays that of the snapshot
     range = mayMatch ? 0 : slice.ranges().length;
     if (!mayMatch) {
       return;

@@ -23,6 +23,11 @@ public record TaskSlice(LocationRef location, long[] ranges, boolean newer, Colu
     return new TaskSlice(location, some, newer, files, parquet);
   }
 
+  /** The same rows, of files in another directory. */
+  TaskSlice at(LocationRef other) {
+    return new TaskSlice(other, ranges, newer, files, parquet);
+  }
+
   /** Most rows of a batch: fewer of a small location. */
   public int batchRows() {
     long longest = 0;
