@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sparkhaven.readers.spark.jvm.coded_values import decoder_words
 from sparkhaven.readers.spark.options import ReadOptions
-from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
+from sparkhaven.store.format.column.prefix import charset_of, encode_prefix, grouping_keys
 from sparkhaven.store.types.model import Column, Kind
 
 
@@ -32,9 +32,11 @@ def form_entry(column: Column, options: ReadOptions) -> dict[str, object]:
 
     ``prefix``: of a column without a grouping. ``overflow``: of one whose grouping has a file of its own. The zeros
     up to the first row, at ``dataOffset``, are left out. ``coding``: words of a decoder (``coded_values``); ``domain``:
-    what a value is, for people; both null of plain values.
+    what a value is, for people; both null of plain values. ``grouping``: of grouping columns (``grouping_keys``).
     """
     coding = column.type.coding
+    grouped = column.kind is Kind.GROUPING and coding is None
+    before, head, declared = grouping_keys(column) if grouped else (0, b"", False)
     plain, overflow, offset = _prefixes(column) if column.width else ("", "", 0)
     return {
         "type": column.type.name,
@@ -47,6 +49,7 @@ def form_entry(column: Column, options: ReadOptions) -> dict[str, object]:
         "prefix": plain,
         "overflow": overflow,
         "dataOffset": offset,
+        "grouping": {"before": before, "head": head.hex(), "declared": declared} if grouped else None,
     }
 
 

@@ -33,10 +33,10 @@ from sparkhaven.store.errors import (
     SchemaMismatchError,
     UnsupportedVersionError,
 )
-from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr, read_map, write_map
+from sparkhaven.store.format.index.grouping import GroupRanges, box_of, encode_ovr, read_map, write_map
 from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
 from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
-from sparkhaven.store.format.java.object_writer import Writer
+from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, Writer
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import CHARSETS, Column, Storage
@@ -46,6 +46,7 @@ LITTLE: ByteOrder = "LITTLE_ENDIAN"
 BIG: ByteOrder = "BIG_ENDIAN"
 VERSION = 1
 PAGE = DATA_OFFSET = 4096
+CLASS = b"\x72"  # a class that is declared, not referred to
 MIN_RANGE = 24  # bytes that a range of a grouping takes at least
 MAX_DATA_OFFSET = 64 << 20
 DEFAULT_CHARSET = "ISO_8859_1"  # what Deephaven assumes where nothing is set
@@ -91,6 +92,31 @@ def _has_charset(java: str) -> bool:
 
 
 def _encode(column: Column, offset: int, grouping: GroupRanges | None, overflow: bool) -> bytes:
+    writer = _begun(column, offset, overflow)
+    if grouping is None:
+        writer.null()
+    else:
+        write_map(writer, grouping)
+    writer.map_end()
+    return bytes(writer.out)
+
+
+def grouping_keys(column: Column) -> tuple[int, bytes, bool]:
+    """How keys stand in the grouping inside of the prefix of this column, for a reader in another language.
+
+    How many things have a number before the map of the grouping; what stands before the value of a boxed key (nothing,
+    of texts) where one comes first; and whether its class is declared there.
+    """
+    writer = _begun(column, PAGE, False)
+    begun, before = len(writer.out), writer.take_handle() - FIRST_HANDLE
+    if column.type.name != "String":
+        writer.object_head(box_of(column.type))
+    head = bytes(writer.out[begun:])
+    return before, head, head[1:2] == CLASS
+
+
+def _begun(column: Column, offset: int, overflow: bool) -> Writer:
+    """A prefix up to the key of its grouping."""
     writer = Writer()
     entries: list[tuple[Any, Any]] = [
         ("version", JInt(VERSION)),
@@ -107,12 +133,7 @@ def _encode(column: Column, offset: int, grouping: GroupRanges | None, overflow:
         writer.value(key)
         writer.value(value)
     writer.string("metadata")
-    if grouping is None:
-        writer.null()
-    else:
-        write_map(writer, grouping)
-    writer.map_end()
-    return bytes(writer.out)
+    return writer
 
 
 def encode_prefix(column: Column, *, grouping: GroupRanges | None = None, overflow: bool = False) -> bytes:

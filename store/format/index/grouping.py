@@ -17,13 +17,13 @@ import numpy.typing as npt
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
 from sparkhaven.store.format.java.object_reader import loads
-from sparkhaven.store.format.java.object_writer import Writer, dumps
+from sparkhaven.store.format.java.object_writer import BOX_CLASSES, Writer, dumps
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 
 Positions = npt.NDArray[np.int64]
 AGAIN = "run `sparkhaven merge --rewrite` for the date. Until then reads work without the grouping"
-_BOXES: dict[str, Callable[[Any], Any]] = {
+_BOXES: dict[str, type] = {
     "String": str,
     "Boolean": bool,
     "byte": JByte,
@@ -41,6 +41,11 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((JByte, JChar, JShort, JInt, JLong), int),
     **dict.fromkeys((JFloat, JDouble), float),
 }
+
+
+def box_of(data_type: DataType) -> str:
+    """The Java class of the keys of a column that is not of texts."""
+    return BOX_CLASSES[_BOXES[data_type.name]]
 
 
 def key_identity(key: Any) -> Hashable:

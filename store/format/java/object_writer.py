@@ -41,6 +41,8 @@ _UNIQUE: dict[type, tuple[str, Struct]] = {
     JDouble: ("java.lang.Double", Struct(">d")),
 }
 
+BOX_CLASSES: dict[type, str] = {kind: name for kind, (name, _) in _UNIQUE.items()}
+
 
 def utf(text: str) -> bytes:
     """A length of two bytes and modified UTF-8; longer than 65,535 bytes is a SchemaMismatchError."""

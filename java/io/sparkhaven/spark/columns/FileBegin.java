@@ -11,7 +11,7 @@ public final class FileBegin {
 
   /** Whether it is that of a form: alone, beside a file with the grouping, or with the grouping inside. */
   static boolean isOf(byte[] begin, ColumnForm form) {
-    return isPadded(begin, form.prefix()) || isPadded(begin, form.overflow()) || hasGrouping(begin, form.prefix());
+    return isPadded(begin, form.prefix()) || isPadded(begin, form.overflow()) || hasGrouping(begin, form);
   }
 
   static ReadFailure damaged(byte[] begin, ColumnForm form, Path path, String column) {
@@ -36,8 +36,9 @@ public final class FileBegin {
   }
 
   /** Whether only the value of the last key, the grouping, differs: null there, a map here. */
-  private static boolean hasGrouping(byte[] begin, byte[] prefix) {
+  private static boolean hasGrouping(byte[] begin, ColumnForm form) {
+    byte[] prefix = form.prefix();
     int common = prefix.length - 2; // null, and the end of the map
-    return Arrays.equals(begin, 0, common, prefix, 0, common) && begin[common] == 's';
+    return Arrays.equals(begin, 0, common, prefix, 0, common) && InlineGrouping.stands(begin, common, form);
   }
 }

@@ -17,6 +17,7 @@ import java.util.HexFormat;
  * @param prefix begin of a file whose column has no grouping; zeros follow up to the first row
  * @param overflow begin of a file whose grouping has a file of its own; zeros follow up to the first row
  * @param dataOffset byte of the first row
+ * @param grouping how keys stand in a grouping inside of the begin; null: such a column has none
  */
 public record ColumnForm(
     String type,
@@ -28,7 +29,8 @@ public record ColumnForm(
     String domain,
     byte[] prefix,
     byte[] overflow,
-    int dataOffset)
+    int dataOffset,
+    GroupingKeys grouping)
     implements Serializable {
 
   static ColumnForm of(JsonNode entry) {
@@ -43,7 +45,8 @@ public record ColumnForm(
         entry.required("domain").textValue(),
         hex.parseHex(entry.required("prefix").asText()),
         hex.parseHex(entry.required("overflow").asText()),
-        entry.required("dataOffset").asInt());
+        entry.required("dataOffset").asInt(),
+        GroupingKeys.of(entry.required("grouping")));
   }
 
   /** Whether files have another null than that of chars now, which statistics know nothing of. */
