@@ -198,7 +198,7 @@ public final class PushedQueries {
     Object literal = value.isNull() ? null : switch (type) {
       case "bigint", "timestamp" -> Long.valueOf(text);
       case "int", "date" -> Integer.valueOf(text);
-      case "decimal(9,2)", "decimal(20,2)" -> Decimal.apply(new BigDecimal(text));
+      case "decimal(9,2)", "decimal(20,2)", "decimal(38,2)" -> Decimal.apply(new BigDecimal(text));
       case "smallint" -> Short.valueOf(text);
       case "double" -> Double.valueOf(text);
       case "float" -> Float.valueOf(text);
