@@ -42,6 +42,5 @@ def why_python_reads(slices: Sequence[Slice], columns: Sequence[Column]) -> str 
 
 
 def _fits_parquet(column: Column) -> bool:
-    """Whether Spark's own reader of Parquet has the values: it has no times of nanoseconds, and 38 digits at most."""
-    kind = column.type.arrow
-    return not (pa.types.is_time(kind) or pa.types.is_decimal256(kind) or has_other_null(column))
+    """Whether Spark's own reader of Parquet has the values: it has decimals of 38 digits at most."""
+    return not (pa.types.is_decimal256(column.type.arrow) or has_other_null(column))
