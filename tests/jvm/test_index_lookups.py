@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,22 @@ def test_only_rows_of_the_keys_are_read(form: str, java: Java, tmp_path: Path) -
     assert read(planned, either) == rows(lambda row: row["Sym"] in ("S17", "S18"))
     for other in (["OR", [one, ["<", ["Row", literal(7, "bigint")]]]], ["NOT", [one]], ["IS_NULL", ["Sym"]]):
         assert read(planned, other) == planned.every()
+
+
+def test_locations_without_the_key_by_their_statistics_are_not_touched(java: Java, tmp_path: Path) -> None:
+    db = IntradayRows(tmp_path, SCHEMA.encode(), fs=FS)
+    add_partition(FS, db.layout, "NS", "0")
+    for day, first in (("2024-03-05", 0), ("2024-03-06", 5_000)):
+        rows = range(first, first + 5_000)
+        some = {"Sym": [f"S{row // 500:02}" for row in rows], "M": pa.array([0] * len(rows), pa.int32())}
+        db.commit({("a", day): pa.table({**some, "N": list(rows), "Row": list(rows)})})
+        merge(db.layout, day, table=db.table)
+    planned = Planned(tmp_path, java)
+    shutil.rmtree(next(db.layout.partitions("NS").rglob("2024-03-06/T")))
+    for asked, count in ((equal("N", 77, kind="bigint"), 1), (equal("Sym", "S03"), 500)):
+        answer = java.ask(predicates=[asked], columns=["Row"])
+        assert len(answer["values"]) == count == len(planned.read(answer))
+    assert "error" in java.ask(predicates=[equal("Sym", "S13")], columns=["Row"])
 
 
 @FORMS

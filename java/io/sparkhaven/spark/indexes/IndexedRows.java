@@ -6,10 +6,10 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.plan.RowRanges;
 import io.sparkhaven.spark.pushdown.Lookup;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Slices of history with only those rows that an index gives for the {@code =} and {@code in} of a query. Spark still
@@ -22,7 +22,12 @@ public final class IndexedRows {
 
   private IndexedRows() {}
 
-  /** The slices that may have a row for which the lookup holds, with the rows that may; {@code lookup} null: all. */
+  /**
+   * The slices that may have a row for which the lookup holds, with the rows that may, in their order. All cores look
+   * keys up, each in another location.
+   *
+   * @param lookup null: all rows may
+   */
   public static List<PlannedSlice> narrowed(List<PlannedSlice> slices, Lookup lookup, Plan plan) {
     if (lookup == null) {
       return slices;
@@ -31,17 +36,14 @@ public final class IndexedRows {
     plan.columns().forEach(column -> columns.put(column.name(), column));
     Checksums asked = Checksums.of(plan.checksums());
     Checksums checks = asked == null ? Checksums.of("read") : asked; // a wrong index would leave rows out
-    List<PlannedSlice> kept = new ArrayList<>();
-    for (PlannedSlice slice : slices) {
-      PlannedSlice narrowed =
-          slice.indexes().isEmpty()
-              ? slice
-              : narrowed(slice, new LocationLookup(slice, columns, checks).rows(lookup));
-      if (narrowed != null) {
-        kept.add(narrowed);
-      }
-    }
-    return kept;
+    return slices.parallelStream()
+        .map(
+            slice ->
+                slice.indexes().isEmpty()
+                    ? slice
+                    : narrowed(slice, new LocationLookup(slice, columns, checks).rows(lookup)))
+        .filter(Objects::nonNull)
+        .toList();
   }
 
   private static PlannedSlice narrowed(PlannedSlice slice, long[] rows) {

@@ -15,7 +15,7 @@ public final class PlannedSlice {
   private final long start;
   private final long stop;
   private final long[] limit; // null: the rows that the plan has
-  private int[] groupsAt;
+  private volatile int[] groupsAt; // written last; queries in other threads share the slice
   private int indexesAt;
   private int chosenAt;
 
