@@ -12,16 +12,19 @@ import org.apache.spark.unsafe.types.UTF8String;
 /** Numbers of symbols in a {@code .dat} file, i4 a row, as the texts of a dictionary. */
 final class SymbolColumn extends LocationColumn {
   private static final int MOST_TESTED = 1 << 20; // texts are compared for less than reading the rows costs
+  private static final int MOST_FOR_FEW = 1 << 14; // the same where all ranges of rows are short
 
   private final CommittedFile file;
   private final Dictionary dictionary;
   private final Symbols vector;
+  private final int mostTested;
   private BitSet matching; // numbers of symbols for which all conditions may be true; null: there are none
   private boolean nullMatches = true;
 
   SymbolColumn(CommittedFile file, Dictionary dictionary, int rows) {
     this.file = file;
     this.dictionary = dictionary;
+    this.mostTested = rows < MOST_ROWS ? MOST_FOR_FEW : MOST_TESTED;
     byte[] data = new byte[4 * rows];
     this.vector = dictionary.texts() == null ? new Many(dictionary, data) : new Few(dictionary.texts(), data);
   }
@@ -57,7 +60,7 @@ final class SymbolColumn extends LocationColumn {
 
   @Override
   public boolean narrow(TextCondition condition) {
-    if (matching == null && dictionary.size() > MOST_TESTED) {
+    if (matching == null && dictionary.size() > mostTested) {
       return true;
     }
     BitSet before = matching;
