@@ -41,6 +41,7 @@ import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
@@ -54,8 +55,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Asks a plan what Spark would ask, a line of JSON each: {"plan": path, or null for that of before, "predicates",
- * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the ranges of each task, their error, the ranges of each slice that is read, how many predicates are left to
- * Spark, whether a limit is taken, and the rows of the aggregates as texts, or null.
+ * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the
+ * ranges of each task, their error, the ranges of each slice that is read, how many predicates are left to Spark,
+ * whether a limit is taken, and the rows of the aggregates as texts, or null. With "scan" also what Spark shows of its
+ * scan, whether it is equal to another of these predicates, and to one of none.
  */
 public final class PushedQueries {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -98,6 +101,12 @@ public final class PushedQueries {
       }
     }
     aggregates(plan, asked, question, answer);
+    if (question.path("scan").asBoolean()) {
+      Scan scan = scan(plan, asked);
+      answer.put("description", scan.description());
+      answer.put("same", scan.equals(scan(plan, asked)) && scan.hashCode() == scan(plan, asked).hashCode());
+      answer.put("other", scan.equals(scan(plan, new Predicate[0])));
+    }
     return answer;
   }
 
@@ -135,6 +144,13 @@ public final class PushedQueries {
         }
       }
     }
+  }
+
+  /** What Spark reads of all columns, without a limit. */
+  private static Scan scan(Plan plan, Predicate[] asked) {
+    ScanBuilder builder = new PlanTable(plan).newScanBuilder(new CaseInsensitiveStringMap(Map.of()));
+    ((SupportsPushDownV2Filters) builder).pushPredicates(asked);
+    return builder.build();
   }
 
   private static void aggregates(Plan plan, Predicate[] asked, JsonNode question, ObjectNode answer) {

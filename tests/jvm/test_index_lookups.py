@@ -66,6 +66,10 @@ def test_only_rows_of_the_keys_are_read(form: str, java: Java, tmp_path: Path) -
         return [row for row in planned.every() if keeps(row)]
 
     one, none = equal("Sym", "S17"), equal("Sym", "other")
+    answer = java.ask(predicates=[one], scan=True)
+    count = len(rows(lambda row: row["Sym"] == "S17"))
+    assert f"1 of 1 locations, {count} of {ROWS} rows" in answer["description"]
+    assert answer["same"] and not answer["other"]
     assert read(planned, one) == rows(lambda row: row["Sym"] == "S17")
     assert read(planned, none) == read(planned, equal("N", NUMBERS, kind="bigint")) == []
     assert read(planned, equal("Sym", "S17", "S40", "other", None)) == rows(lambda row: row["Sym"] in ("S17", "S40"))
