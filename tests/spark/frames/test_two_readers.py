@@ -106,13 +106,11 @@ def test_what_two_parts_of_a_query_read_alike_is_read_once(spark: SparkSession, 
         (with_sums[0], with_sums[2], False),  # of two moments
         (with_sums[0], frame.where("N > 1").groupBy("Sym").agg(f.sum("N")), False),
         (with_sums[0], frame.groupBy("Sym").agg(f.max("N")), False),
-        (frame.where("N > 1").repartition("Sym"), frame.where("N > 1").repartition("Sym"), True),
-        (frame.where("N > 1").repartition("Sym"), frame.where("N > 2").repartition("Sym"), False),
-        (frame.limit(2).repartition("Sym"), frame.limit(3).repartition("Sym"), False),
     ):
         both = one.unionAll(other)
         assert ("ReusedExchange" in executed(both)) is once
-        assert sorted(map(repr, both.collect())) == sorted(map(repr, [*one.collect(), *other.collect()]))
+        rows = [*one.collect(), *other.collect()]
+        assert sorted(map(str, map(tuple, both.collect()))) == sorted(map(str, map(tuple, rows)))
 
 
 def test_python_reads_what_java_cannot(spark: SparkSession, root: Path) -> None:
