@@ -31,7 +31,7 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
 )
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
-from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, topic_partitions
+from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, ask_topics, topic_partitions
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -112,7 +112,6 @@ class MessageRangeReader(ABC, Generic[Some]):
         consumer = self._hold(partition, wanted)
         try:
             yield from self._messages(consumer, wanted)
-            self._prove_topic(wanted)
         except BaseException:
             self._drop(partition)  # where the consumer stands is not known for sure
             raise
@@ -126,11 +125,13 @@ class MessageRangeReader(ABC, Generic[Some]):
         client, since = consumer.client, self._clock()
         while True:
             all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
+            prove = self._asked_for_topic(wanted) if all_there else None  # answered while the messages are decoded
             while (taken := client.take(wanted.stop, whole=all_there)) is not None:
                 yield taken
                 since = self._clock()
-            if all_there:
+            if prove is not None:
                 consumer.position = wanted.stop
+                prove()
                 return
             before = client.last
             self._fetch(consumer, wanted, wanted.stop - 1 - max(before, wanted.start - 1))
@@ -196,15 +197,24 @@ class MessageRangeReader(ABC, Generic[Some]):
             hint="start the stream again. Nothing of this batch was committed",
         )
 
-    def _prove_topic(self, wanted: OffsetRange) -> None:
+    def _asked_for_topic(self, wanted: OffsetRange) -> Callable[[], None]:
+        """Asks which topic there is, once all messages of a range are there; what is returned raises if it is another.
+
+        FeedError when there is no such topic, PositionGapError when it was recreated.
+        """
         if not wanted.topic_id:
-            return
+            return lambda: None
         if self._admin is None:  # not by its truth: a client that has nothing to send is empty
             self._admin = make_admin(self._feed, self._troubles)
         waits = Waits(self._admin, self._feed, self._troubles)
-        topic_id, _ = topic_partitions(waits, [wanted.topic])[wanted.topic]
-        if topic_id != wanted.topic_id:
-            raise recreated(wanted.topic, wanted.topic_id, topic_id)
+        topics = ask_topics(waits, [wanted.topic])
+
+        def prove() -> None:
+            topic_id, _ = topic_partitions(waits, [wanted.topic], topics)[wanted.topic]
+            if topic_id != wanted.topic_id:
+                raise recreated(wanted.topic, wanted.topic_id, topic_id)
+
+        return prove
 
 
 class KafkaReader(MessageRangeReader[list[Message]]):

@@ -25,6 +25,8 @@ FIRST_WAIT_SECONDS = 0.5
 _NO_ID = "A" * 22
 _READ_UNCOMMITTED = "read_uncommitted"
 
+Answers = Mapping[TopicPartition, Future[Any]]
+"""What the broker will have answered about partitions."""
 _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 CHECK_SECONDS = 1.5
 ASK_SECONDS = 1.0
@@ -56,6 +58,7 @@ class KafkaTopics:
     def __init__(self, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:
         self._feed, self._patience = feed, patience
         self._stopped = threading.Event()
+        self._described: dict[str, tuple[str, list[int]]] = {}
         self._troubles = Troubles(feed)
         self._admin = make_admin(feed, self._troubles)
         self._waits = Waits(self._admin, feed, self._troubles, patience, self._stopped)
@@ -71,15 +74,21 @@ class KafkaTopics:
     def look(self) -> dict[str, TopicView]:
         """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
         names = self._names()
-        described = topic_partitions(self._waits, names)
-        partitions = [(name, number) for name in names for number in described[name][1]]
-        beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
-        ends = self._ask(partitions, lambda partition: OffsetSpec.latest())
-        first, last = self._offsets(beginnings), self._offsets(ends)
+        before = self._described
+        topics = ask_topics(self._waits, names)
+        bounds = self._bounds(before)  # asked in one go: topics are mostly what they were
+        described = self._described = topic_partitions(self._waits, names, topics)
+        first, last = map(self._offsets, bounds if described == before else self._bounds(described))
         return {
             name: TopicView(topic_id, {n: OffsetBounds(first[name, n], last[name, n]) for n in numbers})
             for name, (topic_id, numbers) in described.items()
         }
+
+    def _bounds(self, described: Mapping[str, tuple[str, list[int]]]) -> tuple[Answers, Answers]:
+        """Questions where the partitions of topics begin and end."""
+        partitions = [(name, number) for name, (_, numbers) in described.items() for number in numbers]
+        beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
+        return beginnings, self._ask(partitions, lambda partition: OffsetSpec.latest())
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions end, by one question to the broker; those that it has not are left out.
@@ -119,14 +128,14 @@ class KafkaTopics:
         wanted = re.compile(self._feed.pattern)
         return sorted(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
 
-    def _ask(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, Future[Any]]:
+    def _ask(self, partitions: Iterable[TopicPartition], spec: Any) -> Answers:
         specs = {ClientPartition(*partition): spec(partition) for partition in partitions}
         if not specs:
             return {}
         futures = self._admin.list_offsets(specs, isolation_level=self._isolation, request_timeout=self._patience)
         return {(p.topic, p.partition): future for p, future in futures.items()}
 
-    def _offsets(self, futures: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, int]:
+    def _offsets(self, futures: Answers) -> dict[TopicPartition, int]:
         offsets: dict[TopicPartition, int] = {}
         for partition, future in futures.items():
             name = partition_name(*partition)
@@ -193,11 +202,20 @@ class Waits:
         return translated(failed, where, self.troubles.take(hide(failed.str())), self.feed)
 
 
-def topic_partitions(waits: Waits, names: Sequence[str]) -> dict[str, tuple[str, list[int]]]:
-    """Id and partition numbers of each topic; FeedError when one does not exist."""
+def ask_topics(waits: Waits, names: Sequence[str]) -> dict[str, Future[Any]]:
+    """A question to the broker about topics, whose answer ``topic_partitions`` takes."""
     if not names:
         return {}
-    futures = waits.admin.describe_topics(TopicCollection(list(names)), request_timeout=waits.patience)
+    futures: dict[str, Future[Any]] = waits.admin.describe_topics(
+        TopicCollection(list(names)), request_timeout=waits.patience
+    )
+    return futures
+
+
+def topic_partitions(
+    waits: Waits, names: Sequence[str], futures: Mapping[str, Future[Any]]
+) -> dict[str, tuple[str, list[int]]]:
+    """Id and partition numbers of each topic, once the broker has answered; FeedError when one does not exist."""
     partitions: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         try:

@@ -97,11 +97,15 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, str], li
         admins.append(Admin())
         return admins[-1]
 
-    def found(waits: Waits, topics: list[str]) -> dict[str, tuple[str, list[int]]]:
+    def asked(waits: Waits, topics: list[str]) -> dict[str, str]:
         assert waits.admin is admins[-1]
-        return {topic: (ids[topic], [0]) for topic in topics}
+        return {topic: ids[topic] for topic in topics}
+
+    def found(waits: Waits, topics: list[str], answers: dict[str, str]) -> dict[str, tuple[str, list[int]]]:
+        return {topic: (answers[topic], [0]) for topic in topics}
 
     monkeypatch.setattr(module, "make_admin", made)
+    monkeypatch.setattr(module, "ask_topics", asked)
     monkeypatch.setattr(module, "topic_partitions", found)
     yield ids, admins
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID
 
-from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.errors import RetryableFeedError
 
@@ -44,3 +44,36 @@ def test_an_answer_without_an_offset_is_not_that_there_is_no_message(monkeypatch
     assert topics.at_time([("t", 0), ("t", 2)], 0) == {("t", 0): None, ("t", 2): 7}
     with pytest.raises(RetryableFeedError):
         topics.at_time([("t", 0), ("t", 1)], 0)
+
+
+def described(monkeypatch: pytest.MonkeyPatch, topics: dict[str, tuple[str, list[int]]]) -> None:
+    """A broker that has these topics when it is asked."""
+    module = "sparkhaven.ingest.feeds.kafka.broker.topics"
+    monkeypatch.setattr(f"{module}.ask_topics", lambda waits, names: {})
+    monkeypatch.setattr(f"{module}.topic_partitions", lambda waits, names, answers: dict(topics))
+
+
+def test_topics_that_have_changed_are_asked_for_their_ends_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {("t", 0): 5, ("t", 1): 6}
+    topics = answers(monkeypatch, ends)
+    described(monkeypatch, {"t": ("one", [0])})
+    assert topics.look()["t"].partitions == {0: OffsetBounds(5, 5)}
+    ends["t", 0] = 7  # asked together with what the topics are
+    assert topics.look()["t"].partitions == {0: OffsetBounds(7, 7)}
+    described(monkeypatch, {"t": ("one", [0, 1])})
+    assert topics.look()["t"].partitions == {0: OffsetBounds(7, 7), 1: OffsetBounds(6, 6)}
+
+
+def test_ends_of_a_topic_that_was_made_anew_are_asked_after_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {("t", 0): 5}
+    topics = answers(monkeypatch, ends)
+    described(monkeypatch, {"t": ("one", [0])})
+    topics.look()
+
+    def anew(waits: object, names: object, asked: object) -> dict[str, tuple[str, list[int]]]:
+        ends["t", 0] = 1
+        return {"t": ("two", [0])}
+
+    monkeypatch.setattr("sparkhaven.ingest.feeds.kafka.broker.topics.topic_partitions", anew)
+    view = topics.look()["t"]
+    assert view.topic_id == "two" and view.partitions == {0: OffsetBounds(1, 1)}
