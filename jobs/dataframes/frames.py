@@ -29,14 +29,9 @@ def register(spark: SparkSession) -> None:
     ``jvm``. With ``auto`` it is Java where the jar of this package can be loaded and reads the same, else Python. A
     line in the log then says why. ``jvm`` is an error where Java cannot read. So is the option ``reader`` of a read.
     """
-    _register(spark, reader_setting(spark))
-
-
-def _register(spark: SparkSession, reader: str) -> str | None:
-    """Why Java does not read in this session; None: it does."""
     settle_interpreter(spark)
     register_source(spark)
-    return place_jar(spark, reader)
+    place_jar(spark, reader_setting(spark))
 
 
 def read_frame(
@@ -76,8 +71,12 @@ def read_frame(
         "sources": sources,
     }
     reader = reader or reader_setting(spark)
-    reason = _register(spark, reader)
+    settle_interpreter(spark)
+    reason = place_jar(spark, reader)
     values = {"root": str(root), **given, "tier": tier, "instant": instant, "char": char, "reader": reader}
     options = {option: option_text(value) for option, value in values.items() if value is not None}
     planned = planned_frame(spark, {**options, "path": name}, reason)
-    return spark.read.format(DeephavenSource.name()).options(**options).load(name) if planned is None else planned
+    if planned is not None:
+        return planned
+    register_source(spark)
+    return spark.read.format(DeephavenSource.name()).options(**options).load(name)

@@ -9,6 +9,7 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedFilters;
 import io.sparkhaven.spark.pushdown.RowLimit;
+import io.sparkhaven.spark.pushdown.TaskAggregates;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import io.sparkhaven.spark.tasks.ReadTask;
 import io.sparkhaven.spark.tasks.TaskMaker;
@@ -41,6 +42,7 @@ import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
@@ -57,8 +59,9 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Asks a plan what Spark would ask, a line of JSON each: {"plan": path, or null for that of before, "predicates",
  * "aggregates", "groups", "limit", "columns"}. The answer: the values that tasks read of the columns, as texts, the
  * ranges of each task, their error, the ranges of each slice that is read, how many predicates are left to Spark,
- * whether a limit is taken, and the rows of the aggregates as texts, or null. With "scan" also what Spark shows of its
- * scan, whether it is equal to another of these predicates, and to one of none.
+ * whether a limit is taken, and the rows of the aggregates as texts, or null. "by": the plan, or tasks, whose rows Spark
+ * would aggregate. With "scan" also what Spark shows of its scan, whether it is equal to another of these predicates,
+ * and to one of none.
  */
 public final class PushedQueries {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -100,7 +103,7 @@ public final class PushedQueries {
         answer.put("error", error.getMessage());
       }
     }
-    aggregates(plan, asked, question, answer);
+    aggregates(plan, asked, slices, question, answer);
     if (question.path("scan").asBoolean()) {
       Scan scan = scan(plan, asked);
       answer.put("description", scan.description());
@@ -117,14 +120,8 @@ public final class PushedQueries {
     List<String> listed = new ArrayList<>();
     names.forEach(name -> listed.add(name.asText()));
     PlannedColumn[] columns = plan.columns(listed.toArray(String[]::new));
-    TaskReaders made =
-        new TaskReaders(columns, "off", SnapshotCheck.of(plan.part("pins")), filters.conditions());
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
-      out.writeObject(made);
-    }
     TaskReaders readers =
-        (TaskReaders) new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray())).readObject();
+        sent(new TaskReaders(columns, "off", SnapshotCheck.of(plan.part("pins")), filters.conditions()));
     for (ReadTask task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
       ArrayNode parts = tasks.addArray();
       for (TaskSlice part : task.slices()) {
@@ -153,7 +150,8 @@ public final class PushedQueries {
     return builder.build();
   }
 
-  private static void aggregates(Plan plan, Predicate[] asked, JsonNode question, ObjectNode answer) {
+  private static void aggregates(
+      Plan plan, Predicate[] asked, List<PlannedSlice> slices, JsonNode question, ObjectNode answer) throws Exception {
     ScanBuilder builder = new PlanTable(plan).newScanBuilder(new CaseInsensitiveStringMap(Map.of()));
     ((SupportsPushDownV2Filters) builder).pushPredicates(asked);
     List<AggregateFunc> functions = new ArrayList<>();
@@ -161,23 +159,54 @@ public final class PushedQueries {
     List<Expression> groups = new ArrayList<>();
     question.get("groups").forEach(group -> groups.add(column(group.asText())));
     boolean any = !functions.isEmpty() || !groups.isEmpty();
-    boolean pushed = any && ((SupportsPushDownAggregates) builder)
-        .pushAggregation(new Aggregation(functions.toArray(AggregateFunc[]::new), groups.toArray(Expression[]::new)));
+    Aggregation aggregation =
+        new Aggregation(functions.toArray(AggregateFunc[]::new), groups.toArray(Expression[]::new));
+    boolean pushed = any && ((SupportsPushDownAggregates) builder).pushAggregation(aggregation);
     answer.put("limited", ((SupportsPushDownLimit) builder).pushLimit(1));
     if (!pushed) {
       answer.putNull("aggregates");
       return;
     }
-    LocalScan scan = (LocalScan) builder.build();
+    Scan scan = builder.build();
+    answer.put("by", scan instanceof LocalScan ? "plan" : "tasks");
+    List<InternalRow> found =
+        scan instanceof LocalScan local
+            ? List.of(local.rows())
+            : rowsOfTasks(plan, slices, aggregation, scan.toBatch().createReaderFactory());
     StructType schema = scan.readSchema();
     ArrayNode rows = answer.putArray("aggregates");
-    for (InternalRow row : scan.rows()) {
+    for (InternalRow row : found) {
       ArrayNode shown = rows.addArray();
       for (int number = 0; number < schema.length(); number++) {
         Object value = row.get(number, schema.apply(number).dataType());
         shown.add(value == null ? null : value.toString());
       }
     }
+  }
+
+  private static List<InternalRow> rowsOfTasks(
+      Plan plan, List<PlannedSlice> slices, Aggregation asked, PartitionReaderFactory made) throws Exception {
+    List<InternalRow> rows = new ArrayList<>();
+    PlannedColumn[] columns = plan.columns(TaskAggregates.of(asked, plan.columns()).columns());
+    PartitionReaderFactory readers = sent(made);
+    for (ReadTask task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
+      try (PartitionReader<InternalRow> reader = readers.createReader(sent(task))) {
+        while (reader.next()) {
+          rows.add(reader.get());
+        }
+      }
+    }
+    return rows;
+  }
+
+  /** As a worker gets it. */
+  @SuppressWarnings("unchecked")
+  private static <T> T sent(T value) throws Exception {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
+      out.writeObject(value);
+    }
+    return (T) new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray())).readObject();
   }
 
   private static AggregateFunc function(JsonNode from) {

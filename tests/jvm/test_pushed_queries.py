@@ -266,28 +266,49 @@ def test_no_row_is_missing(seed: int, java: Java, tmp_path_factory: pytest.TempP
             assert repr(read) == repr(spark), conditions
 
 
+def put_together(rows: list[list[Any]], functions: list[list[str]], keys: int) -> list[list[Any]]:
+    """What Spark makes of the rows of tasks."""
+    groups: dict[Any, list[list[Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[:keys]), []).append(row[keys:])
+    return [
+        [*key, *(_put_together(kind, [row[number] for row in parts]) for number, (kind, *_) in enumerate(functions))]
+        for key, parts in sorted(groups.items())
+    ]
+
+
+def _put_together(kind: str, values: list[Any]) -> str | None:
+    if kind == "rows":
+        return str(sum(map(int, values)))
+    texts: list[str] = [value for value in values if value is not None]
+    return (min if kind == "min" else max)(texts, default=None)
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_aggregates_of_the_plan_are_those_of_the_rows(
+def test_aggregates_of_plan_and_tasks_are_those_of_the_rows(
     seed: int, java: Java, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     rng = random.Random(seed)
-    planned, answered = Planned(random_table(rng, tmp_path_factory.mktemp("root")).root, java), 0
+    planned, answered = Planned(random_table(rng, tmp_path_factory.mktemp("root")).root, java), set()
     for number in range(25):
-        conditions = [random_condition(rng)] if number and rng.random() < 0.3 else []
-        if number and rng.random() < 0.3:
+        conditions = [random_condition(rng)] if number > 1 and rng.random() < 0.3 else []
+        if number > 1 and rng.random() < 0.3:
             conditions.append(["=", ["Date", literal("Date", rng.choice(DATES))]])
-        functions = [["rows"]] * rng.randrange(2) if number else [["rows"]]
-        functions += [
-            [rng.choice(["min", "max", "count"]), rng.choice(list(POOL))] for _ in range(number and rng.randrange(2))
-        ]
+        functions = [["rows"]] * rng.randrange(2) if number > 1 else [["rows"]]
+        names = ["Sym"] if number == 1 else rng.choice([list(POOL), ["Sym", "Note"]])
+        kinds = ["min", "max"] if number == 1 else ["min", "max", "count"]
+        count = number if number < 2 else rng.randrange(3)
+        functions += [[rng.choice(kinds), rng.choice(names)] for _ in range(count)]
         groups = ["Date"] * (rng.random() < 0.4)
         answer = java.ask(predicates=conditions, aggregates=functions, groups=groups)
         assert answer == java.ask(predicates=conditions, aggregates=functions, groups=groups)
         assert answer["limited"] is (answer["left"] == 0 and answer["aggregates"] is None)
         if answer["aggregates"] is None:
             continue
-        answered += 1
+        answered.add(answer["by"])
+        if answer["by"] == "tasks":
+            answer["aggregates"] = put_together(answer["aggregates"], functions, len(groups))
         rows = matching(planned, conditions)
         if groups:
             values = sorted({row["Date"] for row in rows})
@@ -297,7 +318,7 @@ def test_aggregates_of_the_plan_are_those_of_the_rows(
         else:
             expected = [aggregated(rows, functions)]
         assert answer["aggregates"] == expected, (conditions, functions)
-    assert answered  # counts of all rows are among them
+    assert answered == {"plan", "tasks"}  # counts of all rows, and extremes of texts
 
 
 def test_locations_without_a_symbol_are_passed_over(java: Java, tmp_path: Path) -> None:

@@ -118,6 +118,10 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
+    return readers();
+  }
+
+  TaskReaders readers() {
     return new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")), filters.conditions());
   }
 }

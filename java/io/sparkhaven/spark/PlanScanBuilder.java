@@ -6,6 +6,7 @@ import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedAggregates;
 import io.sparkhaven.spark.pushdown.PushedFilters;
 import io.sparkhaven.spark.pushdown.RowLimit;
+import io.sparkhaven.spark.pushdown.TaskAggregates;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -29,6 +30,7 @@ final class PlanScanBuilder
   private final StreamMaker streams;
   private StructType required;
   private PushedAggregates aggregates;
+  private TaskAggregates taskAggregates;
   private int limit = NO_LIMIT;
 
   PlanScanBuilder(Plan plan, StreamMaker streams) {
@@ -61,14 +63,21 @@ final class PlanScanBuilder
 
   @Override
   public boolean pushAggregation(Aggregation asked) {
-    aggregates = filters.exact() ? PushedAggregates.of(asked, filters.slices(), plan.columns()) : null;
-    return aggregates != null;
+    if (!filters.exact()) {
+      return false;
+    }
+    List<PlannedSlice> slices = filters.slices();
+    aggregates = PushedAggregates.of(asked, slices, plan.columns());
+    if (aggregates == null && !slices.isEmpty()) { // without a task there is no answer
+      taskAggregates = TaskAggregates.of(asked, plan.columns());
+    }
+    return aggregates != null || taskAggregates != null;
   }
 
   /** A limit of groups is none of rows. */
   @Override
   public boolean pushLimit(int rows) {
-    if (aggregates != null || !filters.exact()) {
+    if (aggregates != null || taskAggregates != null || !filters.exact()) {
       return false;
     }
     limit = rows;
@@ -86,6 +95,9 @@ final class PlanScanBuilder
     List<PlannedSlice> slices = IndexedRows.narrowed(filters.slices(), filters.lookup(), plan);
     if (aggregates != null) {
       return new AnsweredScan(plan, aggregates, slices);
+    }
+    if (taskAggregates != null) {
+      return new AggregateScan(plan, taskAggregates, slices, filters, streams);
     }
     List<PlannedSlice> read = limit == NO_LIMIT ? slices : RowLimit.first(slices, limit);
     return new PlanScan(plan, required, read, filters, limit, streams);

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class Dictionary {
   private static final int FEW = 1 << 16;
   private static final long MOST_BYTES = 2_000_000_000; // of an array
-  private static final int PER_TEXT = 40; // bytes of a text's object and of the reference to it
+  private static final int PER_TEXT = 64; // bytes of the objects of a text and of its array, and of the reference
 
   private final byte[] data;
   private final int[] ends;
@@ -62,12 +62,17 @@ final class Dictionary {
       if (!large || !plain) {
         UTF8String text = charset.text(data, from, ends[number], plain, new Entry(path, number));
         if (!large) {
-          texts[number] = text;
+          texts[number] = alone(text);
         }
       }
       from = ends[number];
     }
     return new Dictionary(data, ends, texts, hasNull);
+  }
+
+  /** A text with an array of its own: where Spark keeps it, as the key of a group, it does not copy such bytes. */
+  private static UTF8String alone(UTF8String text) {
+    return text == null || text == UTF8String.EMPTY_UTF8 ? text : UTF8String.fromBytes(text.getBytes());
   }
 
   private static int[] ends(CommittedFile symbols, int limit) throws IOException {

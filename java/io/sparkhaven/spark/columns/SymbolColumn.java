@@ -26,7 +26,7 @@ final class SymbolColumn extends LocationColumn {
     this.dictionary = dictionary;
     this.mostTested = rows < MOST_ROWS ? MOST_FOR_FEW : MOST_TESTED;
     byte[] data = new byte[4 * rows];
-    this.vector = dictionary.texts() == null ? new Many(dictionary, data) : new Few(dictionary.texts(), data);
+    this.vector = dictionary.texts() == null ? new Many(dictionary, data) : new Few(dictionary, data);
   }
 
   @Override
@@ -94,17 +94,30 @@ final class SymbolColumn extends LocationColumn {
     file.close();
   }
 
-  private abstract static class Symbols extends PlainVector {
+  private abstract static class Symbols extends PlainVector implements NumberedTexts {
+    final Dictionary dictionary;
     final byte[] data;
     boolean nulls;
 
-    Symbols(byte[] data) {
+    Symbols(Dictionary dictionary, byte[] data) {
       super(DataTypes.StringType);
+      this.dictionary = dictionary;
       this.data = data;
     }
 
-    final int number(int row) {
+    @Override
+    public final int number(int row) {
       return Platform.getInt(data, Platform.BYTE_ARRAY_OFFSET + 4L * row);
+    }
+
+    @Override
+    public final int size() {
+      return dictionary.size();
+    }
+
+    @Override
+    public final UTF8String text(int number) {
+      return dictionary.text(number);
     }
 
     @Override
@@ -116,9 +129,9 @@ final class SymbolColumn extends LocationColumn {
   private static final class Few extends Symbols {
     private final UTF8String[] texts;
 
-    Few(UTF8String[] texts, byte[] data) {
-      super(data);
-      this.texts = texts;
+    Few(Dictionary dictionary, byte[] data) {
+      super(dictionary, data);
+      this.texts = dictionary.texts();
     }
 
     @Override
@@ -137,11 +150,8 @@ final class SymbolColumn extends LocationColumn {
   }
 
   private static final class Many extends Symbols {
-    private final Dictionary dictionary;
-
     Many(Dictionary dictionary, byte[] data) {
-      super(data);
-      this.dictionary = dictionary;
+      super(dictionary, data);
     }
 
     @Override

@@ -146,6 +146,15 @@ public final class Plan {
     return schema;
   }
 
+  /** Columns of these names, in their order. */
+  public StructType schema(String[] names) {
+    StructType chosen = new StructType();
+    for (String name : names) {
+      chosen = chosen.add(schema.apply(name));
+    }
+    return chosen;
+  }
+
   /** What is known of them, in the same order. */
   public List<PlannedColumn> columns() {
     return Collections.unmodifiableList(columns);

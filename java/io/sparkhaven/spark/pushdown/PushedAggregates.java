@@ -38,8 +38,7 @@ public final class PushedAggregates {
 
   /** The answers to an aggregation over these slices; null: they do not tell. */
   public static PushedAggregates of(Aggregation asked, List<PlannedSlice> slices, List<PlannedColumn> columns) {
-    Map<String, PlannedColumn> names = new HashMap<>();
-    columns.forEach(column -> names.put(column.name(), column));
+    Map<String, PlannedColumn> names = byName(columns);
     StructType schema = new StructType();
     for (Expression group : asked.groupByExpressions()) {
       PlannedColumn column = column(group, names);
@@ -83,7 +82,14 @@ public final class PushedAggregates {
     return function instanceof Max ? new SliceAggregate.Extreme(column, order, true) : null;
   }
 
-  private static PlannedColumn column(Expression expression, Map<String, PlannedColumn> names) {
+  static Map<String, PlannedColumn> byName(List<PlannedColumn> columns) {
+    Map<String, PlannedColumn> names = new HashMap<>();
+    columns.forEach(column -> names.put(column.name(), column));
+    return names;
+  }
+
+  /** The column that an expression names; null: it is none. */
+  static PlannedColumn column(Expression expression, Map<String, PlannedColumn> names) {
     return expression instanceof NamedReference reference && reference.fieldNames().length == 1
         ? names.get(reference.fieldNames()[0])
         : null;

@@ -1,0 +1,50 @@
+package io.sparkhaven.spark;
+
+import io.sparkhaven.spark.plan.Plan;
+import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.pushdown.PushedFilters;
+import io.sparkhaven.spark.pushdown.TaskAggregates;
+import io.sparkhaven.spark.tasks.AggregateReaders;
+import java.util.List;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.StructType;
+
+/** Aggregates that tasks answer for the rows that they read. Spark aggregates their answers. */
+final class AggregateScan implements Scan, Batch {
+  private final TaskAggregates asked;
+  private final PlanScan rows;
+
+  AggregateScan(
+      Plan plan, TaskAggregates asked, List<PlannedSlice> slices, PushedFilters filters, StreamMaker streams) {
+    this.asked = asked;
+    this.rows = new PlanScan(plan, plan.schema(asked.columns()), slices, filters, false, streams);
+  }
+
+  @Override
+  public StructType readSchema() {
+    return asked.schema();
+  }
+
+  @Override
+  public String description() {
+    return rows.description() + ", aggregated by its tasks: " + asked;
+  }
+
+  @Override
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    return rows.planInputPartitions();
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new AggregateReaders(rows.readers(), asked);
+  }
+}
