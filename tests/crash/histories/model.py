@@ -324,10 +324,12 @@ class Model:
             self.records[date].append(replace(record, rows=(), supplements=0))
 
     def correct(self, date: str, more: int) -> None:
-        """Adds to all prices of history, null as 0. Refused: no history."""
+        """Adds to all prices of history, null as 0. Refused: never merged."""
         record = self.record(date)
-        if record is None or not record.rows:
+        if record is None:
             raise Refused("no history")
+        if not record.rows:
+            return
         rows = tuple(row._replace(price=(row.price or 0) + more) for row in record.rows)
         self.records[date].append(replace(record, rows=rows, corrected=True, supplements=0))
 

@@ -188,7 +188,8 @@ def correct(rng: random.Random, site: Site, model: Model) -> Operation:
     del site
     date, more = _dates(rng, model)[0], rng.randint(10, 10**9)
     words = ("rewrite-column", TABLE, "--dates", date, "--set", f"Price=coalesce(Price, 0) + {more}")
-    return Operation("rewrite-column", words, (lambda after: after.correct(date, more),))
+    change = (lambda after: after.correct(date, more),)
+    return Operation("rewrite-column", words, change, either=has_no_rows(model, date))
 
 
 def expire(rng: random.Random, site: Site, model: Model) -> Operation:
