@@ -20,7 +20,7 @@ final class AggregateScan implements Scan, Batch {
   AggregateScan(
       Plan plan, TaskAggregates asked, List<PlannedSlice> slices, PushedFilters filters, StreamMaker streams) {
     this.asked = asked;
-    this.rows = new PlanScan(plan, plan.schema(asked.columns()), slices, filters, false, streams);
+    this.rows = new PlanScan(plan, plan.schema(asked.columns()), slices, filters, PlanScanBuilder.NO_LIMIT, streams);
   }
 
   @Override

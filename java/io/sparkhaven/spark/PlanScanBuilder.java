@@ -23,7 +23,7 @@ final class PlanScanBuilder
         SupportsPushDownV2Filters,
         SupportsPushDownAggregates,
         SupportsPushDownLimit {
-  private static final int NO_LIMIT = -1;
+  static final int NO_LIMIT = -1;
 
   private final Plan plan;
   private final PushedFilters filters;
