@@ -121,7 +121,7 @@ def plan_merge(
     recorded = recorded_rule(base, options.dedupe, rule)
     options = replace(options, dedupe=recorded, rewrite=options.rewrite or other_rule)
     dropped = base is not None and not base.outputs and not locations
-    if base is not None and not tails and (dropped or not options.rewrite):
+    if base is not None and not tails and not other_rule and (dropped or not options.rewrite):
         return PlannedMerge(MergeOutcome.NOTHING, base, history)
     if base is None and not locations:
         if waiting := pins.waiting(value):

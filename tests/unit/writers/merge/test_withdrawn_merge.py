@@ -162,3 +162,17 @@ def test_a_merge_that_is_killed_shows_them_at_no_step(day: Day, step: str) -> No
     merge(day.db.layout)
     assert shown(day.root) == in_order(day.kept)
     assert validate_date(TablePlace(FS, day.db.layout, TABLE), DAY).passed
+
+
+def test_a_rule_is_remembered_by_a_date_whose_rows_are_all_gone(tmp_path: Path) -> None:
+    day, rule = Day(tmp_path), DedupeRule(("Sym", "S"), "last")
+    day.undo(day.add(wrong=True, a=6))
+    merge(day.db.layout)
+    empty(day.db)
+    merge(day.db.layout, dedupe=rule)
+    record = newest(day.db.place, DAY)
+    assert record is not None
+    assert record.run.dedupe == rule
+    assert validate_date(day.db.place, DAY).passed
+    assert merge(day.db.layout, dedupe=rule)[0].outcome is MergeOutcome.NOTHING
+    assert shown(tmp_path) == []
