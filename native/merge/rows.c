@@ -82,7 +82,8 @@ static int64_t merge_pairs(const struct sh_keyed *from, struct sh_keyed *to, int
     for (int64_t low = 0, middle, high; low < count; low = high, stretches++) {
         for (middle = low + 1; middle < count && from[middle].key >= from[middle - 1].key; middle++) {
         }
-        for (high = middle < count ? middle + 1 : middle; high < count && from[high].key >= from[high - 1].key; high++) {
+        for (high = middle < count ? middle + 1 : middle; high < count && from[high].key >= from[high - 1].key;
+             high++) {
         }
         int64_t a = low, b = middle, at = low;
         while (a < middle && b < high) {
