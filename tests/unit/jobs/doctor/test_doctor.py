@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,11 @@ class ReadOnly(Fs):
         if name in ("read", "names", "stat"):
             self.asked[name] += 1
         return super().__getattribute__(name)
+
+    def small_files(self, directory: Path, parts: Iterable[str]) -> Iterator[bytes | None]:
+        asked = [*parts]
+        self.asked["read"] += len(asked)
+        return super().small_files(directory, asked)
 
 
 def run_checks(
