@@ -98,6 +98,25 @@ def executed(frame: DataFrame) -> str:
     return text
 
 
+def test_extremes_of_texts_are_put_together_from_tasks(spark: SparkSession, root: Path) -> None:
+    frame, python = load(spark, root), load(spark, root, reader="python")
+
+    def asked(source: DataFrame) -> list[DataFrame]:
+        extremes = [f.max("Sym"), f.min("Sym"), f.count("*")]
+        return [
+            source.agg(*extremes),
+            source.groupBy("Date").agg(*extremes).orderBy("Date"),
+            source.groupBy("Date").agg(f.max("Sym")).orderBy("Date").limit(1),
+            source.where(f"Date = '{DAYS[1]}'").agg(*extremes),
+            source.where("Date = 'never'").agg(*extremes),
+        ]
+
+    for by_tasks, plainly in zip(asked(frame), asked(python), strict=True):
+        assert by_tasks.collect() == plainly.collect() == by_tasks.collect()
+    assert [tuple(row) for row in asked(frame)[0].collect()] == [("b", "a", 6)]
+    assert ["aggregated by its tasks" in shown(query) for query in asked(frame)] == [True] * 4 + [False]
+
+
 def test_what_two_parts_of_a_query_read_alike_is_read_once(spark: SparkSession, root: Path) -> None:
     frame, again = load(spark, root), load(spark, root)
     with_sums = [source.groupBy("Sym").agg(f.sum("N")) for source in (frame, frame, again)]
