@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.io.early_sync import EarlySync
@@ -149,15 +148,7 @@ class ColumnWriter:
     def _blob(self, column: Column) -> None:
         parts = []
         for index, first, stop, chosen, _, _ in blocks_of(self.plan, self.rows):
-            source = self.keys.open(index, column)
-            if source.encoding not in (None, charset_of(column)):
-                raise SchemaMismatchError(
-                    f"column {column.name} is stored in another charset than the schema declares",
-                    where=source.source.directory,
-                    expected=charset_of(column),
-                    found=source.encoding,
-                )
-            block = source.blobs(first, stop)
+            block = self.keys.open_blobs(index, column).blobs(first, stop)
             parts.append(block if chosen is None else picked(block, chosen))
         for block in parts:
             for low in range(0, len(block), self.sizes.chunk_rows):

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of, encode_prefix
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import count_ids, gathered
 from sparkhaven.store.native.texts import TextRows
@@ -150,14 +149,7 @@ class _Parting:
         order: npt.NDArray[np.uint32],
         slices: list[tuple[Path, int, int, int]],
     ) -> None:
-        opened = self.keys.open(self.index, column)
-        if opened.encoding not in (None, charset_of(column)):
-            raise SchemaMismatchError(
-                f"column {column.name} is stored in another charset than the schema declares",
-                where=self.source.directory,
-                expected=charset_of(column),
-                found=opened.encoding,
-            )
+        opened = self.keys.open_blobs(self.index, column)
         values = opened.blobs(first, stop)
         if opened.as_stored:
             self._check(opened, column.files[0], opened.entries(first, stop))

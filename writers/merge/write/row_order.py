@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.expressions.formula.evaluation import Formula
 from sparkhaven.store.format.column.coded import decode_coded
+from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.types.frozen import frozen
@@ -69,6 +71,18 @@ class Keys:
 
     def open(self, index: int, column: Column) -> ColumnSource:
         return self.columns.open(index, column)
+
+    def open_blobs(self, index: int, column: Column) -> ColumnSource:
+        """A column of values of any length. SchemaMismatchError: the schema declares another charset than theirs."""
+        opened = self.open(index, column)
+        if opened.encoding not in (None, charset_of(column)):
+            raise SchemaMismatchError(
+                f"column {column.name} is stored in another charset than the schema declares",
+                where=opened.source.directory,
+                expected=charset_of(column),
+                found=opened.encoding,
+            )
+        return opened
 
     def keep(self, column: Column) -> None:
         """Reads all rows of a column, for the first that asks for its entries. Threads may read several at once."""
