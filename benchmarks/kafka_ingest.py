@@ -4,7 +4,7 @@ Every path reads the same topic of two partitions, one million JSON messages of 
 its own on loopback. Each runs in a process and a JVM of its own, one after the other; the first batch is warm-up, the
 table shows the median of the others. The peers read with Spark's Kafka connector, parse with ``from_json`` and do not
 sync what they write; sparkhaven runs with ``fsync``. "Without Spark" are the same tasks and the same commit in two
-processes. The profile adds what one process needs to read alone, and to read and decode, by both readers in turn.
+processes. The profile adds what one process needs to read alone, and to read and decode, by each reader in turn.
 
     python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 5] [--no-delta] [--no-peers] [--parts]
 """
@@ -33,9 +33,11 @@ from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, pro
 from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, WireReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.session.kafka_connector import connector_conf
@@ -207,6 +209,7 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
     readers: dict[str, KafkaReader | BatchReader] = {
         "message objects": KafkaReader(feed),
         "batches": BatchReader(library, feed),
+        "own requests": WireReader(library, wire_settings(consumer_settings(feed)), feed),
     }
     size = rows // PARTITIONS
 
@@ -232,10 +235,10 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
         wall, cpu = (statistics.median(column) * 1e6 / size for column in zip(*spent_each, strict=True))
         print(f"one process, {step_name}, {name}: {wall:.2f} s and {cpu:.2f} CPU s for 1 M messages", flush=True)
     for step_name in ("read", "decode"):
-        pairs = zip(times[step_name, "message objects"], times[step_name, "batches"], strict=True)
-        print(
-            f"{step_name}: batches take {statistics.median(o[1] / b[1] for o, b in pairs):.2f} x less CPU", flush=True
-        )
+        objects, batches, own = (times[step_name, name] for name in readers)
+        for name, others, these in (("batches", objects, batches), ("own requests", batches, own)):
+            ratio = statistics.median(other[1] / this[1] for other, this in zip(others, these, strict=True))
+            print(f"{step_name}: {name} take {ratio:.2f} x less CPU than the way before", flush=True)
     for reader in readers.values():
         reader.close()
     return [cpu for spent_each in times.values() for _, cpu in spent_each]

@@ -1,4 +1,4 @@
-/* CRC-32, eight bytes at a time by tables, or as wide as the processor multiplies without carries.
+/* CRC-32 of two polynomials, eight bytes at a time by tables, or as wide as the processor multiplies without carries.
  *
  * Folding, after Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
  * 2009): bytes may be replaced by others of the same remainder that stand further behind, so lanes are moved over the
@@ -8,26 +8,35 @@
 
 enum { TABLES = 8, LANE = 16, FOLDED = 4 * LANE };
 
-static uint32_t tables[TABLES][256];
+/* The polynomial with its bits reflected, the remainders of bytes, and x^(8 n + 32) and x^(8 n - 32) modulo it, which
+ * move a lane by n bytes. */
+struct polynomial {
+    uint32_t bits, tables[TABLES][256];
+    uint64_t by_lane[2], by_four[2], by_four_wide[2];
+};
 
-static uint32_t by_tables(const uint8_t *p, int64_t size, uint32_t state) {
+static struct polynomial plain = {.bits = UINT32_C(0xEDB88320)}, castagnoli = {.bits = UINT32_C(0x82F63B78)};
+
+static uint32_t by_tables(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) {
     for (; size >= 8; size -= 8, p += 8) {
         uint64_t word;
         memcpy(&word, p, 8);
         word ^= state;
         state = 0;
         for (int i = 0; i < TABLES; i++) {
-            state ^= tables[TABLES - 1 - i][word >> 8 * i & 0xFF];
+            state ^= of->tables[TABLES - 1 - i][word >> 8 * i & 0xFF];
         }
     }
     for (; size > 0; size--, p++) {
-        state = state >> 8 ^ tables[0][(state ^ *p) & 0xFF];
+        state = state >> 8 ^ of->tables[0][(state ^ *p) & 0xFF];
     }
     return state;
 }
 
 /* A state behind one more bit that is zero. */
-static uint32_t shifted(uint32_t state) { return state >> 1 ^ ((state & 1) != 0 ? UINT32_C(0xEDB88320) : 0); }
+static uint32_t shifted(const struct polynomial *of, uint32_t state) {
+    return state >> 1 ^ ((state & 1) != 0 ? of->bits : 0);
+}
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -39,23 +48,20 @@ static uint32_t shifted(uint32_t state) { return state >> 1 ^ ((state & 1) != 0 
 
 enum { WIDE_LANE = 64, WIDE_FOLDED = 4 * WIDE_LANE };
 
-/* x^(8 n + 32) and x^(8 n - 32) modulo the polynomial: what moves a lane by n bytes. */
-static uint64_t by_lane[2], by_four[2], by_four_wide[2];
-
-static void set_power(uint64_t *out, int bytes) {
+static void set_power(const struct polynomial *of, uint64_t *out, int bytes) {
     for (int i = 0; i < 2; i++) {
         uint32_t state = UINT32_C(1) << 31;
         for (int bits = 8 * bytes + (i == 0 ? 32 : -32); bits > 0; bits--) {
-            state = shifted(state);
+            state = shifted(of, state);
         }
         out[i] = (uint64_t)state << 1;
     }
 }
 
-static void set_up_machine(void) {
-    set_power(by_lane, LANE);
-    set_power(by_four, FOLDED);
-    set_power(by_four_wide, WIDE_FOLDED);
+static void set_up_machine(struct polynomial *of) {
+    set_power(of, of->by_lane, LANE);
+    set_power(of, of->by_four, FOLDED);
+    set_power(of, of->by_four_wide, WIDE_FOLDED);
 }
 
 NARROW static inline __m128i moved(__m128i lane, __m128i power) {
@@ -65,8 +71,8 @@ NARROW static inline __m128i moved(__m128i lane, __m128i power) {
 NARROW static inline __m128i lane_at(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 
 /* Of FOLDED bytes and a multiple of LANE more. */
-NARROW static uint32_t by_lanes(const uint8_t *p, int64_t size, uint32_t state) {
-    const __m128i four = lane_at((const uint8_t *)by_four), one = lane_at((const uint8_t *)by_lane);
+NARROW static uint32_t by_lanes(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) {
+    const __m128i four = lane_at((const uint8_t *)of->by_four), one = lane_at((const uint8_t *)of->by_lane);
     __m128i lanes[4];
     for (int64_t i = 0; i < 4; i++) {
         lanes[i] = lane_at(p + i * LANE);
@@ -85,13 +91,13 @@ NARROW static uint32_t by_lanes(const uint8_t *p, int64_t size, uint32_t state) 
     }
     uint8_t left[LANE];
     memcpy(left, lanes, LANE);
-    return by_tables(left, LANE, 0);
+    return by_tables(of, left, LANE, 0);
 }
 
 /* Of a multiple of WIDE_FOLDED bytes. */
-WIDE static uint32_t by_wide_lanes(const uint8_t *p, int64_t size, uint32_t state) {
-    const __m512i power = _mm512_set4_epi64((long long)by_four_wide[1], (long long)by_four_wide[0],
-                                            (long long)by_four_wide[1], (long long)by_four_wide[0]);
+WIDE static uint32_t by_wide_lanes(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) {
+    const __m512i power = _mm512_set4_epi64((long long)of->by_four_wide[1], (long long)of->by_four_wide[0],
+                                            (long long)of->by_four_wide[1], (long long)of->by_four_wide[0]);
     __m512i lanes[4];
     for (int64_t i = 0; i < 4; i++) {
         lanes[i] = _mm512_loadu_si512(p + i * WIDE_LANE);
@@ -106,23 +112,23 @@ WIDE static uint32_t by_wide_lanes(const uint8_t *p, int64_t size, uint32_t stat
     }
     uint8_t left[WIDE_FOLDED];
     memcpy(left, lanes, WIDE_FOLDED);
-    return by_lanes(left, WIDE_FOLDED, 0);
+    return by_lanes(of, left, WIDE_FOLDED, 0);
 }
 
-static uint32_t state_behind(const uint8_t *p, int64_t size, uint32_t state) {
+static uint32_t state_behind(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) {
     if (sh_multiplied == 64 && size >= WIDE_FOLDED) {
         const int64_t part = size & -(int64_t)WIDE_FOLDED;
-        state = by_wide_lanes(p, part, state);
+        state = by_wide_lanes(of, p, part, state);
         p += part;
         size -= part;
     }
     if (sh_multiplied != 0 && size >= FOLDED) {
         const int64_t part = size & -(int64_t)LANE;
-        state = by_lanes(p, part, state);
+        state = by_lanes(of, p, part, state);
         p += part;
         size -= part;
     }
-    return by_tables(p, size, state);
+    return by_tables(of, p, size, state);
 }
 #elif defined(__aarch64__)
 #include <arm_acle.h>
@@ -130,46 +136,59 @@ static uint32_t state_behind(const uint8_t *p, int64_t size, uint32_t state) {
 
 static int has_instruction;
 
-static void set_up_machine(void) { has_instruction = (getauxval(AT_HWCAP) & 1 << 7) != 0; /* HWCAP_CRC32 */ }
+static void set_up_machine(struct polynomial *of) {
+    has_instruction = (getauxval(AT_HWCAP) & 1 << 7) != 0; /* HWCAP_CRC32 */
+    (void)of;
+}
 
-__attribute__((target("crc"))) static uint32_t by_instruction(const uint8_t *p, int64_t size, uint32_t state) {
+__attribute__((target("crc"))) static uint32_t by_instruction(const struct polynomial *of, const uint8_t *p,
+                                                              int64_t size, uint32_t state) {
     for (; size >= 8; size -= 8, p += 8) {
         uint64_t word;
         memcpy(&word, p, 8);
-        state = __crc32d(state, word);
+        state = of == &plain ? __crc32d(state, word) : __crc32cd(state, word);
     }
     for (; size > 0; size--, p++) {
-        state = __crc32b(state, *p);
+        state = of == &plain ? __crc32b(state, *p) : __crc32cb(state, *p);
     }
     return state;
 }
 
-static uint32_t state_behind(const uint8_t *p, int64_t size, uint32_t state) {
-    return has_instruction ? by_instruction(p, size, state) : by_tables(p, size, state);
+static uint32_t state_behind(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) {
+    return has_instruction ? by_instruction(of, p, size, state) : by_tables(of, p, size, state);
 }
 #else
-static void set_up_machine(void) {}
+static void set_up_machine(struct polynomial *of) { (void)of; }
 
-static uint32_t state_behind(const uint8_t *p, int64_t size, uint32_t state) { return by_tables(p, size, state); }
+static uint32_t state_behind(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) { return by_tables(of, p, size, state); }
 #endif
 
-__attribute__((constructor)) static void set_up(void) {
+static void set_up_one(struct polynomial *of) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t state = byte;
         for (int bit = 0; bit < 8; bit++) {
-            state = shifted(state);
+            state = shifted(of, state);
         }
-        tables[0][byte] = state;
+        of->tables[0][byte] = state;
     }
     for (int i = 1; i < TABLES; i++) {
         for (int byte = 0; byte < 256; byte++) {
-            tables[i][byte] = tables[i - 1][byte] >> 8 ^ tables[0][tables[i - 1][byte] & 0xFF];
+            of->tables[i][byte] = of->tables[i - 1][byte] >> 8 ^ of->tables[0][of->tables[i - 1][byte] & 0xFF];
         }
     }
-    set_up_machine();
+    set_up_machine(of);
 }
 
-uint32_t sh_crc(const uint8_t *data, int64_t size, uint32_t crc) { return ~state_behind(data, size, ~crc); }
+__attribute__((constructor)) static void set_up(void) {
+    set_up_one(&plain);
+    set_up_one(&castagnoli);
+}
+
+uint32_t sh_crc(const uint8_t *data, int64_t size, uint32_t crc) { return ~state_behind(&plain, data, size, ~crc); }
+
+uint32_t sh_crc_castagnoli(const uint8_t *data, int64_t size, uint32_t crc) {
+    return ~state_behind(&castagnoli, data, size, ~crc);
+}
 
 /* The same of `count` parts that lie one behind the other; each of `sums` is that of the bytes before its part, and
  * becomes that of all. */

@@ -10,10 +10,28 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 18
+ABI = 19
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
+
+# enum sh_batch
+(
+    BATCH_START,
+    BATCH_STOP,
+    BATCH_FIRST,
+    BATCH_LAST,
+    BATCH_COUNT,
+    BATCH_ATTRIBUTES,
+    BATCH_TIME,
+    BATCH_MAX_TIME,
+    BATCH_PRODUCER,
+    BATCH_EPOCH,
+    BATCH_FIELDS,
+) = range(11)
+
+# enum sh_batch_end
+BATCH_END_CUT, BATCH_END_FULL, BATCH_END_DAMAGED, BATCH_END_MAGIC = range(4)
 
 # enum sh_kind
 BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, DATE, TIME, DECIMAL, TEXT, TOKEN, NESTED = range(16)
@@ -67,6 +85,19 @@ class KafkaFactsLayout(ctypes.Structure):
         ("values", _PTR),
         ("keys", _PTR),
         ("times", _PTR),
+    ]
+
+
+class RecordFactsLayout(ctypes.Structure):
+    """``struct sh_record_facts``."""
+
+    _fields_ = [
+        ("offsets", _PTR),
+        ("times", _PTR),
+        ("value_starts", _PTR),
+        ("values", _PTR),
+        ("key_starts", _PTR),
+        ("keys", _PTR),
     ]
 
 
@@ -264,6 +295,10 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_release": (None, [_PTR, _I64, _PTR]),
+    "sh_kafka_batches": (_I64, [_PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_kafka_check": (_I64, [_PTR, _PTR, _I64]),
+    "sh_kafka_records": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64]),
+    "sh_kafka_copy": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR, _I64, _I64, _PTR]),
     "sh_digest_fixed": (_I64, [_U64, _I64, _PTR, _I64, _U64, _PTR]),
     "sh_digest_coded": (_I64, [_U64, _PTR, _I64, _I64, _PTR, _PTR]),
     "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),

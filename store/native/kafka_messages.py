@@ -19,8 +19,8 @@ from sparkhaven.store.types.frozen import frozen
 Pointers = npt.NDArray[np.uint64]
 Longs = npt.NDArray[np.int64]
 
-_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # without content: whoever asks for the object fills it
-_new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
+new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # without content: whoever asks for the object fills it
+new_bytes.restype, new_bytes.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
 _time_of = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
 _free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -101,7 +101,7 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
     if library is None:
         return plain_frame(pointers, keys=keys)
     ends = np.empty(len(pointers) + 1, np.int32)  # for all of them: more than `lengths` says may have a payload
-    data: bytes = _new_bytes(None, size)
+    data: bytes = new_bytes(None, size)
     octets = np.frombuffer(data, np.uint8)
     framed = library.sh_kafka_frame(address(pointers), len(pointers), int(keys), address(octets), size, address(ends))
     if framed != count or ends[count] != size:

@@ -1,9 +1,10 @@
-"""Messages as objects and messages without: the same ones from a real broker, the same errors, and all given back."""
+"""Messages by each of the three clients: the same ones from a real broker, the same errors, and all given back."""
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from random import Random
 
@@ -13,14 +14,14 @@ from confluent_kafka import Producer
 from sparkhaven.ingest.feeds.kafka.blocks import time_ns
 from sparkhaven.ingest.feeds.kafka.broker import batches
 from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
-from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, WireReader, kept_reader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.native import kafka_messages as native
 from tests.support.kafka.messages import listed, messages
+from tests.support.kafka.readers import KINDS, reader_of
 from tests.support.kafka.topics import QUIET, delete_before, drop_topic, make_topic, send, send_in_transactions
 from tests.support.servers.broker import Broker
 
@@ -30,15 +31,18 @@ Seen = list[tuple[int, bytes | None, bytes | None, int | None]]
 
 
 def batch_reader(feed: KafkaOptions) -> BatchReader:
-    library = librdkafka()
-    assert library is not None
-    return BatchReader(library, feed, patience=10)
+    reader = reader_of("batches", feed)
+    assert isinstance(reader, BatchReader)
+    return reader
+
+
+Readers = list[KafkaReader | BatchReader]
 
 
 @pytest.fixture
-def both(broker: Broker) -> Iterator[tuple[KafkaReader, BatchReader]]:
-    feed = KafkaOptions(broker.bootstrap)
-    made = KafkaReader(feed, patience=10), batch_reader(feed)
+def readers(broker: Broker) -> Iterator[Readers]:
+    """One by each client."""
+    made = [reader_of(kind, KafkaOptions(broker.bootstrap)) for kind in KINDS]
     yield made
     for reader in made:
         reader.close()
@@ -66,35 +70,38 @@ def put(broker: Broker, topic: str, count: int, chance: Random, codec: str = "no
     producer = Producer(settings)
     for n in range(count):
         at = chance.choice([0, 1_795_255_200_000 + n])
-        producer.produce(topic, payload(chance), payload(chance) if n % 3 else None, partition=0, timestamp=at)
+        producer.produce(
+            topic, payload(chance), (payload(chance) or b"")[:100] if n % 3 else None, partition=0, timestamp=at
+        )
         producer.poll(0)
     assert producer.flush(60) == 0
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_any_messages_in_any_ranges(broker: Broker, both: tuple[KafkaReader, BatchReader], codec: str) -> None:
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_any_messages_in_any_ranges(broker: Broker, readers: Readers, codec: str) -> None:
     chance, topic, count = Random(codec), make_topic(broker.bootstrap), 3000
     put(broker, topic, count, chance, codec)
-    whole = seen(both[0], OffsetRange(topic, 0, 0, count))
+    whole = seen(readers[0], OffsetRange(topic, 0, 0, count))
     assert len(whole) == count and {value for _, value, _, _ in whole} > {None, b"", b"\n"}
-    for most in (100_000, 700):
-        batched = batch_reader(KafkaOptions(broker.bootstrap, limits=ReadLimits(messages=most)))
-        for _ in range(12):
-            start = chance.randrange(count)
-            wanted = OffsetRange(topic, 0, start, min(count, start + chance.choice([1, 50, 2500])))
-            assert seen(both[0], wanted) == seen(batched, wanted) == whole[wanted.start : wanted.stop]
-        batched.close()
+    for kind in KINDS[1:]:
+        for most in (100_000, 700):
+            reader = reader_of(kind, KafkaOptions(broker.bootstrap, limits=ReadLimits(messages=most)))
+            for _ in range(12):
+                start = chance.randrange(count)
+                wanted = OffsetRange(topic, 0, start, min(count, start + chance.choice([1, 50, 2500])))
+                assert seen(reader, wanted) == whole[wanted.start : wanted.stop], kind
+            reader.close()
 
 
-def test_holes_and_errors_are_the_same(broker: Broker, both: tuple[KafkaReader, BatchReader]) -> None:
+def test_holes_and_errors_are_the_same(broker: Broker, readers: Readers) -> None:
     def same(topic: str, start: int, stop: int, topic_id: str = "") -> Seen:
-        one, other = (seen(reader, OffsetRange(topic, 0, start, stop, topic_id)) for reader in both)
-        assert one == other
+        one, *others = (seen(reader, OffsetRange(topic, 0, start, stop, topic_id)) for reader in readers)
+        assert all(other == one for other in others)
         return one
 
     def error(topic: str, start: int, stop: int, topic_id: str = "") -> str:
-        one, other = (raised(reader, OffsetRange(topic, 0, start, stop, topic_id)) for reader in both)
-        assert one == other
+        one, *others = (raised(reader, OffsetRange(topic, 0, start, stop, topic_id)) for reader in readers)
+        assert all(other == one for other in others)
         return one[1]
 
     topic = make_topic(broker.bootstrap)
@@ -117,6 +124,70 @@ def test_holes_and_errors_are_the_same(broker: Broker, both: tuple[KafkaReader, 
     make_topic(broker.bootstrap, name=topic)
     send(broker.bootstrap, topic, [b"new"] * 60)
     assert "recreated" in error(topic, 20, 50, planned)
+
+
+def test_times_of_the_broker(broker: Broker, readers: Readers) -> None:
+    topic = make_topic(broker.bootstrap, settings={"message.timestamp.type": "LogAppendTime"})
+    before = time.time() * 1000 - 1000
+    send(broker.bootstrap, topic, [b"a", b"b", b"c"], timestamp=1000)
+    one, *others = (seen(reader, OffsetRange(topic, 0, 0, 3)) for reader in readers)
+    assert all(other == one for other in others)
+    assert all(at is not None and at > before * 1e6 for _, _, _, at in one)
+
+
+def test_holes_of_compaction(broker: Broker, readers: Readers) -> None:
+    settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    topic = make_topic(broker.bootstrap, settings={**settings, "max.compaction.lag.ms": "100"})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "batch.num.messages": 20, **QUIET})
+    keys = [b"k%d" % Random(n).randrange(60) for n in range(400)]
+    for n, key in enumerate(keys):
+        producer.produce(topic, b"%d" % n, key, partition=0)
+    assert producer.flush(30) == 0
+    end, since = 400, time.monotonic()
+    while len(whole := seen(readers[0], OffsetRange(topic, 0, 0, end))) > len(set(keys)) + end - 400:
+        assert time.monotonic() - since < 120, f"{len(whole)} of {end} messages are left: nothing was compacted"
+        time.sleep(0.5)
+        send(broker.bootstrap, topic, [b"last"], key=b"%d" % end)  # a new segment, so that the others are compacted
+        end += 1
+    chance = Random(4)
+    for _ in range(20):
+        start = chance.randrange(end)
+        wanted = OffsetRange(topic, 0, start, min(end, start + chance.choice([1, 20, 300])))
+        left = [row for row in whole if wanted.start <= row[0] < wanted.stop]
+        assert [seen(reader, wanted) for reader in readers[1:]] == [left] * 2
+
+
+def test_open_transactions_of_several_producers(broker: Broker, readers: Readers) -> None:
+    topic, chance = make_topic(broker.bootstrap), Random(5)
+    producers = []
+    for n in range(3):
+        producers.append(
+            Producer(
+                {"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic}-{n}", "linger.ms": 0, **QUIET}
+            )
+        )
+        producers[-1].init_transactions(30)
+        producers[-1].begin_transaction()
+    for number in range(120):
+        producer = chance.choice(producers)
+        producer.produce(topic, f"{number}", key=f"{number % 7}", partition=0)
+        assert producer.flush(30) == 0
+        if chance.random() < 0.3:
+            (producer.commit_transaction if chance.random() < 0.5 else producer.abort_transaction)(30)
+            producer.begin_transaction()
+    feed = KafkaOptions(broker.bootstrap, (topic,))
+    end = KafkaTopics(feed).look()[topic].partitions[0].end  # before the first message of what is open
+    for start, stop in [(0, end), (end // 3, end), (end // 2, end // 2 + 5), *((n, n + 1) for n in range(0, end, 5))]:
+        one, *others = (seen(reader, OffsetRange(topic, 0, start, stop)) for reader in readers)
+        assert all(other == one for other in others), (start, stop)
+    client = ClientSettings((("isolation.level", "read_uncommitted"),))
+    every = [reader_of(kind, KafkaOptions(broker.bootstrap, client=client)) for kind in KINDS]
+    one, *others = (seen(reader, OffsetRange(topic, 0, 0, end)) for reader in every)
+    assert all(other == one for other in others) and len(one) > len(seen(readers[0], OffsetRange(topic, 0, 0, end)))
+    for producer in producers:
+        producer.abort_transaction(30)
+    for reader in every:
+        reader.close()
 
 
 def test_blocks_have_the_size_that_they_should(broker: Broker) -> None:
@@ -188,7 +259,7 @@ def test_which_reader_a_process_keeps(
         kafka_reader._reader_of.cache_clear()
         return kept_reader(KafkaOptions(broker.bootstrap, client=ClientSettings(tuple(client.items()))))
 
-    assert isinstance(kept(), BatchReader)
+    assert isinstance(kept(), WireReader)
     with caplog.at_level(logging.INFO, "sparkhaven.kafka"):
         assert isinstance(kept(**{"sasl.mechanisms": "OAUTHBEARER"}), KafkaReader)
         assert isinstance(kept(**{"no.such": "secret"}), KafkaReader)  # which says what is wrong with it

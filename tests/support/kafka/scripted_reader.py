@@ -85,7 +85,7 @@ class Reader(MessageRangeReader[list[int]]):
         super().__init__(replace(FEED, limits=ReadLimits(**limits)), patience=10.0, clock=lambda: script.now)
         self.script = script
 
-    def _open(self, topic: str, partition: int) -> Client:
+    def _open(self, topic: str, partition: int, topic_id: str) -> Client:
         return Client(self.script, topic, partition)
 
     @property

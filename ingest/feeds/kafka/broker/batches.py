@@ -84,6 +84,8 @@ class BatchClient:
 
     def fetch(self, count: int, seconds: float) -> None:
         handles, library = self._handles, self._library
+        # a call returns when it has as many as it asks for: more than are due may not come
+        count = min(count, self._limits.fetched)
         self._make_room(count)
         room = address(handles.pointers) + handles.stop * handles.pointers.itemsize
         fetched = library.consume_batch_queue(handles.queue, round(seconds * _MS), room, count)

@@ -19,7 +19,7 @@ class ObjectClient:
 
     def __init__(self, feed: KafkaOptions, troubles: Troubles, topic: str, partition: int) -> None:
         self._consumer = make_consumer(feed, troubles)
-        self._topic, self._partition = topic, partition
+        self._topic, self._partition, self._most = topic, partition, feed.limits.fetched
         self._surplus: deque[Message] = deque()
         self.last = self.end = -1
 
@@ -30,8 +30,9 @@ class ObjectClient:
         self._consumer.assign([TopicPartition(self._topic, self._partition, offset)])
 
     def fetch(self, count: int, seconds: float) -> None:
+        # a call returns when it has as many as it asks for: more than are due may not come
         with gc_paused():
-            messages = self._consumer.consume(count, seconds)
+            messages = self._consumer.consume(min(self._most, count), seconds)
         # events are rare: messages are only looked at one by one if there is one among them
         if any(map(_event, messages)):
             messages = [message for message in messages if not self._ended(message)]

@@ -12,14 +12,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Generic, Protocol, TypeVar
+from functools import lru_cache, partial
+from typing import Generic
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
-from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, consumer_settings, make_admin
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
@@ -31,48 +31,24 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
 )
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
+from sparkhaven.ingest.feeds.kafka.broker.partition_client import PartitionClient, Some
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, ask_topics, topic_partitions
+from sparkhaven.ingest.feeds.kafka.broker.wire.client import WireClient
+from sparkhaven.ingest.feeds.kafka.broker.wire.fallback import SwitchingClient
+from sparkhaven.ingest.feeds.kafka.broker.wire.requests import Source
+from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError, WireSettings, wire_settings
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.errors import PositionGapError, SparkhavenError
 
 WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
 
+_BY_LIBRDKAFKA = "messages are read by librdkafka (%s). Results are the same, reading takes longer"
+_OTHER_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_ID, KafkaError.INCONSISTENT_TOPIC_ID})
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
-
-Some = TypeVar("Some", covariant=True)  # messages that are handed out together
-
-
-class PartitionClient(Protocol[Some]):
-    """A consumer of one partition, with what it has fetched and not handed out.
-
-    ``last`` is the offset of the last message since ``assign``, ``end`` the last known end of the partition; -1 where
-    there is none.
-    """
-
-    last: int
-    end: int
-
-    def assign(self, offset: int) -> None:
-        """Begins anew at an offset."""
-
-    def fetch(self, count: int, seconds: float) -> None:
-        """At most so many further messages, as come within the time; KafkaException."""
-
-    def skip(self, start: int) -> bool:
-        """Lets messages before ``start`` go; False where none at or after it was fetched."""
-
-    def take(self, stop: int, *, whole: bool) -> Some | None:
-        """Messages before ``stop``, None where they are too few; ``whole``: those that there are, None for none."""
-
-    def bounds(self, patience: float) -> tuple[int, int]:
-        """First offset and end of the partition, as the broker knows them; KafkaException."""
-
-    def close(self) -> object:
-        """Ends the consumer."""
 
 
 @dataclass(slots=True)
@@ -96,7 +72,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         self._admin: AdminClient | None = None
 
     @abstractmethod
-    def _open(self, topic: str, partition: int) -> PartitionClient[Some]:
+    def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[Some]:
         """A client for a partition; SettingsError for settings that it refuses."""
 
     def read(self, wanted: OffsetRange) -> Iterator[Some]:
@@ -149,8 +125,7 @@ class MessageRangeReader(ABC, Generic[Some]):
 
     def _fetch(self, consumer: _Held[Some], wanted: OffsetRange, due: int) -> None:
         try:
-            # a call returns when it has as many as it asks for: more than are due may not come
-            consumer.client.fetch(min(self._feed.limits.fetched, due), WAIT_SECONDS)
+            consumer.client.fetch(due, WAIT_SECONDS)
         except KafkaException as error:
             raise self._error(consumer, wanted, error.args[0]) from None
 
@@ -162,7 +137,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if consumer is None:
             while len(self._held) >= self._feed.limits.consumers:
                 self._drop(next(iter(self._held)))
-            consumer = _Held(self._open(*partition), wanted.topic_id, wanted.start)
+            consumer = _Held(self._open(*partition, wanted.topic_id), wanted.topic_id, wanted.start)
             consumer.client.assign(wanted.start)
         elif consumer.position != wanted.start:
             if wanted.start < consumer.position or not consumer.client.skip(wanted.start):
@@ -179,6 +154,8 @@ class MessageRangeReader(ABC, Generic[Some]):
     def _error(self, consumer: _Held[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
         code = error.code()
         name = partition_name(wanted.topic, wanted.partition)
+        if code in _OTHER_TOPIC:
+            return self._other_topic(wanted, error)
         if code not in _NOT_THERE:
             return translated(error, name, self._feed.client.hide(error.str()), self._feed)
         try:
@@ -196,6 +173,14 @@ class MessageRangeReader(ABC, Generic[Some]):
             found=self._feed.client.hide(error.str()),
             hint="start the stream again. Nothing of this batch was committed",
         )
+
+    def _other_topic(self, wanted: OffsetRange, error: KafkaError) -> Exception:
+        """The leader does not know the topic by its id: what became of it."""
+        try:
+            self._asked_for_topic(wanted)()
+        except SparkhavenError as told:
+            return told
+        return translated(error, wanted.path, error.str(), self._feed)
 
     def _asked_for_topic(self, wanted: OffsetRange) -> Callable[[], None]:
         """Asks which topic there is, once all messages of a range are there; what is returned raises if it is another.
@@ -220,7 +205,7 @@ class MessageRangeReader(ABC, Generic[Some]):
 class KafkaReader(MessageRangeReader[list[Message]]):
     """Hands out lists of the Python client's messages."""
 
-    def _open(self, topic: str, partition: int) -> ObjectClient:
+    def _open(self, topic: str, partition: int, topic_id: str) -> ObjectClient:
         return ObjectClient(self._feed, self._troubles, topic, partition)
 
 
@@ -231,8 +216,28 @@ class BatchReader(MessageRangeReader[FramedMessages]):
         super().__init__(feed, patience=patience)
         self._library = library
 
-    def _open(self, topic: str, partition: int) -> BatchClient:
+    def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[FramedMessages]:
         return BatchClient(self._library, self._feed, self._troubles, topic, partition)
+
+
+class WireReader(BatchReader):
+    """Hands out the same, by requests of our own, and by librdkafka what they cannot read."""
+
+    def __init__(
+        self, library: Librdkafka, settings: WireSettings, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        super().__init__(library, feed, patience=patience)
+        self._settings = settings
+        self._reasons: set[str] = set()
+
+    def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[FramedMessages]:
+        own = WireClient(self._settings, self._feed, self._troubles, Source(topic, partition, topic_id))
+        return SwitchingClient(own, partial(super()._open, topic, partition, topic_id), self._note)
+
+    def _note(self, reason: str) -> None:
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            LOG.info(_BY_LIBRDKAFKA, self._feed.client.hide(reason))
 
 
 @lru_cache(maxsize=8)
@@ -245,7 +250,11 @@ def _reader_of(process: int, feed: KafkaOptions, headers: bool) -> KafkaReader |
     if reason is not None:
         LOG.info("librdkafka is not asked directly (%s). Results are the same, reading takes longer", reason)
         return KafkaReader(feed)
-    return BatchReader(library, feed)
+    try:
+        return WireReader(library, wire_settings(consumer_settings(feed)), feed)
+    except OtherClientError as unknown:
+        LOG.info(_BY_LIBRDKAFKA, feed.client.hide(str(unknown)))
+        return BatchReader(library, feed)
 
 
 def kept_reader(feed: KafkaOptions, *, headers: bool = False) -> KafkaReader | BatchReader:

@@ -62,6 +62,15 @@ def test_messages_come_as_they_are() -> None:
         assert client.take(91, whole=True) is None
 
 
+def test_no_more_are_asked_for_at_once_than_come_soon() -> None:
+    library = FakeLibrary(numbered(25))
+    client = opened(library, fetched=4)
+    client.fetch(9, 0)
+    client.fetch(3, 0)
+    assert [count for _, _, count in library.asked("consume")] == [4, 3]
+    client.close()
+
+
 def test_a_block_is_handed_out_when_it_is_full() -> None:
     library = FakeLibrary(numbered(25), portion=9)
     with all_given_back(library):

@@ -49,9 +49,9 @@ def test_jumps() -> None:
 
 
 def test_portions_and_how_many_are_asked_for() -> None:
-    reader = Reader(Script([[10, 11, 12, 13, 14], [17], [18, 19, 21]]), fetched=5)
+    reader = Reader(Script([[10, 11, 12, 13, 14], [17], [18, 19, 21]]))
     assert offsets(reader, 10, 20) == [[10, 11, 12, 13, 14], [17, 18, 19]]
-    assert [call[2] for call in reader.called() if call[1] == "fetch"] == [5, 5, 2]
+    assert [call[2] for call in reader.called() if call[1] == "fetch"] == [10, 5, 2]
 
 
 def test_a_hole_up_to_the_end_of_the_range() -> None:
@@ -284,7 +284,7 @@ def test_where_librdkafka_is_not_asked(
 
 def test_the_client_of_a_batch_reader() -> None:
     library = FakeLibrary(numbered(1))
-    client = BatchReader(library.library, FEED)._open("ticks", PARTITION)
+    client = BatchReader(library.library, FEED)._open("ticks", PARTITION, "")
     assert isinstance(client, BatchClient)
     client.assign(0)
     assert library.asked("assign") == [(12, b"ticks", PARTITION, 0)]
