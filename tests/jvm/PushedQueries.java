@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.sparkhaven.spark.aggregates.AskedAggregates;
 import io.sparkhaven.spark.PlanTable;
 import io.sparkhaven.spark.indexes.IndexedRows;
 import io.sparkhaven.spark.plan.Plan;
@@ -9,7 +10,6 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedFilters;
 import io.sparkhaven.spark.pushdown.RowLimit;
-import io.sparkhaven.spark.pushdown.TaskAggregates;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import io.sparkhaven.spark.tasks.ReadTask;
 import io.sparkhaven.spark.tasks.TaskMaker;
@@ -187,7 +187,7 @@ public final class PushedQueries {
   private static List<InternalRow> rowsOfTasks(
       Plan plan, List<PlannedSlice> slices, Aggregation asked, PartitionReaderFactory made) throws Exception {
     List<InternalRow> rows = new ArrayList<>();
-    PlannedColumn[] columns = plan.columns(TaskAggregates.of(asked, plan.columns()).columns());
+    PlannedColumn[] columns = plan.columns(AskedAggregates.ofTasks(asked, plan.columns(), slices).columns());
     PartitionReaderFactory readers = sent(made);
     for (ReadTask task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
       try (PartitionReader<InternalRow> reader = readers.createReader(sent(task))) {

@@ -66,8 +66,11 @@ def test_only_rows_of_the_keys_are_read(form: str, java: Java, tmp_path: Path) -
         return [row for row in planned.every() if keeps(row)]
 
     one, none = equal("Sym", "S17"), equal("Sym", "other")
-    answer = java.ask(predicates=[one], scan=True)
     count = len(rows(lambda row: row["Sym"] == "S17"))
+    assert f"read by the driver: {count} rows" in java.ask(predicates=[one], scan=True)["description"]
+    several = [f"S{number:02}" for number in range(10, 40)]
+    answer = java.ask(predicates=[equal("Sym", *several)], scan=True)
+    count = len(rows(lambda row: row["Sym"] in several))
     assert f"1 of 1 locations, {count} of {ROWS} rows" in answer["description"]
     assert answer["same"] and not answer["other"]
     assert read(planned, one) == rows(lambda row: row["Sym"] == "S17")

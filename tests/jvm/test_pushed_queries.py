@@ -278,7 +278,7 @@ def put_together(rows: list[list[Any]], functions: list[list[str]], keys: int) -
 
 
 def _put_together(kind: str, values: list[Any]) -> str | None:
-    if kind == "rows":
+    if kind in ("rows", "count"):
         return str(sum(map(int, values)))
     texts: list[str] = [value for value in values if value is not None]
     return (min if kind == "min" else max)(texts, default=None)

@@ -99,10 +99,10 @@ def condition(rng: random.Random, depth: int = 0) -> str:
 def query(rng: random.Random) -> str:
     """A query of the view ``{view}``; the order of its rows, and which ones a limit takes, do not count."""
     source = "{view}" + (f" where {condition(rng)}" if rng.random() < 0.7 else "")
-    aggregates = ["count(*)", "count(distinct Sym)", "sum(I)"]
+    aggregates = ["count(*)", "count(distinct Sym)", "sum(I)", "sum(D)", "avg(I)", "avg(D)", "sum(distinct I)"]
     aggregates += [f"{function}({name})" for function in ("min", "max", "count") for name in POOL]
     chosen = ", ".join(rng.sample(aggregates, rng.randrange(1, 4))) if rng.random() < 0.6 else "count(*)"
-    match rng.randrange(8):
+    match rng.randrange(10):
         case 0 | 1:
             return f"select {', '.join(rng.sample(list(POOL), 3))} from {source}"
         case 2 | 3:
@@ -113,6 +113,9 @@ def query(rng: random.Random) -> str:
             return f"select count(*) from (select Date, count(*) from {source} group by Date limit {rng.randrange(3)})"
         case 6:
             return f"select count(*) from (select L from {source} limit {rng.randrange(9)})"
+        case 7 | 8:
+            by = ", ".join(rng.sample(["Sym", "Flag", "I", "Date"], rng.choice([1, 1, 2])))
+            return f"select {by}, {chosen} from {source} group by {by}"
     other = f"select count(*) from {{view}} where {condition(rng)}"
     return rng.choice(
         [

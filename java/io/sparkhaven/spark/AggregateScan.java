@@ -1,10 +1,10 @@
 package io.sparkhaven.spark;
 
+import io.sparkhaven.spark.aggregates.AggregateReaders;
+import io.sparkhaven.spark.aggregates.AskedAggregates;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedFilters;
-import io.sparkhaven.spark.pushdown.TaskAggregates;
-import io.sparkhaven.spark.tasks.AggregateReaders;
 import java.util.List;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -14,11 +14,11 @@ import org.apache.spark.sql.types.StructType;
 
 /** Aggregates that tasks answer for the rows that they read. Spark aggregates their answers. */
 final class AggregateScan implements Scan, Batch {
-  private final TaskAggregates asked;
+  private final AskedAggregates asked;
   private final PlanScan rows;
 
   AggregateScan(
-      Plan plan, TaskAggregates asked, List<PlannedSlice> slices, PushedFilters filters, StreamMaker streams) {
+      Plan plan, AskedAggregates asked, List<PlannedSlice> slices, PushedFilters filters, StreamMaker streams) {
     this.asked = asked;
     this.rows = new PlanScan(plan, plan.schema(asked.columns()), slices, filters, PlanScanBuilder.NO_LIMIT, streams);
   }

@@ -108,8 +108,6 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
     return new Estimate(OptionalLong.of(size), OptionalLong.of(rows));
   }
 
-  private record Estimate(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {}
-
   @Override
   public InputPartition[] planInputPartitions() {
     int cores = Math.max(1, SparkSession.active().sparkContext().defaultParallelism());

@@ -1,14 +1,17 @@
 package io.sparkhaven.spark;
 
+import io.sparkhaven.spark.aggregates.AskedAggregates;
 import io.sparkhaven.spark.indexes.IndexedRows;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedAggregates;
 import io.sparkhaven.spark.pushdown.PushedFilters;
 import io.sparkhaven.spark.pushdown.RowLimit;
-import io.sparkhaven.spark.pushdown.TaskAggregates;
 import java.util.List;
+import java.util.stream.Stream;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Avg;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
@@ -29,8 +32,10 @@ final class PlanScanBuilder
   private final PushedFilters filters;
   private final StreamMaker streams;
   private StructType required;
-  private PushedAggregates aggregates;
-  private TaskAggregates taskAggregates;
+  private List<PlannedSlice> slices;
+  private FewRows few; // null: tasks read
+  private Scan answer; // to an aggregation; null: none was pushed
+  private boolean averages; // Spark asks for sums and counts instead, and divides them
   private int limit = NO_LIMIT;
 
   PlanScanBuilder(Plan plan, StreamMaker streams) {
@@ -38,6 +43,7 @@ final class PlanScanBuilder
     this.filters = new PushedFilters(plan);
     this.streams = streams;
     this.required = plan.schema();
+    this.slices = plan.slices();
     PythonFunctions.takeRows();
   }
 
@@ -48,7 +54,11 @@ final class PlanScanBuilder
 
   @Override
   public Predicate[] pushPredicates(Predicate[] predicates) {
-    return filters.push(predicates);
+    Predicate[] remaining = filters.push(predicates);
+    List<PlannedSlice> possible = filters.slices();
+    slices = IndexedRows.narrowed(possible, filters.lookup(), plan);
+    few = filters.exact() ? null : FewRows.of(plan, filters, possible, slices);
+    return few == null ? remaining : new Predicate[0];
   }
 
   @Override
@@ -58,26 +68,40 @@ final class PlanScanBuilder
 
   @Override
   public boolean supportCompletePushDown(Aggregation asked) {
-    return filters.exact() && PushedAggregates.of(asked, filters.slices(), plan.columns()) != null;
+    averages |= Stream.of(asked.aggregateExpressions()).anyMatch(Avg.class::isInstance);
+    if (few != null) {
+      return asked(AskedAggregates.ofDriver(asked, plan.columns())) != null;
+    }
+    return filters.exact() && PushedAggregates.of(asked, slices, plan.columns()) != null;
+  }
+
+  /** Whole numbers are averaged as Spark does it, which adds them as floating-point numbers. */
+  private AskedAggregates asked(AskedAggregates taken) {
+    return taken == null || averages && taken.addsWholeNumbers() ? null : taken;
   }
 
   @Override
   public boolean pushAggregation(Aggregation asked) {
-    if (!filters.exact()) {
-      return false;
+    if (few != null) {
+      AskedAggregates taken = asked(AskedAggregates.ofDriver(asked, plan.columns()));
+      InternalRow[] rows = taken == null ? null : few.aggregated(taken);
+      answer = rows == null ? null : new DriverScan(plan, taken.schema(), few.slices(), rows);
+    } else if (filters.exact()) {
+      PushedAggregates known = PushedAggregates.of(asked, slices, plan.columns());
+      AskedAggregates taken =
+          known == null ? asked(AskedAggregates.ofTasks(asked, plan.columns(), slices)) : null;
+      answer =
+          known != null
+              ? new AnsweredScan(plan, known, slices)
+              : taken == null ? null : new AggregateScan(plan, taken, slices, filters, streams);
     }
-    List<PlannedSlice> slices = filters.slices();
-    aggregates = PushedAggregates.of(asked, slices, plan.columns());
-    if (aggregates == null && !slices.isEmpty()) { // without a task there is no answer
-      taskAggregates = TaskAggregates.of(asked, plan.columns());
-    }
-    return aggregates != null || taskAggregates != null;
+    return answer != null;
   }
 
   /** A limit of groups is none of rows. */
   @Override
   public boolean pushLimit(int rows) {
-    if (aggregates != null || taskAggregates != null || !filters.exact()) {
+    if (answer != null || few != null || !filters.exact()) {
       return false;
     }
     limit = rows;
@@ -92,12 +116,11 @@ final class PlanScanBuilder
 
   @Override
   public Scan build() {
-    List<PlannedSlice> slices = IndexedRows.narrowed(filters.slices(), filters.lookup(), plan);
-    if (aggregates != null) {
-      return new AnsweredScan(plan, aggregates, slices);
+    if (answer != null) {
+      return answer;
     }
-    if (taskAggregates != null) {
-      return new AggregateScan(plan, taskAggregates, slices, filters, streams);
+    if (few != null) {
+      return new DriverScan(plan, required, few.slices(), few.rows(required));
     }
     List<PlannedSlice> read = limit == NO_LIMIT ? slices : RowLimit.first(slices, limit);
     return new PlanScan(plan, required, read, filters, limit, streams);

@@ -24,7 +24,7 @@ final class NumberVectors {
     };
   }
 
-  static final class Longs extends EntryVector {
+  static final class Longs extends EntryVector implements WholeNumbers {
     Longs(DataType type, byte[] data, boolean nulls) {
       super(type, data, nulls);
     }
@@ -38,9 +38,16 @@ final class NumberVectors {
     public long getLong(int row) {
       return Platform.getLong(data, BASE + 8L * row);
     }
+
+    @Override
+    public void copy(int rows, long[] into) {
+      for (int row = 0; row < rows; row++) {
+        into[row] = getLong(row);
+      }
+    }
   }
 
-  private static final class Ints extends EntryVector {
+  private static final class Ints extends EntryVector implements WholeNumbers {
     Ints(byte[] data, boolean nulls) {
       super(DataTypes.IntegerType, data, nulls);
     }
@@ -54,9 +61,17 @@ final class NumberVectors {
     public int getInt(int row) {
       return Platform.getInt(data, BASE + 4L * row);
     }
+
+    @Override
+    public void copy(int rows, long[] into) {
+      for (int row = 0; row < rows; row++) {
+        int value = getInt(row);
+        into[row] = value == Integer.MIN_VALUE ? NULL : value;
+      }
+    }
   }
 
-  private static final class Shorts extends EntryVector {
+  private static final class Shorts extends EntryVector implements WholeNumbers {
     Shorts(byte[] data, boolean nulls) {
       super(DataTypes.ShortType, data, nulls);
     }
@@ -70,9 +85,17 @@ final class NumberVectors {
     public short getShort(int row) {
       return Platform.getShort(data, BASE + 2L * row);
     }
+
+    @Override
+    public void copy(int rows, long[] into) {
+      for (int row = 0; row < rows; row++) {
+        short value = getShort(row);
+        into[row] = value == Short.MIN_VALUE ? NULL : value;
+      }
+    }
   }
 
-  private static final class Bytes extends EntryVector {
+  private static final class Bytes extends EntryVector implements WholeNumbers {
     Bytes(byte[] data, boolean nulls) {
       super(DataTypes.ByteType, data, nulls);
     }
@@ -85,6 +108,14 @@ final class NumberVectors {
     @Override
     public byte getByte(int row) {
       return data[row];
+    }
+
+    @Override
+    public void copy(int rows, long[] into) {
+      for (int row = 0; row < rows; row++) {
+        byte value = data[row];
+        into[row] = value == Byte.MIN_VALUE ? NULL : value;
+      }
     }
   }
 
@@ -104,7 +135,7 @@ final class NumberVectors {
     }
   }
 
-  private static final class Floats extends EntryVector {
+  private static final class Floats extends EntryVector implements FloatingNumbers {
     Floats(byte[] data, boolean nulls) {
       super(DataTypes.FloatType, data, nulls);
     }
@@ -118,9 +149,17 @@ final class NumberVectors {
     public float getFloat(int row) {
       return Platform.getFloat(data, BASE + 4L * row);
     }
+
+    @Override
+    public void copy(int rows, double[] into) {
+      for (int row = 0; row < rows; row++) {
+        float value = getFloat(row);
+        into[row] = value == -Float.MAX_VALUE ? NULL : value;
+      }
+    }
   }
 
-  private static final class Doubles extends EntryVector {
+  private static final class Doubles extends EntryVector implements FloatingNumbers {
     Doubles(byte[] data, boolean nulls) {
       super(DataTypes.DoubleType, data, nulls);
     }
@@ -133,6 +172,13 @@ final class NumberVectors {
     @Override
     public double getDouble(int row) {
       return Platform.getDouble(data, BASE + 8L * row);
+    }
+
+    @Override
+    public void copy(int rows, double[] into) {
+      for (int row = 0; row < rows; row++) {
+        into[row] = getDouble(row);
+      }
     }
   }
 }

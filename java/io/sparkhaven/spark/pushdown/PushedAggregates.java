@@ -82,14 +82,15 @@ public final class PushedAggregates {
     return function instanceof Max ? new SliceAggregate.Extreme(column, order, true) : null;
   }
 
-  static Map<String, PlannedColumn> byName(List<PlannedColumn> columns) {
+  /** Columns by name. */
+  public static Map<String, PlannedColumn> byName(List<PlannedColumn> columns) {
     Map<String, PlannedColumn> names = new HashMap<>();
     columns.forEach(column -> names.put(column.name(), column));
     return names;
   }
 
   /** The column that an expression names; null: it is none. */
-  static PlannedColumn column(Expression expression, Map<String, PlannedColumn> names) {
+  public static PlannedColumn column(Expression expression, Map<String, PlannedColumn> names) {
     return expression instanceof NamedReference reference && reference.fieldNames().length == 1
         ? names.get(reference.fieldNames()[0])
         : null;

@@ -21,6 +21,7 @@ public final class PushedFilters {
   private final List<ColumnCondition> conditions = new ArrayList<>();
   private final List<Predicate> used = new ArrayList<>();
   private final List<Predicate> remaining = new ArrayList<>();
+  private boolean known = true; // what all of them mean
 
   public PushedFilters(Plan plan) {
     this.plan = plan;
@@ -39,6 +40,7 @@ public final class PushedFilters {
       Set<String> names = new LinkedHashSet<>();
       test.addColumns(names);
       boolean consumed = test.exact() && partitioning.containsAll(names);
+      known &= test.exact();
       if (consumed || !names.isEmpty()) {
         tests.add(test);
         used.add(predicate);
@@ -78,6 +80,11 @@ public final class PushedFilters {
   /** Those that leave out rows. */
   public Predicate[] used() {
     return used.toArray(Predicate[]::new);
+  }
+
+  /** All of them, to be applied to rows instead of by Spark; null: not all of them are known. */
+  public RowFilter rows() {
+    return known ? new RowFilter(tests) : null;
   }
 
   /** Whether Spark applies none itself. */

@@ -56,6 +56,13 @@ public final class TaskMaker {
     return maker.tasks.toArray(ReadTask[]::new);
   }
 
+  /** One task that reads all slices. */
+  public static ReadTask single(List<PlannedSlice> slices, PlannedColumn[] columns) {
+    TaskMaker maker = new TaskMaker(columns);
+    slices.forEach(slice -> maker.add(slice, slice.ranges(), filesOf(slice, columns)));
+    return new ReadTask(maker.task);
+  }
+
   /** Bytes of these columns that a slice reads. */
   public static long bytes(PlannedSlice slice, PlannedColumn[] columns) {
     return bytes(slice, filesOf(slice, columns));

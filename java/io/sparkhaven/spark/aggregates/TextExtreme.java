@@ -1,4 +1,4 @@
-package io.sparkhaven.spark.tasks;
+package io.sparkhaven.spark.aggregates;
 
 import io.sparkhaven.spark.columns.NumberedTexts;
 import java.util.BitSet;

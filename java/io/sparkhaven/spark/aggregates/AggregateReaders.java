@@ -1,6 +1,6 @@
-package io.sparkhaven.spark.tasks;
+package io.sparkhaven.spark.aggregates;
 
-import io.sparkhaven.spark.pushdown.TaskAggregates;
+import io.sparkhaven.spark.tasks.TaskReaders;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -11,11 +11,11 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
  *
  * @param readers of the columns that are asked for
  */
-public record AggregateReaders(TaskReaders readers, TaskAggregates asked) implements PartitionReaderFactory {
+public record AggregateReaders(TaskReaders readers, AskedAggregates asked) implements PartitionReaderFactory {
   private static final long serialVersionUID = 1;
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition task) {
-    return new AggregateReader(readers.createColumnarReader(task), asked);
+    return new AggregateReader(readers.createColumnarReader(task), asked, null);
   }
 }

@@ -1,0 +1,131 @@
+package io.sparkhaven.spark.aggregates;
+
+import io.sparkhaven.spark.plan.PlannedColumn;
+import io.sparkhaven.spark.pushdown.RowFilter;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.List;
+import java.util.Queue;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/**
+ * Reads all rows of a task, and has a row for each group of them; of very many groups several. Without groups it has
+ * one row, also of no rows.
+ */
+public final class AggregateReader implements PartitionReader<InternalRow> {
+  private static final int MOST_GROUPS = 1 << 16; // that are held
+
+  private final PartitionReader<ColumnarBatch> batches;
+  private final AskedAggregates asked;
+  private final RowFilter.OfBatches filter;
+  private final Queue<InternalRow> results = new ArrayDeque<>();
+  private boolean ended;
+  private boolean overflowed;
+
+  /**
+   * A reader of batches that have the columns that are asked for, and then others.
+   *
+   * @param filter rows for which it does not hold are left out; null: none is
+   */
+  public AggregateReader(
+      PartitionReader<ColumnarBatch> batches, AskedAggregates asked, RowFilter.OfBatches filter) {
+    this.batches = batches;
+    this.asked = asked;
+    this.filter = filter;
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    results.poll();
+    while (results.isEmpty() && !ended) {
+      read();
+    }
+    return !results.isEmpty();
+  }
+
+  /** Adds rows up to the last one, or until there are too many groups. */
+  private void read() throws IOException {
+    Groups groups = new Groups(asked, filter);
+    List<AskedAggregate> aggregates = asked.aggregates();
+    Accumulator[] accumulators = new Accumulator[aggregates.size()];
+    for (int number = 0; number < accumulators.length; number++) {
+      accumulators[number] = aggregates.get(number).accumulator(filter != null || asked.isMixed());
+    }
+    ended = true;
+    while (batches.next()) {
+      ColumnarBatch batch = batches.get();
+      if (batch.numRows() > 0) {
+        add(batch, groups.of(batch), groups.size(), accumulators);
+      }
+      if (groups.size() > MOST_GROUPS) {
+        ended = false;
+        break;
+      }
+    }
+    for (int group = 0; group < groups.size(); group++) {
+      addResult(groups, group, accumulators);
+    }
+    addOverflow(groups, accumulators);
+  }
+
+  private void add(ColumnarBatch batch, GroupNumbers numbers, int groups, Accumulator[] accumulators) {
+    for (int number = 0; number < accumulators.length; number++) {
+      PlannedColumn column = asked.aggregates().get(number).column();
+      ColumnVector values = column == null ? null : batch.column(asked.place(column));
+      accumulators[number].reserve(groups);
+      accumulators[number].add(values, batch.numRows(), numbers);
+    }
+  }
+
+  private void addResult(Groups groups, int group, Accumulator[] accumulators) {
+    Object[] row = row(groups, group, accumulators);
+    for (int number = 0; number < accumulators.length; number++) {
+      accumulators[number].reserve(groups.size());
+      row[row.length - accumulators.length + number] = accumulators[number].result(group);
+    }
+    results.add(new GenericInternalRow(row));
+  }
+
+  /** Further rows of a group, in each of which one sum has a value. */
+  private void addOverflow(Groups groups, Accumulator[] accumulators) {
+    for (int number = 0; number < accumulators.length; number++) {
+      for (Overflow.Part part : accumulators[number].overflow().parts()) {
+        Object[] row = row(groups, part.group(), accumulators);
+        row[row.length - accumulators.length + number] = part.sum();
+        overflowed = true;
+        results.add(new GenericInternalRow(row));
+      }
+    }
+  }
+
+  private static Object[] row(Groups groups, int group, Accumulator[] accumulators) {
+    List<Object> key = groups.key(group);
+    Object[] row = new Object[key.size() + accumulators.length];
+    for (int number = 0; number < key.size(); number++) {
+      row[number] = key.get(number);
+    }
+    for (int number = 0; number < accumulators.length; number++) {
+      row[key.size() + number] = accumulators[number].nothing();
+    }
+    return row;
+  }
+
+  /** Whether a group had more than one row, as a sum did not fit. */
+  public boolean hasOverflow() {
+    return overflowed;
+  }
+
+  @Override
+  public InternalRow get() {
+    return results.peek();
+  }
+
+  @Override
+  public void close() throws IOException {
+    batches.close();
+  }
+}

@@ -1,0 +1,114 @@
+package io.sparkhaven.spark.aggregates;
+
+import io.sparkhaven.spark.columns.LocationColumn;
+import io.sparkhaven.spark.columns.WholeNumbers;
+import java.util.Arrays;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.vectorized.ColumnVector;
+
+/** Sums of whole numbers. What does not fit into 64 bits is {@link #overflow}. */
+final class LongSums implements Accumulator {
+  private static final long LOW = 0xFFFF_FFFFL;
+
+  private final DataType type;
+  private final long[] numbers = new long[LocationColumn.MOST_ROWS];
+  private final Overflow overflow = new Overflow();
+  private long[] sums = {};
+  private boolean[] filled = {};
+
+  /** {@code type}: of the column. */
+  LongSums(DataType type) {
+    this.type = type;
+  }
+
+  @Override
+  public void reserve(int groups) {
+    if (groups > sums.length) {
+      sums = Arrays.copyOf(sums, 2 * groups);
+      filled = Arrays.copyOf(filled, 2 * groups);
+    }
+  }
+
+  @Override
+  public void add(ColumnVector values, int rows, GroupNumbers groups) {
+    if (values instanceof WholeNumbers whole) {
+      whole.copy(rows, numbers);
+    } else {
+      copy(values, rows);
+    }
+    if (groups.isOne()) {
+      addAll(rows, groups.only());
+      return;
+    }
+    int[] group = groups.numbers();
+    for (int row = 0; row < rows; row++) {
+      if (group[row] >= 0 && numbers[row] != WholeNumbers.NULL) {
+        add(group[row], numbers[row]);
+      }
+    }
+  }
+
+  private void copy(ColumnVector values, int rows) {
+    for (int row = 0; row < rows; row++) {
+      numbers[row] = values.isNullAt(row) ? WholeNumbers.NULL : number(values, row);
+    }
+  }
+
+  private long number(ColumnVector values, int row) {
+    if (type.equals(DataTypes.LongType)) {
+      return values.getLong(row);
+    }
+    if (type.equals(DataTypes.IntegerType)) {
+      return values.getInt(row);
+    }
+    return type.equals(DataTypes.ShortType) ? values.getShort(row) : values.getByte(row);
+  }
+
+  /** Adds both halves of the numbers by themselves, which fit: a batch has few rows. */
+  private void addAll(int rows, int group) {
+    long low = 0;
+    long high = 0;
+    int count = 0;
+    for (int row = 0; row < rows; row++) {
+      long number = numbers[row];
+      if (number != WholeNumbers.NULL) {
+        low += number & LOW;
+        high += number >> 32;
+        count++;
+      }
+    }
+    high += low >>> 32;
+    if (high == (int) high) {
+      if (count > 0) {
+        add(group, (high << 32) + (low & LOW));
+      }
+      return;
+    }
+    for (int row = 0; row < rows; row++) {
+      if (numbers[row] != WholeNumbers.NULL) {
+        add(group, numbers[row]);
+      }
+    }
+  }
+
+  private void add(int group, long number) {
+    long sum = sums[group] + number;
+    if (((sums[group] ^ sum) & (number ^ sum)) < 0) {
+      overflow.add(group, sums[group]);
+      sum = number;
+    }
+    sums[group] = sum;
+    filled[group] = true;
+  }
+
+  @Override
+  public Object result(int group) {
+    return filled[group] ? (Object) sums[group] : null;
+  }
+
+  @Override
+  public Overflow overflow() {
+    return overflow;
+  }
+}
