@@ -14,7 +14,7 @@ BY_NAME = frozenset(
     "dictionary_encode drop_null filter invert is_nan is_null is_valid min_max sum take unique".split()  # noqa: SIM905
 )
 
-FEW = 16  # values that plain Python handles sooner than these functions are imported
+FEW = 64  # values that plain Python handles sooner than a call of one of these functions takes
 
 
 class _Kernels:

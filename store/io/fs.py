@@ -22,7 +22,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sparkhaven.store.io.exchange import exchanged
-from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, shorter
+from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, shorter, write_whole
 from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
@@ -270,7 +270,7 @@ class Fs(Durability):
         """Replaces several files, each atomically and in the given order, with one sync for all."""
         temporaries = {path: path.with_name(f".{path.name}.tmp-{os.getpid()}") for path in files}
         for path, data in files.items():
-            self.write_new(temporaries[path], data)
+            self.write_new(temporaries[path], data, allocate=not sync)
         if sync:
             self.sync(temporaries.values())
         for path, temporary in temporaries.items():
@@ -278,10 +278,10 @@ class Fs(Durability):
         if sync:
             self.sync_dirs(path.parent for path in files)
 
-    def write_new(self, path: Path, data: bytes) -> None:
-        """Writes a file, dropping earlier content; does not sync."""
-        with naming(path), open(path, "wb") as file:
-            file.write(data)
+    def write_new(self, path: Path, data: bytes, *, allocate: bool = False) -> None:
+        """Writes a file, dropping earlier content; does not sync. ``allocate``: it will be renamed over another."""
+        with naming(path):
+            write_whole(path, data, allocate=allocate)
 
     def create(self, path: Path, data: bytes = b"") -> bool:
         """Creates a file exclusively (a claim); False if it exists. Does not sync."""

@@ -1,7 +1,8 @@
-"""Open files: to be read, or locked. An advisory lock is one of the open file, not of its name."""
+"""Open files: to be read, written, or locked. An advisory lock is one of the open file, not of its name."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -13,6 +14,7 @@ from sparkhaven.store.errors import CorruptFileError
 
 MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
 WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock: from 0 to the end
+_NO_ALLOCATION = (errno.EOPNOTSUPP, errno.EINVAL)  # the file system cannot
 _POPULATE_READ = 22  # MADV_POPULATE_READ, of Linux from 5.14 on
 
 
@@ -113,3 +115,20 @@ class Lock:
         """Releases the lock; idempotent."""
         while self._descriptors:
             os.close(self._descriptors.pop())
+
+
+def write_whole(path: Path, data: bytes, *, allocate: bool) -> None:
+    """Writes a file, dropping earlier content.
+
+    ``allocate``: its blocks are there before the bytes. ext4 writes a file out that is renamed over another one, lest
+    a power failure leave it empty. That takes a millisecond or more, and is done only where blocks are not there yet.
+    What is renamed without a sync needs no such care: recovery writes it again.
+    """
+    with open(path, "wb") as file:
+        if allocate and data:
+            try:
+                os.posix_fallocate(file.fileno(), 0, len(data))
+            except OSError as error:
+                if error.errno not in _NO_ALLOCATION:
+                    raise
+        file.write(data)

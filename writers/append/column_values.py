@@ -98,7 +98,7 @@ def range_stats(values: pa.Array, start: int, *, texts: bool = True) -> RangeSta
 
 
 def _bounded(base: RangeStats, values: pa.Array) -> RangeStats:
-    if len(values) <= FEW and not pa.types.is_floating(values.type):
+    if len(values) <= FEW:
         plain = [value for value in values.to_pylist() if value is not None]
         return replace(base, low=min(plain, default=None), high=max(plain, default=None))
     bounds = pc.min_max(values)
@@ -115,6 +115,11 @@ def _strings(base: RangeStats, values: pa.Array) -> RangeStats:
 
 
 def _floats(base: RangeStats, values: pa.Array) -> RangeStats:
+    if len(values) <= FEW:
+        plain = [value for value in values.to_pylist() if value is not None]
+        numbers = [value for value in plain if value == value]  # a NaN is not equal to itself
+        nans = len(plain) - len(numbers)
+        return replace(base, nans=nans, low=min(numbers, default=None), high=max(numbers, default=None))
     nan = pc.is_nan(values)
     nans = pc.sum(nan).as_py() or 0
     if not nans:

@@ -22,6 +22,7 @@ from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
 from sparkhaven.ingest.feeds.files.formats.decoding import NOTHING, Decoding, KnownFile, Payload, TogetherDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.kept_decoders import KeptDecoders
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
@@ -36,6 +37,14 @@ from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
+
+def _resolved(spec: StreamSpec, schema: TableSchema) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
+    """All targets, and those whose values are in a file."""
+    targets = resolve_targets(spec, schema)
+    return targets, tuple(target for target in targets if target.meta is None)
+
+
+_TARGETS = KeptDecoders(_resolved)
 FAR_FILE = "the modification time of the file"
 
 
@@ -57,12 +66,12 @@ def file_blocks(
     with guarded_file(known_file.place or split.path):
         rejects.time_ns = _time_ns(split, known_file)
         rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
-        targets = resolve_targets(spec, schema)
+        targets, payload_targets = _TARGETS.of(spec, schema, small=True)
         file, form = PlannedFile(fs, split), FORMATS[options.format]
         before = file.verify()
-        clock_ns = _clock_ns(file, Decoding(spec, options, tuple(targets), known_file), clock)
+        clock_ns = _clock_ns(file, Decoding(spec, options, targets, known_file), clock)
         router = Router(targets, spec.partition, known_file.place or split.path, clock_ns, form.unit)
-        decoding = Decoding(spec, options, tuple(t for t in targets if t.meta is None), known_file)
+        decoding = Decoding(spec, options, payload_targets, known_file)
         for rows, payload in form.code.decode(file, decoding, rejects):
             rows = _near(rows, targets, router, _time_ns(split, known_file), payload, rejects)
             yield router, _with_meta(rows, targets, split, clock, known_file), payload

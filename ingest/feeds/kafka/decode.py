@@ -17,6 +17,7 @@ from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows, completed, header_names
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
+from sparkhaven.ingest.kept_decoders import SMALL_ROWS, KeptDecoders
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.spec.table_routes import TableRoutes
@@ -29,6 +30,14 @@ from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
 
 Sized = tuple[Messages, int]
+
+
+def _decoder(spec: StreamSpec, schema: TableSchema, options: KafkaOptions) -> tuple[tuple[Target, ...], MessageRows]:
+    targets = resolve_targets(spec, schema)
+    return targets, MessageRows(targets, options, spec)
+
+
+_DECODERS = KeptDecoders(_decoder)
 
 
 def message_blocks(
@@ -46,8 +55,8 @@ def message_blocks(
     one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has more bad
     rows than a batch may have.
     """
-    targets = resolve_targets(spec, schema)
-    decoder = MessageRows(targets, options, spec)
+    small = split.stop - split.start <= SMALL_ROWS
+    targets, decoder = _DECODERS.of(spec, schema, options, small=small)
     source = partition_name(split.topic, split.partition)
     blocks: Iterable[Sized] = _blocks(reader.read(split), options.limits)
     chosen = spec.partition.clock

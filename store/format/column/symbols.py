@@ -24,6 +24,7 @@ from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.types.datatypes import INT_NULL
 
 MAX_SYMBOLS = 2**31 - 1
+_NOTHING = memoryview(b"")
 
 
 def assign_numbers(
@@ -86,6 +87,8 @@ def encode_symbols(
     ``new``: texts, or a string array without null. ``base_end`` is the committed length of ``.sym.bytes``. A text
     that the charset cannot encode is a SchemaMismatchError at ``locate(index)``.
     """
+    if not len(new):
+        return _NOTHING, _NOTHING
     try:
         array = new if isinstance(new, pa.Array) else pa.array(new, pa.large_string())
     except UnicodeEncodeError as error:

@@ -144,12 +144,12 @@ class CallSiteFs(PowerCutFs):
         super().write_at(path, offset, data)
         self._given_up.discard(path)
 
-    def write_new(self, path: Path, data: bytes) -> None:
+    def write_new(self, path: Path, data: bytes, *, allocate: bool = False) -> None:
         if self._due("write"):
             if self.fault is not None and self.fault.half:
                 super().write_new(path, data[: len(data) // 2])
             self._fail(path)
-        super().write_new(path, data)
+        super().write_new(path, data, allocate=allocate)
         self._given_up.discard(path)
 
     def rename(self, source: Path, target: Path) -> None:

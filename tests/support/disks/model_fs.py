@@ -88,9 +88,9 @@ class CrashingFs(Fs):
         self._change("write", path)
         super().write_at(path, offset, data)
 
-    def write_new(self, path: Path, data: bytes) -> None:
+    def write_new(self, path: Path, data: bytes, *, allocate: bool = False) -> None:
         self._change("write", path)
-        super().write_new(path, data)
+        super().write_new(path, data, allocate=allocate)
 
     def create(self, path: Path, data: bytes = b"") -> bool:
         self._change("create", path)

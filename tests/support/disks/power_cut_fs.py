@@ -92,10 +92,10 @@ class PowerCutFs(CrashingFs):
         super().write_at(path, offset, data)
         self._file(path).pending.append((offset, bytes(data)))
 
-    def write_new(self, path: Path, data: bytes) -> None:
-        super().write_new(path, data)
+    def write_new(self, path: Path, data: bytes, *, allocate: bool = False) -> None:
+        super().write_new(path, data, allocate=allocate)
         file = self._file(path)
-        file.pending += [(0, None), (0, data)]
+        file.pending += [(0, None), *([(0, bytes(len(data)))] if allocate else []), (0, data)]
 
     def create(self, path: Path, data: bytes = b"") -> bool:
         made = super().create(path, data)

@@ -102,9 +102,9 @@ class KillingFs(QuickFs):
         if self.calls == self.call:
             raise Killed(str(self.calls))
 
-    def write_new(self, *args: Any) -> None:
+    def write_new(self, *args: Any, **options: Any) -> None:
         self._count()
-        super().write_new(*args)
+        super().write_new(*args, **options)
 
     def write_at(self, *args: Any) -> None:
         self._count()

@@ -21,7 +21,9 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
 )
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
+from sparkhaven.ingest.kept_decoders import SMALL_BYTES, KeptDecoders
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.table_choice import lines_of
 from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.ingest.values.typed_rows import TypedRows
@@ -29,8 +31,15 @@ from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 
+def _json_rows(targets: tuple[Target, ...], spec: StreamSpec) -> JsonRows:
+    return JsonRows(targets, spec.ignore, alias=spec.allow_null_alias)
+
+
+_JSON_ROWS = KeptDecoders(_json_rows)
+
+
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    json_rows = _json_rows(decoding)
+    json_rows = _JSON_ROWS.of(decoding.targets, decoding.spec, small=file.split.size <= SMALL_BYTES)
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
     for block in text_blocks(pieces, decoding.options, file, first):
         yield json_rows.decode(block, file.split.path, rejects), block.line_of
@@ -38,8 +47,10 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
 
 def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
     path, choice = file.split.path, together.choice
-    deciding = _json_rows(together.deciding)
-    decoders = {number: _json_rows(decoding) for number, (decoding, _) in together.tables.items()}
+    deciding = _json_rows(together.deciding.targets, together.deciding.spec)
+    decoders = {
+        number: _json_rows(decoding.targets, decoding.spec) for number, (decoding, _) in together.tables.items()
+    }
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
     for block in text_blocks(pieces, together.deciding.options, file, first):
         texts = deciding.decode(block, path, choice.probe)
@@ -50,16 +61,12 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    json_rows = _json_rows(decoding)
+    json_rows = _json_rows(decoding.targets, decoding.spec)
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         return json_rows.values_of(payload, row["SourcePartition"], row["Position"], rejects)
 
     return one
-
-
-def _json_rows(decoding: Decoding) -> JsonRows:
-    return JsonRows(decoding.targets, decoding.spec.ignore, alias=decoding.spec.allow_null_alias)
 
 
 def sample(sampled: SampledFiles) -> Sample:

@@ -83,6 +83,34 @@ def test_replace_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
+def test_blocks_are_allocated_only_where_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr("os.posix_fallocate", lambda descriptor, offset, size: sizes.append(size))
+    Fs().replace(tmp_path / "f", b"synced")
+    Fs().replace(tmp_path / "f", b"", sync=False)
+    assert sizes == []
+    Fs().replace(tmp_path / "f", b"not synced", sync=False)
+    assert sizes == [len(b"not synced")]
+
+
+@pytest.mark.parametrize(("code", "works"), [(errno.EOPNOTSUPP, True), (errno.EINVAL, True), (errno.ENOSPC, False)])
+def test_a_disk_that_cannot_allocate_takes_the_bytes(
+    code: int, works: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(code, "refused")
+
+    path = tmp_path / "f"
+    Fs().replace(path, b"old")
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    if works:
+        Fs().replace(path, b"new", sync=False)
+    else:
+        with pytest.raises(OSError, match="refused"):
+            Fs().replace(path, b"new", sync=False)
+    assert path.read_bytes() == (b"new" if works else b"old")
+
+
 # --- the models ------------------------------------------------------------------------------------------
 
 

@@ -87,7 +87,7 @@ class ReadOnlyFs(Fs):
     def write_at(self, path: Path, offset: int, data: bytes | memoryview) -> None:
         self._change(path)
 
-    def write_new(self, path: Path, data: bytes) -> None:
+    def write_new(self, path: Path, data: bytes, *, allocate: bool = False) -> None:
         self._change(path)
 
     def truncate(self, path: Path, length: int) -> None:
