@@ -36,5 +36,5 @@ def test_the_oldest_go_first_and_numbers_of_parts_stay_theirs() -> None:
     assert kept.of(parts[-1], small=True) == [parts[-1]] and len(count) == MOST + 1
     assert kept.of(parts[0], small=True) == [parts[0]] and len(count) == MOST + 2
     for _ in range(100):  # parts that nobody else holds do not share a number
-        part = [object()]
+        part = [0]
         assert kept.of(part, small=True)[0] is part
