@@ -13,6 +13,7 @@ from typer.main import get_command, get_group
 
 from sparkhaven.jobs.cli.context import Commands
 from sparkhaven.jobs.cli.options import Json, ResultOption, RootOption, Verbose
+from sparkhaven.store.gc_pause import gc_paused
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("sparkhaven.jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
@@ -80,7 +81,8 @@ class LazyCommands(Commands):
 @cache
 def _registered(path: str) -> Mapping[str, Any]:
     app = typer.Typer(rich_markup_mode=None)
-    import_module(path).register(app)
+    with gc_paused():  # what is imported is live
+        import_module(path).register(app)
     gc.freeze()  # what was imported stays: no collection looks at it again
     commands = get_group(app).commands
     for command in commands.values():

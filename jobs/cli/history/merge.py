@@ -18,7 +18,6 @@ from sparkhaven.jobs.cli.history.merge_runner import spark_executor
 from sparkhaven.jobs.cli.history.merged_dates import noted, show_dates
 from sparkhaven.jobs.cli.history.missing_dates import asked_days, days_without_history, report_missing
 from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
-from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
@@ -219,6 +218,8 @@ def merge(
     """
     cli: CliContext = ctx.obj
     if status:
+        from sparkhaven.jobs.cli.history.status import show_status  # which merges do not need
+
         code = show_status(cli, Fs(), cli.database(), name)
         exit_with(code)
         return

@@ -12,7 +12,6 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.expressions.predicate.expression import UNKNOWN_COLUMN, parse_predicate
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
@@ -292,6 +291,8 @@ def _check_filter(element: Element, columns: tuple[Column, ...], findings: Findi
     text = element.attributes.get("filter")
     if text is None:
         return
+    from sparkhaven.store.expressions.predicate.expression import UNKNOWN_COLUMN, parse_predicate  # which few need
+
     try:
         parse_predicate(text, columns)
     except SchemaParseError as error:

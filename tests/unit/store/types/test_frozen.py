@@ -6,7 +6,7 @@ import copy
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -134,3 +134,30 @@ class Overriding(Shown):
 
 def test_methods_reach_those_that_they_override() -> None:
     assert Overriding(1).show() == "base 1"
+
+
+@frozen
+class Constant:
+    number: int
+    kind: ClassVar[str] = "whole"
+
+
+def test_what_belongs_to_the_class_is_no_field() -> None:
+    assert [member.name for member in fields(Constant(1))] == ["number"]
+    assert (Constant.kind, Constant(1).kind, repr(Constant(1))) == ("whole", "whole", "Constant(number=1)")
+
+
+def test_values_are_matched_by_position() -> None:
+    match Key(1, "a"):
+        case Key(first, second):
+            assert (first, second) == (1, "a")
+        case _:
+            pytest.fail("no match")
+
+
+def test_a_default_that_values_would_share_is_refused() -> None:
+    with pytest.raises(ValueError, match="default of first"):
+
+        @frozen
+        class Wrong:
+            first: list[int] = []
