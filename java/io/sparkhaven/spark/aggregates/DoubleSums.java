@@ -8,11 +8,10 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
 /** Sums of floating-point numbers, row after row, as Spark adds them. */
-final class DoubleSums implements Accumulator {
+final class DoubleSums extends Sums {
   private final boolean isFloat;
   private final double[] numbers = new double[LocationColumn.MOST_ROWS];
   private double[] sums = {};
-  private boolean[] filled = {};
 
   /** {@code type}: of the column. */
   DoubleSums(DataType type) {
@@ -20,29 +19,25 @@ final class DoubleSums implements Accumulator {
   }
 
   @Override
-  public void reserve(int groups) {
-    if (groups > sums.length) {
-      sums = Arrays.copyOf(sums, 2 * groups);
-      filled = Arrays.copyOf(filled, 2 * groups);
-    }
+  void resize(int groups) {
+    sums = Arrays.copyOf(sums, groups);
   }
 
   @Override
-  public void add(ColumnVector values, int rows, GroupNumbers groups) {
+  void read(ColumnVector values, int rows) {
     if (values instanceof FloatingNumbers floating) {
       floating.copy(rows, numbers);
     } else {
       copy(values, rows);
     }
-    if (groups.isOne()) {
-      addAll(rows, groups.only());
-      return;
-    }
-    int[] group = groups.numbers();
+  }
+
+  @Override
+  void addEach(int rows, int[] groups) {
     for (int row = 0; row < rows; row++) {
-      if (group[row] >= 0 && numbers[row] != FloatingNumbers.NULL) {
-        sums[group[row]] += numbers[row];
-        filled[group[row]] = true;
+      if (groups[row] >= 0 && numbers[row] != FloatingNumbers.NULL) {
+        sums[groups[row]] += numbers[row];
+        filled[groups[row]] = true;
       }
     }
   }
@@ -54,7 +49,8 @@ final class DoubleSums implements Accumulator {
     }
   }
 
-  private void addAll(int rows, int group) {
+  @Override
+  void addAll(int rows, int group) {
     double sum = sums[group];
     boolean any = filled[group];
     for (int row = 0; row < rows; row++) {
@@ -68,7 +64,7 @@ final class DoubleSums implements Accumulator {
   }
 
   @Override
-  public Object result(int group) {
-    return filled[group] ? (Object) sums[group] : null;
+  Object sum(int group) {
+    return sums[group];
   }
 }

@@ -8,14 +8,13 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
 /** Sums of whole numbers. What does not fit into 64 bits is {@link #overflow}. */
-final class LongSums implements Accumulator {
+final class LongSums extends Sums {
   private static final long LOW = 0xFFFF_FFFFL;
 
   private final DataType type;
   private final long[] numbers = new long[LocationColumn.MOST_ROWS];
   private final Overflow overflow = new Overflow();
   private long[] sums = {};
-  private boolean[] filled = {};
 
   /** {@code type}: of the column. */
   LongSums(DataType type) {
@@ -23,28 +22,24 @@ final class LongSums implements Accumulator {
   }
 
   @Override
-  public void reserve(int groups) {
-    if (groups > sums.length) {
-      sums = Arrays.copyOf(sums, 2 * groups);
-      filled = Arrays.copyOf(filled, 2 * groups);
-    }
+  void resize(int groups) {
+    sums = Arrays.copyOf(sums, groups);
   }
 
   @Override
-  public void add(ColumnVector values, int rows, GroupNumbers groups) {
+  void read(ColumnVector values, int rows) {
     if (values instanceof WholeNumbers whole) {
       whole.copy(rows, numbers);
     } else {
       copy(values, rows);
     }
-    if (groups.isOne()) {
-      addAll(rows, groups.only());
-      return;
-    }
-    int[] group = groups.numbers();
+  }
+
+  @Override
+  void addEach(int rows, int[] groups) {
     for (int row = 0; row < rows; row++) {
-      if (group[row] >= 0 && numbers[row] != WholeNumbers.NULL) {
-        add(group[row], numbers[row]);
+      if (groups[row] >= 0 && numbers[row] != WholeNumbers.NULL) {
+        add(groups[row], numbers[row]);
       }
     }
   }
@@ -66,7 +61,8 @@ final class LongSums implements Accumulator {
   }
 
   /** Adds both halves of the numbers by themselves, which fit: a batch has few rows. */
-  private void addAll(int rows, int group) {
+  @Override
+  void addAll(int rows, int group) {
     long low = 0;
     long high = 0;
     int count = 0;
@@ -103,8 +99,8 @@ final class LongSums implements Accumulator {
   }
 
   @Override
-  public Object result(int group) {
-    return filled[group] ? (Object) sums[group] : null;
+  Object sum(int group) {
+    return sums[group];
   }
 
   @Override
