@@ -160,7 +160,9 @@ static uint32_t state_behind(const struct polynomial *of, const uint8_t *p, int6
 #else
 static void set_up_machine(struct polynomial *of) { (void)of; }
 
-static uint32_t state_behind(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) { return by_tables(of, p, size, state); }
+static uint32_t state_behind(const struct polynomial *of, const uint8_t *p, int64_t size, uint32_t state) {
+    return by_tables(of, p, size, state);
+}
 #endif
 
 static void set_up_one(struct polynomial *of) {

@@ -101,17 +101,28 @@ int64_t sh_kafka_check(const void *data, const int64_t *batches, int64_t count) 
 }
 
 /* A number of Kafka's records, the sign in its lowest bit; NULL where it does not end, or not within ten bytes. */
-static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, int64_t *number) {
+static const uint8_t *long_number_at(const uint8_t *p, const uint8_t *end, int64_t *number) {
     uint64_t word = 0;
     for (int shift = 0; shift < 70 && p < end; shift += 7) {
         uint8_t byte = *p++;
-        word |= (uint64_t)(byte & 0x7F) << (shift < 64 ? shift : 63);
+        word |= (uint64_t)(byte & 0x7F) << shift;
         if (byte < 0x80) {
             *number = (int64_t)(word >> 1) ^ -(int64_t)(word & 1);
             return shift < 63 || byte < 2 ? p : NULL;
         }
     }
     return NULL;
+}
+
+/* The same; most have one byte or two. */
+static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, int64_t *number) {
+    if (UNLIKELY(end - p < 2 || (p[0] & p[1]) >= 0x80)) {
+        return long_number_at(p, end, number);
+    }
+    int more = p[0] >> 7;
+    uint32_t word = (p[0] & 0x7FU) | ((uint32_t)p[1] << 7 & -(uint32_t)more);
+    *number = (int64_t)(word >> 1) ^ -(int64_t)(word & 1);
+    return p + 1 + more;
 }
 
 /* Where a key or a value is, and its length, -1 for none; NULL where it does not end before `end`. */

@@ -34,6 +34,7 @@ from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
 from sparkhaven.ingest.feeds.kafka.broker.partition_client import PartitionClient, Some
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, ask_topics, topic_partitions
 from sparkhaven.ingest.feeds.kafka.broker.wire.client import WireClient
+from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers
 from sparkhaven.ingest.feeds.kafka.broker.wire.fallback import SwitchingClient
 from sparkhaven.ingest.feeds.kafka.broker.wire.requests import Source
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError, WireSettings, wire_settings
@@ -220,6 +221,19 @@ class BatchReader(MessageRangeReader[FramedMessages]):
         return BatchClient(self._library, self._feed, self._troubles, topic, partition)
 
 
+class _Reasons:
+    """Tells each reason once why librdkafka reads what it need not."""
+
+    def __init__(self, feed: KafkaOptions) -> None:
+        self._feed = feed
+        self._known: set[str] = set()
+
+    def note(self, reason: str) -> None:
+        if reason not in self._known:
+            self._known.add(reason)
+            LOG.info(_BY_LIBRDKAFKA, self._feed.client.hide(reason))
+
+
 class WireReader(BatchReader):
     """Hands out the same, by requests of our own, and by librdkafka what they cannot read."""
 
@@ -228,16 +242,14 @@ class WireReader(BatchReader):
     ) -> None:
         super().__init__(library, feed, patience=patience)
         self._settings = settings
-        self._reasons: set[str] = set()
+        self._buffers, self._reasons = Buffers(), _Reasons(feed)
 
     def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[FramedMessages]:
-        own = WireClient(self._settings, self._feed, self._troubles, Source(topic, partition, topic_id))
-        return SwitchingClient(own, partial(super()._open, topic, partition, topic_id), self._note)
-
-    def _note(self, reason: str) -> None:
-        if reason not in self._reasons:
-            self._reasons.add(reason)
-            LOG.info(_BY_LIBRDKAFKA, self._feed.client.hide(reason))
+        source = Source(topic, partition, topic_id)
+        own = WireClient(self._settings, self._feed, self._troubles, source, self._buffers)
+        # knows nothing of this reader: what is forgotten ends its connections at once
+        other = partial(BatchClient, self._library, self._feed, self._troubles, topic, partition)
+        return SwitchingClient(own, other, self._reasons.note)
 
 
 @lru_cache(maxsize=8)

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.wire import requests
 from sparkhaven.ingest.feeds.kafka.broker.wire.batches import Piece, counted, damaged, pieces, whole_batches
-from sparkhaven.ingest.feeds.kafka.broker.wire.connection import LostError
+from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers, LostError
 from sparkhaven.ingest.feeds.kafka.broker.wire.fields import AnswerError
 from sparkhaven.ingest.feeds.kafka.broker.wire.held import HeldMessages
 from sparkhaven.ingest.feeds.kafka.broker.wire.leaders import LeaderLink, Leaders
@@ -68,12 +68,14 @@ class WireClient:
         feed: KafkaOptions,
         troubles: Troubles,
         source: Source,
+        buffers: Buffers,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._source, self._clock = settings, source, clock
         self._terms = FetchTerms(settings.wait_ms, settings.least, settings.most, settings.committed)
-        self._leaders = Leaders(settings, source, troubles, clock)
-        self._held = HeldMessages(feed.limits, self._leaders.buffers.give)
+        self._leaders = Leaders(settings, source, troubles, buffers, clock)
+        self._buffers = buffers
+        self._held = HeldMessages(feed.limits, buffers.give)
         self._pieces: Iterator[Piece] = iter(())  # of an answer, those that are still to be decoded
         self._asked: _Asked | None = None
         self._position = self._decoded = 0  # what is asked for next; before which all messages are here, or were
@@ -171,7 +173,7 @@ class WireClient:
         octets = buffer[fetched.start : fetched.stop]
         batches = whole_batches(octets, checked=self._settings.checked)
         if not len(batches):
-            self._leaders.buffers.give(buffer)
+            self._buffers.give(buffer)
             self._enlarge(len(octets))
             self.end = self._decoded = self._position
             return

@@ -6,6 +6,7 @@ A broker answers in the order of the requests. Answers are received into buffers
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from sparkhaven.ingest.feeds.kafka.broker.wire.settings import Address, WireSett
 from sparkhaven.store.native.record_batches import Octets
 
 _Length, _Head = Struct(">i"), Struct(">ii")
-_SPARE = 8  # buffers that are kept
+_SPARE, _LARGEST_SPARE = 8, 16 << 20  # buffers that are kept, and bytes of one
 
 
 class LostError(Exception):
@@ -27,21 +28,24 @@ class LostError(Exception):
 
 
 class Buffers:
-    """Memory for answers, which is used again once it is given back."""
+    """Memory for answers, which is used again once it is given back; of all connections of a reader, in any thread."""
 
     def __init__(self) -> None:
-        self._spare: deque[Octets] = deque(maxlen=_SPARE)
+        self._spare: list[Octets] = []
+        self._lock = threading.Lock()
 
     def take(self, size: int) -> Octets:
         """A buffer of this size or more."""
-        for buffer in self._spare:
-            if len(buffer) >= size:
-                self._spare = deque((spare for spare in self._spare if spare is not buffer), _SPARE)
-                return buffer
+        with self._lock:
+            for number, buffer in enumerate(self._spare):
+                if len(buffer) >= size:
+                    return self._spare.pop(number)
         return np.empty(size, np.uint8)
 
     def give(self, buffer: Octets) -> None:
-        self._spare.append(buffer)
+        with self._lock:
+            if len(buffer) <= _LARGEST_SPARE:
+                self._spare = [*self._spare, buffer][-_SPARE:]
 
 
 class Received:

@@ -48,10 +48,15 @@ class Leaders:
     """Its methods raise KafkaException for what waiting does not mend, and note the rest as troubles."""
 
     def __init__(
-        self, settings: WireSettings, source: Source, troubles: Troubles, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: WireSettings,
+        source: Source,
+        troubles: Troubles,
+        buffers: Buffers,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._source, self._troubles, self._clock = settings, source, troubles, clock
-        self.buffers = Buffers()
+        self._buffers = buffers
         self.link: LeaderLink | None = None
         self._brokers: tuple[Address, ...] = ()  # the others of the cluster, once they are known
         self._turn, self._failures, self._wait_until = 0, 0, 0.0
@@ -114,7 +119,7 @@ class Leaders:
         return LeaderLink(link.connection, epoch, link.versions)
 
     def _open(self, address: Address, opened: list[Connection]) -> LeaderLink:
-        connection = Connection(address, self._settings, self.buffers, self._clock)
+        connection = Connection(address, self._settings, self._buffers, self._clock)
         opened.append(connection)
         failed, versions = requests.read_api_versions(connection.ask(requests.api_versions()))
         if failed:

@@ -404,12 +404,16 @@ def test_settings_that_are_not_known_go_to_librdkafka(caplog: pytest.LogCaptureF
     assert record.getMessage().startswith("messages are read by librdkafka (feed.client has client.rack)")
 
 
-def test_a_reader_that_is_forgotten_leaves_no_connection(made: Made) -> None:
+@pytest.mark.parametrize("way", ["closed", "forgotten"])
+def test_a_reader_that_ends_leaves_no_connection(way: str) -> None:
     with brokers() as opened:
         fill(opened)
-        reader = made(opened)
+        feed = KafkaOptions(opened.bootstrap, (TOPIC,))
+        reader = WireReader(FakeLibrary().library, wire_settings(consumer_settings(feed)), feed)
         read(reader, 0, 10)
         (held,) = reader._held.values()
-        link = held.client._client._leaders.link  # type: ignore[attr-defined]
-        reader.close()
-        assert link.connection._socket.fileno() == -1
+        connection = held.client._client._leaders.link.connection  # type: ignore[attr-defined]
+        if way == "closed":
+            reader.close()
+        del held, reader
+        assert connection._socket.fileno() == -1
