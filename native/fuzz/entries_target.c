@@ -56,6 +56,31 @@ static void check_gather(const uint8_t *entries, int64_t width, int64_t total, c
     free(out);
 }
 
+/* Entries by moves are those by the order. */
+static void check_moves(const uint8_t *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count,
+                        const uint8_t *chosen) {
+    enum { WINDOWS = 4 };
+    int64_t shift = chosen[0] % 5, blocks = (total >> shift) + 1, starts[WINDOWS], good = sound(order, count, total);
+    uint16_t *windows = made(sizeof *windows * (size_t)blocks);
+    for (int64_t i = 0; i < blocks; i++) {
+        windows[i] = (uint16_t)((chosen[1] + i * chosen[2]) % WINDOWS);
+    }
+    uint32_t *origins = made(sizeof *origins * (size_t)count), *places = made(sizeof *places * (size_t)count);
+    HOLDS(sh_plan_moves(order, good, windows, blocks, shift, starts, WINDOWS, origins, places) == good);
+    uint8_t *out = made((size_t)(good * width));
+    HOLDS(sh_move(entries, width, total, origins, places, good, out, good) == good);
+    for (int64_t i = 0; i < good * width; i++) {
+        HOLDS(out[i] == entries[(int64_t)order[i / width] * width + i % width]);
+    }
+    HOLDS(good == 0 || sh_move(entries, width, total, origins, places, good, out, good - 1) < good);
+    HOLDS(good == 0 || sh_plan_moves(order, good, windows, order[0] >> shift, shift, starts, WINDOWS, origins,
+                                     places) == -1);
+    free(windows);
+    free(origins);
+    free(places);
+    free(out);
+}
+
 static void check_ids(const uint8_t *entries, int64_t total, const uint32_t *order, int64_t count, int64_t table_size) {
     uint32_t *ids = made(sizeof *ids * (size_t)total);
     for (int64_t i = 0; i < total; i++) { /* in the table, about its end, and far beyond, as the null is */
@@ -229,6 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t count = chosen[1] % 4 == 0 ? total : total > 0 ? chosen[1] % (total + 1) : 0;
     uint32_t *order = order_of(data, count, total, chosen[2] & 1);
     check_gather(entries, width, total, order, count);
+    check_moves(entries, width, total, order, count, chosen);
     if (chosen[2] % 32 == 2) { /* widths that there are not */
         check_gather(entries, chosen[3] % 16, 0, order, 0);
     }

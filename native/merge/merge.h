@@ -61,4 +61,10 @@ SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t 
                              const int32_t *table, int64_t entries, int32_t *out);
 SH_API int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries);
 
+/* moves.c */
+SH_API int64_t sh_plan_moves(const uint32_t *order, int64_t count, const uint16_t *windows, int64_t blocks,
+                             int64_t shift, int64_t *starts, int64_t window_count, uint32_t *origins, uint32_t *places);
+SH_API int64_t sh_move(const void *entries, int64_t width, int64_t total, const uint32_t *origins,
+                       const uint32_t *places, int64_t count, void *out, int64_t room);
+
 #endif

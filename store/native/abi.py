@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 19
+ABI = 20
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -312,6 +312,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_gather": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_gather_ids": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_count_ids": (_I64, [_PTR, _I64, _PTR, _I64]),
+    "sh_plan_moves": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
+    "sh_move": (_I64, [_PTR, _I64, _I64, _PTR, _PTR, _I64, _PTR, _I64]),
     "sh_line_ends": (_I64, [_PTR, _I64, _PTR, _I64]),
     "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),
     "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),

@@ -135,7 +135,7 @@ WORK = {
     "measure": "counting rows",
     "write_piece": "writing pieces",
     "verify_file": "verifying source files",
-    "check_column": "reading back columns",
+    "read_part": "reading back columns",
     "write_parquet": "writing Parquet",
     "check_parquet": "reading back Parquet",
 }

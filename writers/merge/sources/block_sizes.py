@@ -27,6 +27,7 @@ class BlockSizes:
     writeback_bytes: int = 1 << 20  # smaller files are written faster together, by the sync
     small_bytes: int = SMALL  # files that are read together with others
     small_sources: int = 4  # that are worth being read together
+    moved_rows: int = 1 << 18  # the entries of fewer lie in the processor's cache anyway
     groups: int = 4  # tasks per worker that small dates are given to, to even them out
 
 

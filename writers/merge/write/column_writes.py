@@ -26,7 +26,8 @@ from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.plan.unions import Unions
-from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, picked
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, look_up, picked
+from sparkhaven.writers.merge.write.row_moves import OutputOrder
 from sparkhaven.writers.merge.write.row_order import Keys
 from sparkhaven.writers.merge.write.set_tables import moved_words, set_table
 
@@ -58,7 +59,7 @@ class ColumnWriter:
         keys: Keys,
         unions: Unions,
         rows: Rows,
-        order: npt.NDArray[np.uint32],
+        order: OutputOrder,
         segments: list[Segment],
         syncs: EarlySync,
     ) -> None:
@@ -84,18 +85,20 @@ class ColumnWriter:
     def _fixed(self, column: Column) -> None:
         entries = self.keys.entries(column, self.rows)
         self.digests.fixed(column, entries)
+        ordered = self.order.put(entries)
         for destination, start, stop in self.segments:
-            self._scatter(column, entries, destination, start, stop)
+            self._scatter(column, entries, ordered, (destination, start, stop))
 
     def _scatter(
         self,
         column: Column,
         entries: npt.NDArray[Any],
-        destination: int,
-        start: int,
-        stop: int,
+        ordered: npt.NDArray[Any] | None,
+        segment: Segment,
         lut: npt.NDArray[np.int32] | None = None,
     ) -> None:
+        """Writes the entries of a segment, which are taken from ``ordered`` if they are in order already."""
+        destination, start, stop = segment
         path = self._path(destination, column.files[0])
         base = self.firsts[destination] - start
         most = self.sizes.chunk_rows
@@ -103,10 +106,12 @@ class ColumnWriter:
         for low in range(start, stop, most):
             high = min(low + most, stop)
             picked = chunk[: high - low]
-            if lut is None:
-                gather(entries, self.order[low:high], picked)
+            if ordered is not None:
+                picked = ordered[low:high] if lut is None else look_up(lut, ordered[low:high])
+            elif lut is None:
+                gather(entries, self.order.rows[low:high], picked)
             else:
-                gather_ids(entries, self.order[low:high], lut, picked)
+                gather_ids(entries, self.order.rows[low:high], lut, picked)
             self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, picked.view(np.uint8).data)
         self.syncs.written(path, (stop - start) * column.width)
 
@@ -119,14 +124,15 @@ class ColumnWriter:
         entries = np.concatenate(parts) if parts else np.empty(0, "<u8")
         self.digests.sets(column, entries, pa.array(table, pa.string()))
         for destination, start, stop in self.segments:
-            self._scatter(column, entries, destination, start, stop)
+            self._scatter(column, entries, None, (destination, start, stop))
 
     def _symbol(self, column: Column) -> None:
         entries = self.keys.entries(column, self.rows)
         union = self.unions[column.name]
         used = self._used(column, entries, self.digests.ranks(column, entries, union))
+        ordered = self.order.put(entries)
         for destination, start, stop in self.segments:
-            self._scatter(column, entries, destination, start, stop, _narrow(used[destination]))
+            self._scatter(column, entries, ordered, (destination, start, stop), _narrow(used[destination]))
             if self.offsets.used is None:
                 write_symbols(self.fs, self.plan, destination, column, used[destination], union)
 
@@ -141,7 +147,7 @@ class ColumnWriter:
         for destination, start, stop in self.segments:
             for low in range(start, stop, self.sizes.chunk_rows):
                 high = min(low + self.sizes.chunk_rows, stop)
-                present = ranks[self.order[low:high]]
+                present = ranks[self.order.rows[low:high]]
                 used[destination, present[present != INT_NULL]] = True
         return used
 
@@ -167,7 +173,7 @@ class ColumnWriter:
             np.empty(self.sizes.chunk_bytes, np.uint8),
         )
         while low < stop:
-            written = rows.take(self.order[low : min(low + len(ends), stop)], end, ends, octets)
+            written = rows.take(self.order.rows[low : min(low + len(ends), stop)], end, ends, octets)
             if not written:  # a text that is larger than others together
                 octets = np.empty(2 * len(octets), np.uint8)
                 continue

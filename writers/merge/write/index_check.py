@@ -40,6 +40,11 @@ class IndexCheck:
     finished: Finished
     columns: tuple[str, ...]
 
+    def size(self) -> int:
+        """Bytes of rows that are read."""
+        names = [name for column in self.plan.columns if column.name in self.columns for name in column.files]
+        return sum(self.finished.sizes.get(name, 0) for name in names)
+
 
 def check_index(fs: Fs, task: IndexCheck) -> None:
     """ValidationFailedError: the index is not that of the rows."""

@@ -29,6 +29,7 @@ from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of, sta
 from sparkhaven.writers.merge.write.staging import Runs
 
 MAX_BOUND = 64  # characters of a text kept as a bound
+FRACTION_ROWS = 1 << 12  # rows that are looked at together for a fraction
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
 
 
@@ -39,6 +40,10 @@ class ColumnTask:
     plan: MergePlan
     finished: Finished
     column: Column
+
+    def size(self) -> int:
+        """Bytes that are read."""
+        return sum(self.finished.sizes.get(name, 0) for name in self.column.files)
 
 
 @frozen
@@ -167,6 +172,13 @@ def text_stats(first: int, stop: int, nulls: int, low: str, high: str) -> RangeS
     return RangeStats(first, stop, nulls, 0, low, high) if plain else RangeStats(first, stop, nulls)
 
 
+def _are_microseconds(values: npt.NDArray[np.int64]) -> bool:
+    """Whether no value has a fraction of a microsecond; one of the first has, if any."""
+    return not any(
+        bool((values[low : low + FRACTION_ROWS] % 1000).any()) for low in range(0, len(values), FRACTION_ROWS)
+    )
+
+
 def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:
     """Statistics of raw entries of a fixed-width column."""
     if column.type.fixed is not None:
@@ -179,7 +191,7 @@ def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeS
         values = entries[~null & (entries == entries)]
     if not len(values):
         return RangeStats(first, stop, nulls, nans)
-    exact = column.type.name != "Instant" or not bool((values % 1000).any())
+    exact = column.type.name != "Instant" or _are_microseconds(values)
     low, high = values.min().item(), values.max().item()
     if column.type.name == "Boolean":
         low, high = bool(low), bool(high)

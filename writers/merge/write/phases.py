@@ -187,16 +187,17 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     plan = task.plan
     if not verified:
         _verify(fs, run, staged)
-    read_back: list[ColumnFound] = []
-    if plan.format != "parquet":
-        tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]
-        read_back += at_once(run, plan)(partial(check_column, fs), tasks)
+    checks = [IndexCheck(plan, done, columns) for done in staged.finished for columns in done.indexes]
+    columns = plan.columns if plan.format != "parquet" else ()
+    tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in columns]
+    beside = checks if plan.format == "deephaven" else []  # DuckDB has proved table.parquet before it is compared with
+    longest_first: list[IndexCheck | ColumnTask] = sorted([*tasks, *beside], key=lambda task: -task.size())
+    read_back = [part for part in at_once(run, plan)(partial(read_part, fs), longest_first) if part is not None]
     if plan.format != "deephaven":
         parquet = _read_parquet(fs, plan, run, staged)
         read_back = _agreed(plan, read_back, parquet) if read_back else parquet
-    checks = [IndexCheck(plan, done, columns) for done in staged.finished for columns in done.indexes]
-    for _ in run(partial(check_index, fs), checks) if checks else ():
-        pass
+        for _ in run(partial(check_index, fs), checks) if checks else ():
+            pass
     digests_in = total(part.digests for part in staged.written)
     digests_out = total({column.column: column.digest} for column in read_back)
     proof = Proof(
@@ -210,6 +211,14 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
         raise proof_failure(proof, f"{plan.table} {plan.value}")
     outputs = tuple(_output(fs, plan, done, read_back, task.now_ms) for done in staged.finished)
     return replace(task.record, phase=MergePhase.CHECK, outputs=outputs, proof=proof)
+
+
+def read_part(fs: Fs, task: IndexCheck | ColumnTask) -> ColumnFound | None:
+    """A task of the check: a column is read back, or an index, of which nothing is left to tell."""
+    if isinstance(task, ColumnTask):
+        return check_column(fs, task)
+    check_index(fs, task)
+    return None
 
 
 def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:

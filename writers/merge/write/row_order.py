@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from threading import local
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.open_source import Columns
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
+from sparkhaven.writers.merge.sources.column_room import ColumnRoom
 from sparkhaven.writers.merge.sources.merge_source import ALL, ColumnSource, Pick, entry_dtype
 from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
@@ -41,18 +41,6 @@ from sparkhaven.writers.merge.sources.sort_keys import (
 
 SAMPLE_ROWS = 1 << 16
 Bound = tuple[int, ...]
-
-
-class ColumnRoom(local):
-    """Memory for one column, which a thread uses again for its next one: the first touch of new memory takes long."""
-
-    _held = np.empty(0, np.uint8)
-
-    def empty(self, rows: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        size = rows * dtype.itemsize
-        if len(self._held) < size:
-            self._held = np.empty(size, np.uint8)
-        return self._held[:size].view(dtype)
 
 
 class Keys:
@@ -86,12 +74,12 @@ class Keys:
 
     def keep(self, column: Column) -> None:
         """Reads all rows of a column, for the first that asks for its entries. Threads may read several at once."""
-        self._kept[column.name] = self.entries(column)
+        self._kept[column.name] = self.entries(column, new=True)
 
-    def entries(self, column: Column, rows: Rows | None = None) -> npt.NDArray[Any]:
+    def entries(self, column: Column, rows: Rows | None = None, *, new: bool = False) -> npt.NDArray[Any]:
         """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks.
 
-        Where there is a room they stand in it, until the next call of the thread.
+        Where there is a room they stand in it, until the next call of the thread, unless they are to be ``new``.
         """
         plan, texts = self.plan, ranked(self.plan, column)
         chosen = (None,) * len(plan.sources) if rows is None else rows
@@ -100,7 +88,7 @@ class Keys:
             return self._kept.pop(column.name)
         sizes = [len(source if picks is None else picks) for source, picks in zip(plan.sources, chosen, strict=True)]
         dtype = np.dtype(np.int32) if texts else entry_dtype(column)
-        array = np.empty(sum(sizes), dtype) if self._room is None else self._room.empty(sum(sizes), dtype)
+        array = np.empty(sum(sizes), dtype) if self._room is None or new else self._room.empty(sum(sizes), dtype)
         taken = set(self.columns.entries(column, array) if whole and column.storage is not Storage.BLOB else ())
         if texts and taken:
             ends = accumulate(sizes)
@@ -166,7 +154,7 @@ class Keys:
         words = []
         for number in range(start, min(end, self.depth() + 1)):
             if number == self.depth():
-                words.append(self._row_numbers(index, first, stop)[pick])
+                words.append(self._row_numbers(index, first, stop, pick))
             elif lead and number == 0:
                 words.append(self._destination(index, first, stop, pick))
             else:
@@ -181,15 +169,18 @@ class Keys:
             return None
         words = []
         for key in self.plan.ordering:
-            entries = self.entries(self.plan.column(key.column))
+            entries = self.entries(self.plan.column(key.column), new=keep)
             if keep:
                 self._kept[key.column] = entries
             words.append(self._as_words(key, entries))
         return words
 
-    def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
+    def _row_numbers(self, index: int, first: int, stop: int, pick: Pick) -> npt.NDArray[np.uint64]:
         start = self.plan.offset(index) - self.plan.sources[index].start
-        return np.arange(first + start, stop + start, dtype=np.uint64)
+        if isinstance(pick, slice):
+            chosen = range(first + start, stop + start)[pick]
+            return np.arange(chosen.start, chosen.stop, chosen.step, dtype=np.uint64)
+        return pick.astype(np.uint64) + np.uint64(first + start)
 
     def _as_words(self, key: SortKey, entries: npt.NDArray[Any]) -> Words:
         column = self.plan.column(key.column)

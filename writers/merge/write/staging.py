@@ -17,15 +17,18 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows
 from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.sources.column_room import ColumnRoom
 from sparkhaven.writers.merge.sources.sort_keys import Words, distinct
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets
 from sparkhaven.writers.merge.write.date_survey import load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
-from sparkhaven.writers.merge.write.row_order import Bound, ColumnRoom, Keys, RowSelection, order_of, select
+from sparkhaven.writers.merge.write.row_moves import OutputOrder, are_worth_planning, load_order, planned, store_stretch
+from sparkhaven.writers.merge.write.row_order import Bound, Keys, RowSelection, order_of, select
 
 T = TypeVar("T")
 R = TypeVar("R")
 _ROOM = ColumnRoom()
+MOVE_BYTES = 8  # a row
 Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
 
 
@@ -116,7 +119,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     plan = piece.plan
     if unions is None:
         unions = load_unions(fs, plan)
-    keys = Keys(fs, plan, unions)
+    keys = Keys(fs, plan, unions, _ROOM)
     selection, order = _in_order(keys, piece, run)
     segments = _segments(selection, order, len(plan.destinations))
     counts = tuple(stop - start for _, start, stop in segments)
@@ -124,17 +127,23 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
         raise source_changed(plan, piece.rows, counts)
     runs = _all_runs(plan, piece.first_rows, selection, order, segments)
     rows = selection.rows
+    moves = [planned(order, selection.counts)] if _can_move(plan, len(order)) else []
     del selection
     wide = (0,) * len(segments)
     used = load_used(fs, plan) if piece.counted else None
     offsets = WriteOffsets(piece.first_rows or wide, piece.first_bytes or {}, used)
     with early_sync(fs, plan) as syncs:
-        writer = ColumnWriter(fs, offsets, keys, unions, rows, order, segments, syncs)
+        writer = ColumnWriter(fs, offsets, keys, unions, rows, OutputOrder([order], moves), segments, syncs)
         for _ in at_once(run, plan)(
             writer.column, plan.columns
         ):  # columns have nothing in common but what they only read
             pass
     return StagedPiece(counts, writer.digests.totals, runs, keys.columns.verified)
+
+
+def _can_move(plan: MergePlan, rows: int) -> bool:
+    """Whether rows are moved, and the moves fit into memory beside what else a piece takes."""
+    return are_worth_planning(plan, rows) and rows * (plan.row_cost() + MOVE_BYTES) <= plan.usable()
 
 
 def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[RowSelection, npt.NDArray[np.uint32]]:
@@ -177,18 +186,14 @@ def order_piece(fs: Fs, task: OrderTask) -> StagedPiece:
             for index, (source, rows) in enumerate(zip(plan.sources, selection.rows, strict=True))
         ]
         order = gathered(np.concatenate(numbers), order)
-    fs.write_new(task.target, order.tobytes())
+    moved = are_worth_planning(plan, plan.rows) and len(order)
+    store_stretch(fs, task.target, order, planned(order, list(map(len, plan.sources))) if moved else None)
     return StagedPiece(tuple(stop - start for _, start, stop in segments), {}, runs)
 
 
 def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     plan = task.plan
-    parts = []
-    for path in task.orders:
-        stat = fs.stat(path)
-        if stat is not None and stat.size:
-            parts.append(np.frombuffer(fs.map(path, stat.size), np.uint32))
-    order = np.concatenate(parts)
+    order = load_order(fs, task.orders, moved=are_worth_planning(plan, plan.rows))
     ends = np.cumsum(task.rows).tolist()
     segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
     unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)

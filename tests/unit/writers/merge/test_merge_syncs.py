@@ -115,8 +115,8 @@ def test_so_many_columns_are_given_out_at_once(
     for columns in (None, 2):
         db, _ = make(tmp_path / str(columns), 300, partitions=1)
         merge(db.layout, workers=3, parallel_rows=rows, max_columns=columns)
-    by_column = {work, "check_column"}
-    assert [number for name, number in given[None] if name in by_column] == [12, 12]
-    assert [number for name, number in given[2] if name in by_column] == [2] * 12
+    by_column = {work, "read_part"}
+    assert [number for name, number in given[None] if name in by_column] == [12, 12 + 1]  # and an index
+    assert [number for name, number in given[2] if name in by_column] == [2] * 12 + [1]
     assert [number for name, number in given[2] if name == "step"] == ([] if work == "write_column" else [1])
     assert history_bytes(Layout(tmp_path / "2")) == history_bytes(Layout(tmp_path / "None"))
