@@ -13,7 +13,8 @@
     python -m benchmarks.live [--epochs 300] [--cycles 100,20] [--rows 5000000] [--runs 5] [--heap 2GiB] [--no-engine]
 
 2 and 3 need `make setup-deephaven`. Exit 1 if a target is missed: on our side 10 ms for epochs and 200 ms for sources,
-dates and streams (p50), 1.2 cycles (p50), scans twice as fast. A negative time: the row was seen while its record was
+dates and streams (p50), 1.2 cycles (p50), first scans twice as fast, later ones too if Parquet does not fit into a
+quarter of the heap. A negative time: the row was seen while its record was
 still being synced.
 """
 
@@ -56,6 +57,7 @@ SCANNED = {
     "ours": "column files, served",
     "parquet": "zstd Parquet",
     "growing": "zstd Parquet that may grow",
+    "memory": "a table in the heap",
 }
 WAIT_SECONDS = 120.0
 BLOCK = 5_000_000
@@ -240,20 +242,26 @@ def main() -> int:
                 measured[f"live.cycle_{cycle}.p50"] = _quantiles(seen)[0]
                 met.append(_report(f"a listener, cycle {cycle} ms", seen, CYCLES * cycle))
                 if scan is not None:
-                    arguments = {"parquet": str(scan), "columns": COLUMNS, "runs": args.runs}
+                    fits = args.rows * len(COLUMNS) * 8 < memory_bytes(args.heap) / 4
+                    arguments = {"parquet": str(scan), "columns": COLUMNS, "runs": args.runs, "memory": fits}
                     scans = served.ask("scan", variable="Bench_Scan", **arguments)
         if cycles:
             values = args.rows * len(COLUMNS) / 1e6
             seconds = {name: statistics.median(runs[1:]) for name, runs in scans.items()}
             ratio = min(seconds["parquet"], seconds["growing"]) / seconds["ours"]
-            met.append(ratio >= AGAINST_PARQUET)
+            first = min(scans["parquet"][0], scans["growing"][0]) / scans["ours"][0]
             measured["live.sums"] = values / seconds["ours"]
             measured["live.parquet"] = values / min(seconds["parquet"], seconds["growing"])
             measured["live.ratio"] = ratio
             print(f"\nsums of {args.rows:,} rows x {len(COLUMNS)} columns, medians of {args.runs}, M values a second")
-            for name, text in SCANNED.items():
-                print(f"{text:<32}{values / seconds[name]:8.1f}, first {values / scans[name][0]:8.1f}")
-            print(f"ratio {ratio:.2f}, target {AGAINST_PARQUET:.0f}: {'met' if met[-1] else 'missed'}")
+            for name, runs in scans.items():
+                print(f"{SCANNED[name]:<32}{values / seconds[name]:8.1f}, first {values / runs[0]:8.1f}")
+            judged = {"first scan": first} if "memory" in scans else {"first scan": first, "later scans": ratio}
+            for name, figure in judged.items():
+                met.append(figure >= AGAINST_PARQUET)
+                print(f"{name}: ratio {figure:.2f}, target {AGAINST_PARQUET:.0f}: {'met' if met[-1] else 'missed'}")
+            if "memory" in scans:
+                print(f"later scans: ratio {ratio:.2f}, of arrays in the heap")
     print(f"\nPython {platform.python_version()}, {platform.system()} {platform.release()}, {os.cpu_count()} cores")
     record(options, args, measured, rows=50_000_000)
     return int(not all(met))

@@ -53,9 +53,11 @@ class Served:
         """What was noted so far."""
         return self._seen
 
-    def scan(self, variable: str, parquet: str, columns: list[str], runs: int) -> dict[str, list[float]]:
+    def scan(
+        self, variable: str, parquet: str, columns: list[str], runs: int, *, memory: bool
+    ) -> dict[str, list[float]]:
         """Seconds of sums of columns in turn: ours, the engine's own reader for files that stay as they are, and for a
-        directory that may grow, as ours does. The first reads the files.
+        directory that may grow, as ours does. The first reads the files. ``memory``: a copy in the heap, too.
 
         No cycle may run meanwhile, as when a client asks: else the engine sums all anew, up to three times.
         """
@@ -68,6 +70,8 @@ class Served:
             "parquet": engines.read(parquet),
             "growing": engines.read(str(Path(parquet).parent), **growing),
         }
+        if memory:
+            tables["memory"] = engines.read(parquet).select(columns)
         sums: dict[str, list[Any]] = {name: [] for name in tables}
         seconds: dict[str, list[float]] = {name: [] for name in tables}
         for run in range(runs + 1):
