@@ -73,8 +73,8 @@ static void check_moves(const uint8_t *entries, int64_t width, int64_t total, co
         HOLDS(out[i] == entries[(int64_t)order[i / width] * width + i % width]);
     }
     HOLDS(good == 0 || sh_move(entries, width, total, origins, places, good, out, good - 1) < good);
-    HOLDS(good == 0 || sh_plan_moves(order, good, windows, order[0] >> shift, shift, starts, WINDOWS, origins,
-                                     places) == -1);
+    HOLDS(good == 0 ||
+          sh_plan_moves(order, good, windows, order[0] >> shift, shift, starts, WINDOWS, origins, places) == -1);
     free(windows);
     free(origins);
     free(places);
