@@ -125,14 +125,21 @@ static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, int
     return p + 1 + more;
 }
 
-/* Where a key or a value is, and its length, -1 for none; NULL where it does not end before `end`. */
-static inline const uint8_t *payload_at(const uint8_t *p, const uint8_t *end, const uint8_t *data, int64_t *start,
-                                        int64_t *length) {
-    if (UNLIKELY((p = number_at(p, end, length)) == NULL || *length < -1 || *length > end - p)) {
-        return NULL;
+/* Reads the number at a place, and moves behind it; 0 where `number_at` finds none. */
+static inline int take_number(const uint8_t **p, const uint8_t *end, int64_t *number) {
+    *p = number_at(*p, end, number);
+    return *p != NULL;
+}
+
+/* Where a key or a value is, and its length, -1 for none; moves behind it. 0 where it does not end before `end`. */
+static inline int take_payload(const uint8_t **p, const uint8_t *end, const uint8_t *data, int64_t *start,
+                               int64_t *length) {
+    if (UNLIKELY(!take_number(p, end, length) || *length < -1 || *length > end - *p)) {
+        return 0;
     }
-    *start = p - data;
-    return *length > 0 ? p + *length : p;
+    *start = *p - data;
+    *p += *length > 0 ? *length : 0;
+    return 1;
 }
 
 /* Adds the records of a batch from an offset on; how many there are then, or -1 where it is damaged. */
@@ -143,14 +150,14 @@ static int64_t take_records(const uint8_t *data, const int64_t *batch, int64_t f
     int64_t last = batch[SH_BATCH_FIRST] - 1, by_broker = batch[SH_BATCH_ATTRIBUTES] & BY_BROKER;
     for (int64_t i = 0; i < batch[SH_BATCH_COUNT]; i++) {
         int64_t length, later, behind, key, key_start, value, value_start;
-        if (UNLIKELY((p = number_at(p, stop, &length)) == NULL || length < 1 || length > stop - p)) {
+        if (UNLIKELY(!take_number(&p, stop, &length) || length < 1 || length > stop - p)) {
             return -1;
         }
         const uint8_t *end = p + length;
         p++; /* attributes, which say nothing */
-        if (UNLIKELY((p = number_at(p, end, &later)) == NULL || (p = number_at(p, end, &behind)) == NULL ||
-                     (p = payload_at(p, end, data, &key_start, &key)) == NULL ||
-                     payload_at(p, end, data, &value_start, &value) == NULL)) {
+        if (UNLIKELY(!take_number(&p, end, &later) || !take_number(&p, end, &behind) ||
+                     !take_payload(&p, end, data, &key_start, &key) ||
+                     !take_payload(&p, end, data, &value_start, &value))) {
             return -1;
         }
         p = end; /* behind the headers */
