@@ -37,7 +37,7 @@ from sparkhaven.store.native.record_batches import (
 )
 from sparkhaven.store.types.frozen import frozen
 
-UNPACKED = 16 << 20  # bytes that are unpacked at once, or one batch
+UNPACKED = 16 << 20  # bytes
 
 
 @frozen
@@ -92,10 +92,18 @@ def counted(batches: Batches, aborted: Sequence[tuple[int, int]]) -> Mask:
     return mask
 
 
-def pieces(octets: Octets, batches: Batches, start: int, stop: int, buffer: Octets | None = None) -> Iterator[Piece]:
+def pieces(
+    octets: Octets,
+    batches: Batches,
+    start: int,
+    stop: int,
+    buffer: Octets | None = None,
+    *,
+    at_once: int = UNPACKED,
+) -> Iterator[Piece]:
     """The records at or after ``start``, some batches at a time; ``stop`` is the offset behind the answer.
 
-    ``octets`` are in ``buffer``.
+    ``octets`` are in ``buffer``. ``at_once``: bytes of records that are unpacked for a piece, or one batch.
 
     KafkaException where a batch is damaged, behind the records of those before it; OtherClientError.
     """
@@ -104,7 +112,8 @@ def pieces(octets: Octets, batches: Batches, start: int, stop: int, buffer: Octe
         compressed = batches[done:, BATCH_ATTRIBUTES] & CODEC != 0
         alike = compressed == compressed[0]
         end = done + (len(alike) if alike.all() else int(np.argmin(alike)))
-        data, some = (_unpacked if compressed[0] else _plain)(octets, batches[done:end])
+        some = batches[done:end]
+        data, some = _unpacked(octets, some, at_once) if compressed[0] else (octets, some)
         end, failed = done + len(some), None
         try:
             records = find_records(data, some, start)
@@ -124,16 +133,12 @@ def pieces(octets: Octets, batches: Batches, start: int, stop: int, buffer: Octe
         done = end
 
 
-def _plain(octets: Octets, batches: Batches) -> tuple[Octets, Batches]:
-    return octets, batches
-
-
-def _unpacked(octets: Octets, batches: Batches) -> tuple[Octets, Batches]:
+def _unpacked(octets: Octets, batches: Batches, at_once: int) -> tuple[Octets, Batches]:
     """The records of the first batches, one behind the other, and where they are then."""
     parts: list[bytes] = []
     size, moved = 0, batches.copy()
     for batch in moved:
-        if size >= UNPACKED:
+        if size >= at_once:
             break
         packed = octets.data[batch[BATCH_START] : batch[BATCH_STOP]]
         try:
