@@ -3,6 +3,7 @@ package io.sparkhaven.spark.aggregates;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedAggregates;
+import io.sparkhaven.spark.pushdown.RowValues;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,13 +30,13 @@ public final class AskedAggregates implements Serializable {
 
   private AskedAggregates() {}
 
-  /** What an aggregation asks for; null: Spark has to answer some of it. */
-  private static AskedAggregates of(Aggregation asked, List<PlannedColumn> all) {
+  /** What the driver answers of an aggregation over few rows; null: Spark has to. */
+  public static AskedAggregates ofDriver(Aggregation asked, List<PlannedColumn> all) {
     Map<String, PlannedColumn> columns = PushedAggregates.byName(all);
     AskedAggregates taken = new AskedAggregates();
     for (Expression group : asked.groupByExpressions()) {
       PlannedColumn column = PushedAggregates.column(group, columns);
-      if (column == null || !isKey(column.type())) {
+      if (column == null || RowValues.of(column) == null || !isKey(column.type())) {
         return null;
       }
       taken.groups.add(column);
@@ -56,17 +57,12 @@ public final class AskedAggregates implements Serializable {
     return taken;
   }
 
-  /** What the driver answers of an aggregation over few rows; null: Spark has to. */
-  public static AskedAggregates ofDriver(Aggregation asked, List<PlannedColumn> all) {
-    return of(asked, all);
-  }
-
   /**
    * What tasks answer of an aggregation, by nothing, the partition value or a column of symbols: sums, counts, and,
    * unless by symbols, least and greatest texts. null: Spark has to, or statistics do it.
    */
   public static AskedAggregates ofTasks(Aggregation asked, List<PlannedColumn> all, List<PlannedSlice> slices) {
-    AskedAggregates taken = of(asked, all);
+    AskedAggregates taken = ofDriver(asked, all);
     if (taken == null || taken.groups.size() > 1 || slices.isEmpty()) { // without a task there is no answer
       return null;
     }
