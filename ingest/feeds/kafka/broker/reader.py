@@ -33,7 +33,7 @@ from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, lib
 from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
 from sparkhaven.ingest.feeds.kafka.broker.partition_client import PartitionClient, Some
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, ask_topics, topic_partitions
-from sparkhaven.ingest.feeds.kafka.broker.wire.client import WireClient
+from sparkhaven.ingest.feeds.kafka.broker.wire.client import OTHER_TOPIC, WireClient
 from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers
 from sparkhaven.ingest.feeds.kafka.broker.wire.fallback import SwitchingClient
 from sparkhaven.ingest.feeds.kafka.broker.wire.requests import Source
@@ -48,7 +48,6 @@ WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
 
 _BY_LIBRDKAFKA = "messages are read by librdkafka (%s). Results are the same, reading takes longer"
-_OTHER_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_ID, KafkaError.INCONSISTENT_TOPIC_ID})
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
@@ -155,7 +154,7 @@ class MessageRangeReader(ABC, Generic[Some]):
     def _error(self, consumer: _Held[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
         code = error.code()
         name = partition_name(wanted.topic, wanted.partition)
-        if code in _OTHER_TOPIC:
+        if code in OTHER_TOPIC:
             return self._other_topic(wanted, error)
         if code not in _NOT_THERE:
             return translated(error, name, self._feed.client.hide(error.str()), self._feed)

@@ -41,7 +41,7 @@ _PASSING = frozenset(  # the leader has moved, or does not yet know that it is o
         KafkaError.OFFSET_NOT_AVAILABLE,
     }
 )
-_OTHER_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_ID, KafkaError.INCONSISTENT_TOPIC_ID})
+OTHER_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_ID, KafkaError.INCONSISTENT_TOPIC_ID})
 LEAST_ASKED = 64 << 10
 GUESSED = 1 << 10  # bytes of a message, before one was seen
 _MORE = 1.05  # than the messages that are due had so far
@@ -213,9 +213,9 @@ class WireClient:
     def _failed(self, link: LeaderLink, code: int) -> None:
         error = KafkaError(code)
         words = f"{link.connection.name} answers to Fetch: {error.str()}"
-        if code in _OTHER_TOPIC:
+        if code in OTHER_TOPIC:
             self._strangers += 1
-        if code not in _PASSING and not (code in _OTHER_TOPIC and self._strangers == 1):
+        if code not in _PASSING and not (code in OTHER_TOPIC and self._strangers == 1):
             raise KafkaException(KafkaError(code, words))
         self._lost(words, code)
 
