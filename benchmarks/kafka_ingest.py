@@ -35,9 +35,10 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, WireReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.session.kafka_connector import connector_conf

@@ -133,13 +133,12 @@ class Following(SourcePlanner):
         return super()._next()
 
     def _wait(self, pause: float) -> None:
-        """Until the next look is due: by the trigger, or after a pause where there is none."""
+        """Until the next look is due, counted from the last one, which may have waited itself."""
         assert self._looked is not None  # noqa: S101  a first look was made
-        pause = min(max(pause, LEAST_PAUSE_S), MOST_PAUSE_S)
-        if self._trigger_s:
-            pause = self._looked + self._trigger_s - self._clock()
-        if pause > 0:
-            self._stopped.wait(pause)
+        pause = self._trigger_s or min(max(pause, LEAST_PAUSE_S), MOST_PAUSE_S)
+        left = self._looked + pause - self._clock()
+        if left > 0:
+            self._stopped.wait(left)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker import reader
+from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
 from sparkhaven.store.io.fs import Fs
 from tests.support.servers.broker import Broker
 
@@ -38,6 +38,6 @@ def broker(kept_broker: Broker) -> Broker:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     if nextitem is None or HERE not in nextitem.path.parents:
-        reader._reader_of.cache_clear()
+        KEPT.close()
         for broker in MADE:
             broker.stop()

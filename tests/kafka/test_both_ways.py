@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkhaven.ingest.feeds.kafka.blocks import time_ns
-from sparkhaven.ingest.feeds.kafka.broker import batches
-from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, WireReader, kept_reader
+from sparkhaven.ingest.feeds.kafka.broker import batches, kept_readers
+from sparkhaven.ingest.feeds.kafka.broker.kept_readers import make_reader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError, SparkhavenError
@@ -252,26 +253,24 @@ def test_a_forked_process_leaves_the_clients_of_its_parent_alone(broker: Broker)
     reader.close()
 
 
-def test_which_reader_a_process_keeps(
+def test_which_reader_a_feed_gets(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def kept(**client: str) -> object:
-        kafka_reader._reader_of.cache_clear()
-        return kept_reader(KafkaOptions(broker.bootstrap, client=ClientSettings(tuple(client.items()))))
+    def made(**client: str) -> object:
+        return make_reader(KafkaOptions(broker.bootstrap, client=ClientSettings(tuple(client.items()))))
 
-    assert isinstance(kept(), WireReader)
+    assert isinstance(made(), WireReader)
     with caplog.at_level(logging.INFO, "sparkhaven.kafka"):
-        assert isinstance(kept(**{"sasl.mechanisms": "OAUTHBEARER"}), KafkaReader)
-        assert isinstance(kept(**{"no.such": "secret"}), KafkaReader)  # which says what is wrong with it
+        assert isinstance(made(**{"sasl.mechanisms": "OAUTHBEARER"}), KafkaReader)
+        assert isinstance(made(**{"no.such": "secret"}), KafkaReader)  # which says what is wrong with it
     assert [record.getMessage().partition(")")[0] for record in caplog.records] == [
         "librdkafka is not asked directly (tokens for OAUTHBEARER are the Python client's",
         'librdkafka is not asked directly (its own settings differ: No such configuration property: "no.such"',
     ]
     with pytest.raises(SettingsError, match="that the stream sets itself"):
-        kept(**{"enable.partition.eof": "false"})
-    monkeypatch.setattr(kafka_reader, "librdkafka", lambda: None)
-    assert isinstance(kept(), KafkaReader)
-    kafka_reader._reader_of.cache_clear()
+        made(**{"enable.partition.eof": "false"})
+    monkeypatch.setattr(kept_readers, "librdkafka", lambda: None)
+    assert isinstance(made(), KafkaReader)
 
 
 def test_a_setting_that_is_refused_late_is_told_in_the_same_words(broker: Broker) -> None:

@@ -82,23 +82,24 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
-        from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
+        from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
         from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 
         if (routes := self.spec.routes) is not None:
-            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
-        reader = kept_reader(self.options, headers=_has_headers(self.spec))
-        return message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
+            yield from self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
+            return
+        with KEPT.lease(self.options, [split], headers=_has_headers(self.spec)) as reader:
+            yield from message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
 
     def decode_tables(
         self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
     ) -> Iterator[tuple[int, Block]]:
-        from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
+        from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
         from sparkhaven.ingest.feeds.kafka.decode import message_table_blocks
 
         headers = any(_has_headers(table.spec) for table in tables.values())
-        reader = kept_reader(self.options, headers=headers)
-        return message_table_blocks(reader, split, tables, routes, self.options, clock)
+        with KEPT.lease(self.options, [split], headers=headers) as reader:
+            yield from message_table_blocks(reader, split, tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:

@@ -8,10 +8,13 @@ proposes, the log decides.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
+from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -35,6 +38,9 @@ Offset = dict[str, int]
 KafkaStream = RangeStream[KafkaOptions]
 SAMPLED_MESSAGES = 200  # messages that are looked at
 GUESS_LASTS = 100  # batches for which a guess is good
+LOOK_SECONDS = 1.0  # after which it is asked which topics there are, and what became of them
+TOLD_SECONDS = 0.05  # between two plans: ends that a reader knows of are not older
+WAIT_SECONDS = 0.05  # for something new
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:
@@ -52,13 +58,20 @@ def committed(fs: Fs, stream: KafkaStream) -> dict[TopicPartition, Position]:
 class TopicReader(RangeReader):
     """``positions`` are those of the commit log."""
 
-    def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[TopicPartition, Position]) -> None:
+    def __init__(
+        self,
+        stream: KafkaStream,
+        topics: KafkaTopics,
+        positions: Mapping[TopicPartition, Position],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._feed, self.given_tasks = stream.feed, stream.tasks
         self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
         self._topics = topics
         self._committed = dict(positions)
         self._positions = dict(positions)  # of what is planned so far
         self._view: dict[str, TopicView] = {}
+        self._clock, self._asked, self._looked = clock, float("-inf"), float("-inf")
         self._frozen = self._begun = False
         self._planned: dict[str, list[OffsetRange]] = {}
         self._sizes = MessageSizes(stream.feed)
@@ -115,7 +128,29 @@ class TopicReader(RangeReader):
         return [RangeRun(run, task, left, large) for task, run in enumerate(runs)]
 
     def _look(self) -> None:
-        self._view = self._topics.look()
+        now = self._clock()
+        is_told = now - self._looked < TOLD_SECONDS and now - self._asked < LOOK_SECONDS and self._told()
+        if not is_told:
+            self._asked = self._clock()
+            self._view = self._topics.look()
+        self._looked = self._clock()
+
+    def _told(self) -> bool:
+        """Takes over where partitions end, if this process reads them all, and so is told by each answer."""
+        known = {(topic, number) for topic, state in self._view.items() for number in state.partitions}
+        if not known <= self._positions.keys():
+            return False
+        positions = [(partition, self._positions[partition]) for partition in sorted(known)]
+        ranges = {p: OffsetRange(*p, position.offset, position.offset, position.topic_id) for p, position in positions}
+        with KEPT.lease_of(self._feed, list(ranges.values())) as reader:
+            ends = reader.ends(ranges, WAIT_SECONDS) if isinstance(reader, WireReader) else None
+        if ends is None:
+            return False
+        self._view = {
+            topic: TopicView(state.topic_id, {number: ends[topic, number] for number in state.partitions})
+            for topic, state in self._view.items()
+        }
+        return True
 
     def _follow(self, start: Offset) -> None:
         """Takes over positions that Spark remembers and this reader has not planned: those of its checkpoint."""

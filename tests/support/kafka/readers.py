@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, WireReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 
 KINDS = ("objects", "batches", "wire")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
-from sparkhaven.ingest.feeds.kafka.broker.reader import WireReader
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.messages import Fake

@@ -7,19 +7,17 @@ because compaction and transactions leave holes; the broker reports where a part
 
 from __future__ import annotations
 
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import Generic
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
-from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, consumer_settings, make_admin
+from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
@@ -29,15 +27,11 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
     translated,
     unreachable,
 )
-from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import Librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
 from sparkhaven.ingest.feeds.kafka.broker.partition_client import PartitionClient, Some
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, ask_topics, topic_partitions
-from sparkhaven.ingest.feeds.kafka.broker.wire.client import OTHER_TOPIC, WireClient
-from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers
-from sparkhaven.ingest.feeds.kafka.broker.wire.fallback import SwitchingClient
-from sparkhaven.ingest.feeds.kafka.broker.wire.requests import Source
-from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError, WireSettings, wire_settings
+from sparkhaven.ingest.feeds.kafka.broker.wire.client import OTHER_TOPIC
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -47,12 +41,11 @@ from sparkhaven.store.errors import PositionGapError, SparkhavenError
 WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
 
-_BY_LIBRDKAFKA = "messages are read by librdkafka (%s). Results are the same, reading takes longer"
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
 @dataclass(slots=True)
-class _Held(Generic[Some]):
+class HeldClient(Generic[Some]):
     """A client of one partition. All messages before ``position`` that exist were handed out."""
 
     client: PartitionClient[Some]
@@ -68,7 +61,7 @@ class MessageRangeReader(ABC, Generic[Some]):
     ) -> None:
         self._feed, self._patience, self._clock = feed, patience, clock
         self._troubles = Troubles(feed)
-        self._held: dict[TopicPartition, _Held[Some]] = {}
+        self._held: dict[TopicPartition, HeldClient[Some]] = {}
         self._admin: AdminClient | None = None
 
     @abstractmethod
@@ -92,16 +85,21 @@ class MessageRangeReader(ABC, Generic[Some]):
             self._drop(partition)  # where the consumer stands is not known for sure
             raise
 
+    def stands_at(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether a client of the partition is kept, and goes on there without a seek."""
+        consumer = self._held.get((topic, partition))
+        return consumer is not None and consumer.position == offset
+
     def close(self) -> None:
         for partition in list(self._held):
             self._drop(partition)
         self._admin = None
 
-    def _messages(self, consumer: _Held[Some], wanted: OffsetRange) -> Iterator[Some]:
+    def _messages(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Iterator[Some]:
         client, since = consumer.client, self._clock()
         while True:
             all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
-            prove = self._asked_for_topic(wanted) if all_there else None  # answered while the messages are decoded
+            prove = self._proof(consumer, wanted) if all_there else None  # answered while the messages are decoded
             while (taken := client.take(wanted.stop, whole=all_there)) is not None:
                 yield taken
                 since = self._clock()
@@ -123,13 +121,13 @@ class MessageRangeReader(ABC, Generic[Some]):
                     self._troubles.take(f"nothing, while the partition is known to end at {client.end}"),
                 )
 
-    def _fetch(self, consumer: _Held[Some], wanted: OffsetRange, due: int) -> None:
+    def _fetch(self, consumer: HeldClient[Some], wanted: OffsetRange, due: int) -> None:
         try:
             consumer.client.fetch(due, WAIT_SECONDS)
         except KafkaException as error:
             raise self._error(consumer, wanted, error.args[0]) from None
 
-    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> _Held[Some]:
+    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> HeldClient[Some]:
         consumer = self._held.pop(partition, None)
         if consumer is not None and consumer.topic_id != wanted.topic_id:
             consumer.client.close()
@@ -137,7 +135,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if consumer is None:
             while len(self._held) >= self._feed.limits.consumers:
                 self._drop(next(iter(self._held)))
-            consumer = _Held(self._open(*partition, wanted.topic_id), wanted.topic_id, wanted.start)
+            consumer = HeldClient(self._open(*partition, wanted.topic_id), wanted.topic_id, wanted.start)
             consumer.client.assign(wanted.start)
         elif consumer.position != wanted.start:
             if wanted.start < consumer.position or not consumer.client.skip(wanted.start):
@@ -151,7 +149,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if consumer is not None:
             consumer.client.close()
 
-    def _error(self, consumer: _Held[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
+    def _error(self, consumer: HeldClient[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
         code = error.code()
         name = partition_name(wanted.topic, wanted.partition)
         if code in OTHER_TOPIC:
@@ -181,6 +179,10 @@ class MessageRangeReader(ABC, Generic[Some]):
         except SparkhavenError as told:
             return told
         return translated(error, wanted.path, error.str(), self._feed)
+
+    def _proof(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Callable[[], None]:
+        """Begins to prove that the messages of a range are of the topic that was planned; what is returned ends it."""
+        return self._asked_for_topic(wanted)
 
     def _asked_for_topic(self, wanted: OffsetRange) -> Callable[[], None]:
         """Asks which topic there is, once all messages of a range are there; what is returned raises if it is another.
@@ -218,59 +220,3 @@ class BatchReader(MessageRangeReader[FramedMessages]):
 
     def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[FramedMessages]:
         return BatchClient(self._library, self._feed, self._troubles, topic, partition)
-
-
-class _Reasons:
-    """Tells each reason once why librdkafka reads what it need not."""
-
-    def __init__(self, feed: KafkaOptions) -> None:
-        self._feed = feed
-        self._known: set[str] = set()
-
-    def note(self, reason: str) -> None:
-        if reason not in self._known:
-            self._known.add(reason)
-            LOG.info(_BY_LIBRDKAFKA, self._feed.client.hide(reason))
-
-
-class WireReader(BatchReader):
-    """Hands out the same, by requests of our own, and by librdkafka what they cannot read."""
-
-    def __init__(
-        self, library: Librdkafka, settings: WireSettings, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS
-    ) -> None:
-        super().__init__(library, feed, patience=patience)
-        self._settings = settings
-        self._buffers, self._reasons = Buffers(), _Reasons(feed)
-
-    def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[FramedMessages]:
-        source = Source(topic, partition, topic_id)
-        own = WireClient(self._settings, self._feed, self._troubles, source, self._buffers)
-        # knows nothing of this reader: what is forgotten ends its connections at once
-        other = partial(BatchClient, self._library, self._feed, self._troubles, topic, partition)
-        return SwitchingClient(own, other, self._reasons.note)
-
-
-@lru_cache(maxsize=8)
-def _reader_of(process: int, feed: KafkaOptions, headers: bool) -> KafkaReader | BatchReader:
-    del process  # a forked worker must not use the consumers of its parent
-    library = None if headers else librdkafka()
-    if library is None:
-        return KafkaReader(feed)
-    reason = reason_for_objects(library, feed)
-    if reason is not None:
-        LOG.info("librdkafka is not asked directly (%s). Results are the same, reading takes longer", reason)
-        return KafkaReader(feed)
-    try:
-        return WireReader(library, wire_settings(consumer_settings(feed)), feed)
-    except OtherClientError as unknown:
-        LOG.info(_BY_LIBRDKAFKA, feed.client.hide(str(unknown)))
-        return BatchReader(library, feed)
-
-
-def kept_reader(feed: KafkaOptions, *, headers: bool = False) -> KafkaReader | BatchReader:
-    """The reader of this process for a feed; it and its consumers are kept as long as the process.
-
-    Messages with their ``headers`` come as objects.
-    """
-    return _reader_of(os.getpid(), feed, headers)

@@ -67,7 +67,7 @@ class Ticking:
 
     def wait(self, seconds: float) -> bool:
         self.now += seconds
-        self.waits.append(seconds)
+        self.waits.append(round(seconds, 9))
         self._source.there = int(self.now >= self._comes)
         return False
 

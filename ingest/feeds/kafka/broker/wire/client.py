@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.wire import requests
 from sparkhaven.ingest.feeds.kafka.broker.wire.batches import Piece, counted, damaged, pieces, whole_batches
-from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers, LostError
+from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers, Connection, LostError
 from sparkhaven.ingest.feeds.kafka.broker.wire.fields import AnswerError
 from sparkhaven.ingest.feeds.kafka.broker.wire.held import HeldMessages
 from sparkhaven.ingest.feeds.kafka.broker.wire.leaders import LeaderLink, Leaders
@@ -83,6 +83,8 @@ class WireClient:
         self._portion, self._message_bytes = settings.portion, 0.0
         self._strangers, self._quiet_until = 0, 0.0
         self.last = self.end = -1
+        self.told: tuple[int, int] | None = None  # where the partition began and ended when it answered last
+        self.by_id = source.topic_id != ""  # whether all that was asked for was, so that it is of this topic for sure
         self.close = weakref.finalize(self, self._leaders.close)
 
     @property
@@ -91,6 +93,11 @@ class WireClient:
         held = self._held.first
         return self._decoded if held is None else held
 
+    @property
+    def connection(self) -> Connection | None:
+        """To the leader, while it is known."""
+        return None if self._leaders.link is None else self._leaders.link.connection
+
     def assign(self, offset: int) -> None:
         self._held.clear()
         self._pieces = iter(())
@@ -98,7 +105,7 @@ class WireClient:
             self._leaders.link.connection.drop(self._asked.number)
         self._asked, self._position, self._decoded = None, offset, offset
         self._epoch = self._leader_epoch = -1
-        self.last = self.end = -1
+        self.last, self.end, self.told = -1, -1, None
 
     def skip(self, start: int) -> bool:
         return self._held.skip(start)
@@ -113,9 +120,8 @@ class WireClient:
         if link is None:
             return
         stop = count + (self.last + 1 if self.last >= 0 else self._decoded)
-        quiet = self._quiet_until - self._clock()
-        if quiet > 0:
-            time.sleep(min(quiet, seconds))
+        if self._is_throttled():
+            time.sleep(max(0.0, min(self._quiet_until - self._clock(), seconds)))
             return
         try:
             asked = self._asked or self._ask(link, stop - self._position)
@@ -127,6 +133,17 @@ class WireClient:
             self._take(link, fetched, received.buffer, stop)
         except (LostError, AnswerError) as error:
             self._lost(str(error))
+
+    def ahead(self) -> None:
+        """Asks for what follows all that is known to be there: a later ``fetch`` finds the answer, or waits for it."""
+        link = self._leaders.link
+        if link is None or link.epoch != self._leader_epoch or self._asked is not None or self._is_throttled():
+            return
+        if self.told is not None and self.told[1] <= self._position:
+            try:
+                self._ask(link, 1)
+            except LostError as error:
+                self._lost(str(error))
 
     def bounds(self, patience: float) -> tuple[int, int]:
         end = self._clock() + patience
@@ -151,6 +168,9 @@ class WireClient:
             raise KafkaException(KafkaError(failed))
         return offset
 
+    def _is_throttled(self) -> bool:
+        return self._quiet_until > self._clock()
+
     def _ask(self, link: LeaderLink, count: int) -> _Asked:
         """Asks for about so many messages."""
         if link.epoch > self._leader_epoch >= 0 and self._epoch >= 0:
@@ -159,6 +179,7 @@ class WireClient:
         guess = LEAST_ASKED + int(max(count, 1) * (self._message_bytes or GUESSED) * _MORE)
         wish = FetchWish(self._position, link.epoch, min(self._portion, guess))
         request = requests.fetch(link.fetch_version(self._source), self._source, wish, self._terms)
+        self.by_id = self.by_id and requests.is_by_id(request)
         self._asked = _Asked(link.connection.send(request), request)
         return self._asked
 
@@ -170,6 +191,7 @@ class WireClient:
             return
         self._leaders.answered()
         self._strangers = 0
+        self.told = fetched.first, fetched.stable if self._settings.committed else fetched.high_watermark
         octets = buffer[fetched.start : fetched.stop]
         batches = whole_batches(octets, checked=self._settings.checked)
         if not len(batches):
@@ -220,7 +242,7 @@ class WireClient:
         self._lost(words, code)
 
     def _lost(self, words: str, code: int = KafkaError._TRANSPORT) -> None:
-        self._asked = None
+        self._asked = self.told = None
         self._leaders.lost(words, code)
 
     def _prove_epoch(self, link: LeaderLink) -> None:

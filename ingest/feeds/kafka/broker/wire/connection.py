@@ -93,6 +93,10 @@ class Connection:
         host, port = self.address
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
+    def fileno(self) -> int:
+        """For ``select``."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
 

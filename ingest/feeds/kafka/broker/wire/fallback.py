@@ -14,12 +14,15 @@ T = TypeVar("T")
 
 
 class SwitchingClient:
-    """A ``PartitionClient``; ``other`` makes the one that takes over, ``note`` is told why."""
+    """A ``PartitionClient``; ``other`` makes the one that takes over, ``note`` is told why.
+
+    ``own``: the requests of our own, as long as they read.
+    """
 
     def __init__(
         self, own: WireClient, other: Callable[[], PartitionClient[FramedMessages]], note: Callable[[str], None]
     ) -> None:
-        self._own: WireClient | None = own
+        self.own: WireClient | None = own
         self._client: PartitionClient[FramedMessages] = own
         self._other, self._note = other, note
 
@@ -53,10 +56,10 @@ class SwitchingClient:
         try:
             return ask()
         except OtherClientError as reason:
-            if self._own is None:
+            if self.own is None:
                 raise
             self._note(str(reason))
-            own, self._own, self._client = self._own, None, self._other()
+            own, self.own, self._client = self.own, None, self._other()
             own.close()
             self._client.assign(own.first)
         return ask()

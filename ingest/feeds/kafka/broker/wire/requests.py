@@ -91,6 +91,7 @@ class FetchTerms:
 class Fetched:
     """An answer to Fetch: record batches are the bytes from ``start`` to ``stop``.
 
+    The partition begins with ``first`` and ends at ``high_watermark``; its committed messages end at ``stable``.
     ``aborted`` are transactions, by their producer and their first offset. ``throttled_ms``: for so long nothing is to
     be asked.
     """
@@ -99,6 +100,7 @@ class Fetched:
     throttled_ms: int = 0
     high_watermark: int = -1
     stable: int = -1
+    first: int = -1
     aborted: Sequence[tuple[int, int]] = ()
     start: int = 0
     stop: int = 0
@@ -188,6 +190,11 @@ def fetch(version: int, source: Source, wish: FetchWish, terms: FetchTerms) -> R
     return Request(FETCH, version, writer.tags().bytes())
 
 
+def is_by_id(request: Request) -> bool:
+    """Whether a Fetch names the topic by its id."""
+    return request.version >= NEWER[FETCH]
+
+
 def read_fetched(answer: Answer, version: int, source: Source) -> Fetched:
     """AnswerError where it is about another partition."""
     newer = version >= NEWER[FETCH]
@@ -198,14 +205,14 @@ def read_fetched(answer: Answer, version: int, source: Source) -> Fetched:
         same = answer.octets(ID_BYTES) == id_octets(source.topic_id) if newer else answer.text() == source.topic
         for _ in answer.elements(30):
             number, error = answer.int32(), answer.int16()
-            high_watermark, stable, _ = answer.int64(), answer.int64(), answer.int64()
+            high_watermark, stable, first = answer.int64(), answer.int64(), answer.int64()
             aborted = [_aborted(answer) for _ in answer.elements(16)]
             if newer:
                 answer.int32()
             start, stop = answer.block()
             answer.tags()
             if same and number == source.partition:
-                fetched = Fetched(failed or error, throttled, high_watermark, stable, aborted, start, stop)
+                fetched = Fetched(failed or error, throttled, high_watermark, stable, first, aborted, start, stop)
         answer.tags()
     if fetched is None:
         if failed:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaError
@@ -12,9 +10,9 @@ from confluent_kafka import KafkaError
 from sparkhaven.ingest.feeds.kafka.broker import reader as module
 from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits
-from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.ingest.messages import Fake
@@ -251,35 +249,6 @@ def test_batches_of_a_partition_with_holes() -> None:
             list(reader.read(OffsetRange("ticks", PARTITION, 3000, 3010)))
         reader.close()
     assert library.names().count("destroy") == library.names().count("client") == 2  # one for each error
-
-
-@pytest.fixture
-def kept() -> Iterator[Callable[..., KafkaReader | BatchReader]]:
-    """The reader for these settings of the client."""
-    module._reader_of.cache_clear()
-    yield lambda **client: kept_reader(KafkaOptions("b:1", ("t",), client=ClientSettings(tuple(client.items()))))
-    module._reader_of.cache_clear()
-
-
-def test_a_reader_is_kept_for_its_feed_and_process(
-    kept: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = kept()
-    assert kept() is one and isinstance(one, BatchReader) and kept(**{"client.id": "x"}) is not one
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert kept() is not one  # whose consumers are its parent's
-
-
-def test_where_librdkafka_is_not_asked(
-    kept: Callable[..., object], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, "sparkhaven.kafka"):
-        assert isinstance(kept(**{"sasl.mechanisms": "OAUTHBEARER"}), KafkaReader)
-    (record,) = caplog.records
-    assert "tokens for OAUTHBEARER" in record.getMessage() and "Results are the same" in record.getMessage()
-    module._reader_of.cache_clear()
-    monkeypatch.setattr(module, "librdkafka", lambda: None)
-    assert isinstance(kept(), KafkaReader)
 
 
 def test_the_client_of_a_batch_reader() -> None:

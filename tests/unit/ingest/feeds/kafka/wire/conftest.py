@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker.reader import WireReader
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from tests.support.kafka.fake_brokers import Brokers
 from tests.support.kafka.wire_reader import Made, wire_reader
 

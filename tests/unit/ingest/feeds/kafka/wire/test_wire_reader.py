@@ -7,12 +7,11 @@ import time
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker import reader as module
 from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, WireReader, kept_reader
 from sparkhaven.ingest.feeds.kafka.broker.wire.requests import id_text
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
-from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.kafka.fake_brokers import (
@@ -214,14 +213,14 @@ def test_topics_by_name_and_by_id(made: Made, newer: bool, monkeypatch: pytest.M
         reader, topic_id = made(opened), id_text(opened.partition.topic_id)
         asked: list[OffsetRange] = []
         monkeypatch.setattr(reader, "_asked_for_topic", lambda wanted: asked.append(wanted) or (lambda: None))
-        assert read(reader, 0, 100, topic_id) == list(range(100)) and len(asked) == 1
+        assert read(reader, 0, 100, topic_id) == list(range(100)) and len(asked) == (not newer)
         (one,) = opened.fetches
         assert (one.version, one.topic) == ((13, opened.partition.topic_id) if newer else (10, TOPIC.encode()))
         if newer:
             opened.partition.topic_id = b"another topic id"
             with pytest.raises(RetryableFeedError, match="cannot be read"):  # nobody says what became of it
                 read(reader, 900, 1010, topic_id)
-            assert len(asked) == 2
+            assert len(asked) == 1
 
 
 METADATA_API = 3
@@ -247,18 +246,6 @@ def test_brokers_that_are_too_old_go_to_librdkafka(made: Made, caplog: pytest.Lo
         assert values(reader, 5, 8) == [b"old"] * 3 and values(reader, 8, 10) == [b"old"] * 2
         (record,) = caplog.records
         assert "speaks Fetch 0 to 8" in record.getMessage()
-
-
-def test_settings_that_are_not_known_go_to_librdkafka(caplog: pytest.LogCaptureFixture) -> None:
-    module._reader_of.cache_clear()
-    with caplog.at_level(logging.INFO, "sparkhaven.kafka"):
-        assert type(kept_reader(KafkaOptions("b:1", ("t",)))) is WireReader
-        assert not caplog.records
-        client = ClientSettings((("client.rack", "one"),))
-        assert type(kept_reader(KafkaOptions("b:1", ("t",), client=client))) is BatchReader
-    module._reader_of.cache_clear()
-    (record,) = caplog.records
-    assert record.getMessage().startswith("messages are read by librdkafka (feed.client has client.rack)")
 
 
 @pytest.mark.parametrize("way", ["closed", "forgotten"])

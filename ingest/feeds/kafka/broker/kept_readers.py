@@ -1,0 +1,117 @@
+"""The readers of this process: kept from one batch to the next, and each of them used by one stream at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
+
+from sparkhaven.ingest.feeds.kafka.broker.batches import reason_for_objects
+from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, librdkafka
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError, wire_settings
+from sparkhaven.ingest.feeds.kafka.broker.wire_reader import BY_LIBRDKAFKA, WireReader
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.types.frozen import frozen
+
+MOST = 8  # readers that are kept while nobody uses them
+Reader = KafkaReader | BatchReader
+
+
+@frozen
+class _Kind:
+    """What a reader is for: a forked worker must not use the connections of its parent."""
+
+    process: int
+    feed: KafkaOptions
+    headers: bool
+
+
+class KeptReaders:
+    """Readers with their connections, those that were used last.
+
+    Streams of one process may read the same topic at the same time, each from where it stands.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: deque[tuple[_Kind, Reader]] = deque()
+
+    @contextmanager
+    def lease(self, feed: KafkaOptions, ranges: Sequence[OffsetRange], *, headers: bool = False) -> Iterator[Reader]:
+        """A reader that nobody else has meanwhile, one that goes on with the ranges if there is one.
+
+        Messages with their ``headers`` come as objects.
+        """
+        kind = _Kind(os.getpid(), feed, headers)
+        reader = self._take(kind, ranges, least=0) or make_reader(feed, headers=headers)
+        try:
+            yield reader
+        finally:
+            self._give(kind, reader)
+
+    @contextmanager
+    def lease_of(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> Iterator[Reader | None]:
+        """The reader that goes on with some of the ranges; None where there is none that nobody uses."""
+        kind = _Kind(os.getpid(), feed, headers=False)
+        reader = self._take(kind, ranges, least=1)
+        try:
+            yield reader
+        finally:
+            if reader is not None:
+                self._give(kind, reader)
+
+    def close(self) -> None:
+        """Closes the readers that nobody uses."""
+        with self._lock:
+            free, self._free = self._free, deque()
+        for kind, reader in free:
+            if kind.process == os.getpid():
+                reader.close()
+
+    def _take(self, kind: _Kind, ranges: Sequence[OffsetRange], least: int) -> Reader | None:
+        """The reader that goes on with most of the ranges, with so many at least."""
+        with self._lock:
+            free = [(_going_on(reader, ranges), reader) for other, reader in self._free if other == kind]
+            count, chosen = max(free, key=itemgetter(0), default=(-1, None))
+            if count < least:
+                return None
+            self._free = deque(pair for pair in self._free if pair[1] is not chosen)
+            return chosen
+
+    def _give(self, kind: _Kind, reader: Reader) -> None:
+        with self._lock:
+            self._free.append((kind, reader))
+            old = self._free.popleft() if len(self._free) > MOST else None
+        if old is not None and old[0].process == kind.process:
+            old[1].close()
+
+
+def _going_on(reader: Reader, ranges: Sequence[OffsetRange]) -> int:
+    """How many of the ranges a reader goes on with."""
+    return sum(reader.stands_at(wanted.topic, wanted.partition, wanted.start) for wanted in ranges)
+
+
+def make_reader(feed: KafkaOptions, *, headers: bool = False) -> Reader:
+    """The fastest reader for a feed; SettingsError for settings that the client refuses."""
+    library = None if headers else librdkafka()
+    if library is None:
+        return KafkaReader(feed)
+    reason = reason_for_objects(library, feed)
+    if reason is not None:
+        LOG.info("librdkafka is not asked directly (%s). Results are the same, reading takes longer", reason)
+        return KafkaReader(feed)
+    try:
+        return WireReader(library, wire_settings(consumer_settings(feed)), feed)
+    except OtherClientError as unknown:
+        LOG.info(BY_LIBRDKAFKA, feed.client.hide(str(unknown)))
+        return BatchReader(library, feed)
+
+
+KEPT = KeptReaders()
+"""Those of this process."""
