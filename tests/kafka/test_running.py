@@ -6,43 +6,33 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-from rich.console import Console
 
 from sparkhaven.ingest.feeds.kafka.broker.topics import Broker as Remote
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.feeds import watch_ends
-from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
 from sparkhaven.jobs.streams.restarts import is_retryable
-from sparkhaven.jobs.streams.runners import SparkRunner
-from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, look_at_source, open_stream
-from sparkhaven.jobs.streams.stream_group import StreamGroup
+from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.stream_run import StreamRun
-from sparkhaven.readers import open_table
 from sparkhaven.store.errors import (
     EXIT_USAGE,
     FeedSettingsError,
     PositionGapError,
     RetryableFeedError,
-    TableNotFoundError,
 )
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
-from tests.support.kafka.ticks import ids, stream_file, ticks
-from tests.support.kafka.topics import drop_topic, make_topic, send
+from tests.support.kafka.running import PATIENCE, count, running, wait_for
+from tests.support.kafka.ticks import ids, ticks
+from tests.support.kafka.topics import drop_topic, make_topic, more_partitions, send
 from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
-
-PATIENCE = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -53,31 +43,12 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield made
 
 
-@contextmanager
-def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iterator[StreamRun]:
-    """A stream that runs in a thread as it does in the command, restarts included, until the body ends."""
-    fs, layout, stop = Fs(), Layout(base / "db"), threading.Event()
-    settings = load_stream_file(fs, stream_file(base, bootstrap, f'topics = ["{topic}"]'), {})
-    progress = Progress(console=Console(quiet=True))
-    with ExitStack() as opened:
-        run = open_stream(fs, layout, settings, opened, progress)
-        look_at_source(StreamGroup([run]), opened, progress, RunOptions())
-        app = Application(fs, layout, SparkRunner(spark), RunOptions(), progress, stop)
-        thread = threading.Thread(target=keep_one, args=(app, StreamGroup([run])))
-        thread.start()
-        try:
-            yield run
-        finally:
-            stop.set()
-            thread.join(PATIENCE)
-        assert not thread.is_alive()
-
-
-def wait_for(what: Callable[[], bool], run: StreamRun) -> None:
-    end = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < end, (run.error, run.log.state.offsets)
-        time.sleep(0.1)
+@pytest.fixture(params=["spark", "local"])
+def runner(request: pytest.FixtureRequest) -> Runner:
+    """What runs the batches of a stream: Spark, or this process."""
+    if request.param == "spark":
+        return SparkRunner(request.getfixturevalue("spark"))
+    return LocalRunner(once=False)
 
 
 def has_stopped(run: StreamRun) -> bool:
@@ -86,20 +57,13 @@ def has_stopped(run: StreamRun) -> bool:
     return error is not None and not is_retryable(error)
 
 
-def count(base: Path) -> int:
-    try:
-        return open_table(base / "db", "Test.Tick").count()
-    except TableNotFoundError:
-        return 0
-
-
 def test_a_stream_survives_a_broker_that_dies_and_comes_back(
-    spark: SparkSession, own_broker: Broker, tmp_path: Path
+    runner: Runner, own_broker: Broker, tmp_path: Path
 ) -> None:
     topic = make_topic(own_broker.bootstrap, 2)
     send(own_broker.bootstrap, topic, ticks(range(0, 100, 2)), 0)
     send(own_broker.bootstrap, topic, ticks(range(1, 100, 2)), 1)
-    with running(spark, tmp_path, own_broker.bootstrap, topic) as run:
+    with running(runner, tmp_path, own_broker.bootstrap, topic) as run:
         wait_for(lambda: count(tmp_path) == 100, run)
         own_broker.kill()
         wait_for(lambda: run.watch is not None and not run.watch.last.reachable, run)
@@ -110,6 +74,36 @@ def test_a_stream_survives_a_broker_that_dies_and_comes_back(
         wait_for(lambda: count(tmp_path) == 200, run)
     assert run.error is None
     assert ids(tmp_path) == [*range(0, 200, 2), *range(1, 200, 2)]
+
+
+def test_partitions_that_are_added_while_a_stream_runs(runner: Runner, own_broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    send(own_broker.bootstrap, topic, ticks(range(10)))
+    with running(runner, tmp_path, own_broker.bootstrap, topic) as run:
+        wait_for(lambda: count(tmp_path) == 10, run)
+        more_partitions(own_broker.bootstrap, topic, 3)
+        for partition in range(3):
+            send(own_broker.bootstrap, topic, ticks(range(10 * partition + 10, 10 * partition + 20)), partition)
+        wait_for(lambda: count(tmp_path) == 40, run)
+        send(own_broker.bootstrap, topic, ticks(range(40, 50)), 2)
+        wait_for(lambda: count(tmp_path) == 50, run)
+    assert sorted(ids(tmp_path)) == [*range(50)]
+
+
+def test_streams_of_one_process_follow_one_topic(own_broker: Broker, tmp_path: Path) -> None:
+    """Each has every message once, while the other is somewhere else in the topic."""
+    topic = make_topic(own_broker.bootstrap)
+    bases = [tmp_path / name for name in ("one", "two", "three")]
+    with ExitStack() as opened:
+        runs = [
+            opened.enter_context(running(LocalRunner(once=False), base, own_broker.bootstrap, topic)) for base in bases
+        ]
+        for first in range(0, 3000, 50):
+            send(own_broker.bootstrap, topic, ticks(range(first, first + 50)))
+        for base, run in zip(bases, runs, strict=True):
+            wait_for(lambda base=base: count(base) == 3000, run)  # type: ignore[misc]
+    for base, run in zip(bases, runs, strict=True):
+        assert run.error is None and ids(base) == [*range(3000)]
 
 
 def test_a_broker_that_dies_while_it_is_asked_has_not_lost_messages(own_broker: Broker) -> None:
@@ -139,12 +133,10 @@ def test_a_broker_that_dies_while_it_is_asked_has_not_lost_messages(own_broker: 
     assert wrong == [] and silent > 0
 
 
-def test_a_broker_restored_from_a_backup_stops_the_stream(
-    spark: SparkSession, own_broker: Broker, tmp_path: Path
-) -> None:
+def test_a_broker_restored_from_a_backup_stops_the_stream(runner: Runner, own_broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(own_broker.bootstrap)
     send(own_broker.bootstrap, topic, ticks(range(5)))
-    with running(spark, tmp_path, own_broker.bootstrap, topic) as run:
+    with running(runner, tmp_path, own_broker.bootstrap, topic) as run:
         wait_for(lambda: count(tmp_path) == 5, run)
         own_broker.stop()
         shutil.copytree(own_broker.data, tmp_path / "backup")
@@ -163,10 +155,10 @@ def test_a_broker_restored_from_a_backup_stops_the_stream(
     assert ids(tmp_path) == [*range(10)]
 
 
-def test_a_topic_made_again_stops_the_stream(spark: SparkSession, own_broker: Broker, tmp_path: Path) -> None:
+def test_a_topic_made_again_stops_the_stream(runner: Runner, own_broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(own_broker.bootstrap)
     send(own_broker.bootstrap, topic, ticks(range(5)))
-    with running(spark, tmp_path, own_broker.bootstrap, topic) as run:
+    with running(runner, tmp_path, own_broker.bootstrap, topic) as run:
         wait_for(lambda: count(tmp_path) == 5, run)
         drop_topic(own_broker.bootstrap, topic)
         make_topic(own_broker.bootstrap, name=topic)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from select import select
 
@@ -73,11 +72,13 @@ class WireReader(BatchReader):
         if not self._held or len(positions) > self._feed.limits.consumers:
             return None
         consumers = [self._hold(partition, position) for partition, position in positions.items()]
-        with suppress(KafkaException):  # which a look by the administrative client tells as what it is
+        try:
             _look(consumers)
             if not any(map(_has_news, consumers)):
                 select([own.connection for own in map(_own, consumers) if own and own.connection], [], [], seconds)
                 _look(consumers)
+        except KafkaException:  # which a look by the administrative client tells as what it is
+            return None
         owns = [_own(consumer) for consumer in consumers]
         told = {
             partition: OffsetBounds(*own.told)
