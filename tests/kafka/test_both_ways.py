@@ -121,7 +121,11 @@ def test_holes_and_errors_are_the_same(broker: Broker, readers: Readers) -> None
     planned = KafkaTopics(KafkaOptions(broker.bootstrap, (topic,))).look()[topic].topic_id
     assert len(same(topic, 20, 30, planned)) == 10
     drop_topic(broker.bootstrap, topic)
-    assert "no such topic" in error(topic, 30, 50, planned)
+    *others, own = readers
+    kept = seen(own, OffsetRange(topic, 0, 30, 50, planned))  # were asked for by the id, and are here
+    assert [value for _, value, _, _ in kept] == [str(n).encode() for n in range(30, 50)]
+    one, other, third = (raised(reader, OffsetRange(topic, 0, 30, 50, planned)) for reader in (*others, own))
+    assert one == other and third[0] is one[0] and all("no such topic" in words for _, words in (one, third))
     make_topic(broker.bootstrap, name=topic)
     send(broker.bootstrap, topic, [b"new"] * 60)
     assert "recreated" in error(topic, 20, 50, planned)
