@@ -14,7 +14,6 @@ its mappings stay intact until it releases them.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
@@ -23,6 +22,7 @@ from weakref import WeakSet
 
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.kept_states import newest_state
 from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
 from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
 from sparkhaven.store.epochs.state.file_positions import FileWindow
@@ -46,33 +46,6 @@ AGAIN = "open the table again"
 
 _HELD: WeakSet[Pin] = WeakSet()
 _HELD_LOCK = threading.Lock()
-
-
-_LOADED: OrderedDict[Path, tuple[tuple[object, ...], Loaded]] = OrderedDict()  # by the path of the log
-LOADED = 16  # streams whose newest state stays in memory for the next opening
-
-
-def _newest(place: StreamPlace) -> Loaded:
-    """The newest state of a stream; not read again while none of its files has changed.
-
-    A change is seen by inode, size or time of change. Other bytes of the same length would be missed if they were
-    written in place within a tick of the kernel's clock after the read. No program of ours does that: logs and removals
-    grow, all other files are replaced.
-    """
-    log = place.stream_log
-    names = [log.name, place.stream_checkpoint.name, place.stream_head.name, place.stream_removals.name]
-    files = tuple(place.fs.identities(log.parent, [name]) for name in names)  # before reading
-    with _HELD_LOCK:
-        known = _LOADED.get(log)
-    if known is None or known[0] != files:
-        known = files, load_read(place)
-        with _HELD_LOCK:
-            _LOADED[log] = known
-            _LOADED.move_to_end(log)
-            while len(_LOADED) > LOADED:
-                _LOADED.popitem(last=False)
-    state = known[1].state
-    return replace(known[1], state=replace(state, locations=state.locations.copy()))
 
 
 def held(place: TablePlace) -> list[Pin]:
@@ -121,7 +94,7 @@ class Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
         paths = place.stream_log, place.stream_removals
         seen = place.fs.stat(paths[0]), place.fs.stat(paths[1])  # before reading: a change in between is read again
-        pin = cls(place, _newest(place) if epoch is None else load_read(place, epoch=epoch), seen)
+        pin = cls(place, newest_state(place) if epoch is None else load_read(place, epoch=epoch), seen)
         with _HELD_LOCK:
             _HELD.add(pin)
         return pin

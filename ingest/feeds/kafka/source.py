@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
+from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT, KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
 from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
@@ -56,7 +56,7 @@ def committed(fs: Fs, stream: KafkaStream) -> dict[TopicPartition, Position]:
 
 
 class TopicReader(RangeReader):
-    """``positions`` are those of the commit log."""
+    """``positions`` are those of the commit log, ``kept`` the readers of this process."""
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class TopicReader(RangeReader):
         topics: KafkaTopics,
         positions: Mapping[TopicPartition, Position],
         clock: Callable[[], float] = time.monotonic,
+        kept: KeptReaders = KEPT,
     ) -> None:
         self._feed, self.given_tasks = stream.feed, stream.tasks
         self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
-        self._topics = topics
+        self._topics, self._kept = topics, kept
         self._committed = dict(positions)
         self._positions = dict(positions)  # of what is planned so far
         self._view: dict[str, TopicView] = {}
@@ -142,7 +143,7 @@ class TopicReader(RangeReader):
             return False
         positions = [(partition, self._positions[partition]) for partition in sorted(known)]
         ranges = {p: OffsetRange(*p, position.offset, position.offset, position.topic_id) for p, position in positions}
-        with KEPT.lease_of(self._feed, list(ranges.values())) as reader:
+        with self._kept.lease_of(self._feed, list(ranges.values())) as reader:
             ends = reader.ends(ranges, WAIT_SECONDS) if isinstance(reader, WireReader) else None
         if ends is None:
             return False

@@ -21,7 +21,7 @@ from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import HEADER, Frame, Survey, ending, frame_at, walk
+from sparkhaven.store.framing.log_frames import HEADER, ByteSource, Frame, Survey, ending, frame_at, walk
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -107,6 +107,22 @@ def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True
     return (opened.head and _from_head(place, opened, opened.head, reports, rescue)) or _from_checkpoint(_files(opened))
 
 
+def read_on(place: StreamPlace, found: Survey, n: int) -> tuple[tuple[Record, ...], Survey] | None:
+    """The records after number ``n``, at whose end the log was ``found`` before, and its end now.
+
+    None where it does not go on from there. CorruptFileError: a record is missing.
+    """
+    path, (offset, mark) = place.stream_log, found.last
+    try:
+        source = place.fs.open(path)
+    except FileNotFoundError:
+        return None
+    if not mark or bytes(source.read(offset, len(mark))) != mark:
+        return None
+    _, records, end = _decoded(path, source, found.end, n + 1, reports=True)
+    return records, end if end.last[1] else Survey(end.end, end.rest, end.beyond, found.last)
+
+
 @frozen
 class Rollbacks:
     """Pairs (restored epoch, epoch of the rollback): those in the log, and those ``folded`` into the checkpoint."""
@@ -175,7 +191,7 @@ def _from_head(
     if placed is None:
         return None
     offset, head = placed
-    _, records, end = _decoded(opened, walk(opened.source, offset), head.state.n + 1, reports, offset)
+    _, records, end = _decoded(opened.path, opened.source, offset, head.state.n + 1, reports=reports)
     if any(isinstance(record, RollbackRecord) and record.to < head.state.epoch for record in records):
         return None
     if end.last[1] == b"":
@@ -184,31 +200,34 @@ def _from_head(
 
 
 def _files(opened: OpenedFiles) -> LogFiles:
-    spans, records, end = _decoded(opened, walk(opened.source), opened.folded + 1, False, HEADER.size)
+    spans, records, end = _decoded(opened.path, opened.source, HEADER.size, opened.folded + 1, reports=False)
     require_reaches(opened, end)
     return LogFiles(opened, end, spans, records)
 
 
 def _decoded(
-    opened: OpenedFiles, parts: Iterator[Frame], expected: int, reports: bool, start: int
+    path: Path, source: ByteSource, start: int, expected: int, *, reports: bool
 ) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
-    """The records from number ``expected`` on, with their places. CorruptFileError: one is missing."""
+    """The records from number ``expected`` on, found from byte ``start`` on, with their places.
+
+    CorruptFileError: one is missing.
+    """
     spans: list[tuple[int, int]] = []
     records: list[Record] = []
     last: Frame | None = None
-    for part in parts:
+    for part in walk(source, start):
         last = part
-        record = decode(part.payload, f"{opened.path} at byte {part.offset}", reports=reports)
+        record = decode(part.payload, f"{path} at byte {part.offset}", reports=reports)
         if record.n < expected and not records:
             continue
         if record.n != expected + len(records):
             raise CorruptFileError(
                 "commit log has a gap",
-                where=f"{opened.path} at byte {part.offset}",
+                where=f"{path} at byte {part.offset}",
                 expected=f"record {expected + len(records)}",
                 found=f"record {record.n}",
                 hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
             )
         spans.append((part.offset, part.end))
         records.append(record)
-    return tuple(spans), tuple(records), ending(opened.source, last.end if last else start, last)
+    return tuple(spans), tuple(records), ending(source, last.end if last else start, last)

@@ -20,6 +20,7 @@ from sparkhaven.store.epochs.files.lock import named_generation
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, published_files, walk_locations
 from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
+from sparkhaven.store.epochs.reading.kept_states import newest_state
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
 from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge, words_of
@@ -256,14 +257,21 @@ class Witnesses:
     # --- what they share -------------------------------------------------------------------------------
 
     def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:
-        """The newest state of a stream, read after the witness; one read before serves where it is ``enough``."""
+        """The newest state of a stream, read after the witness; one read before serves where it is ``enough``.
+
+        What is not enough is read anew, whatever this process knows of it: then something is damaged.
+        """
         known = self._newest.get(stream)
-        if known is None or not enough(known):
-            try:
-                known = load_stream(self._place.of_stream(stream))
-            except TableNotFoundError:
-                known = None
-            self._newest[stream] = known
+        if known is not None and enough(known):
+            return known
+        place = self._place.of_stream(stream)
+        try:
+            known = newest_state(place).state
+            if not enough(known):
+                known = load_stream(place)
+        except TableNotFoundError:
+            known = None
+        self._newest[stream] = known
         return known
 
     def _without_log(self, stream: str, path: Path, epoch: int = 0) -> Iterator[Witness]:

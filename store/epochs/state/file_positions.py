@@ -85,6 +85,13 @@ class FileWindow:
         window._new, window._order = dict(self._new), list(self._order)
         return window
 
+    def fork(self) -> FileWindow:
+        """The same window, which takes files of its own from now on; stored files are not read for that."""
+        window = FileWindow(horizon=self.horizon)
+        window._old, window._first, window._unread = self._old, self._first, self._unread
+        window._new, window._order, window._since = dict(self._new), list(self._order), list(self._since)
+        return window
+
     def read(self) -> None:
         if self._unread is None:
             return

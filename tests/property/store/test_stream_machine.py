@@ -25,9 +25,11 @@ from hypothesis.stateful import (
 )
 
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.kept_states import newest_state
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
 from sparkhaven.store.epochs.recovery.resume import resume
 from sparkhaven.store.epochs.state.log_values import LocationState, OffsetRange
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal, plan_undo
@@ -112,6 +114,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.removed: dict[tuple[LocationKey, int], bool] = {}
         self.added: dict[int, dict[LocationKey, tuple[int, int, int]]] = {}  # by epoch: since, first row, last row + 1
         self.undone: dict[int, int] = {}  # by epoch that is undone
+        self.opened: tuple[StreamState, StreamState] | None = None  # what a reader has, and what that was
         self.open(None)
 
     def teardown(self) -> None:
@@ -314,6 +317,10 @@ class StreamMachine(RuleBasedStateMachine):
         assert newest.epoch == self.newest
         assert newest == load_stream(StreamPlace(self.fs, self.layout, TABLE, STREAM), cached=False)
         assert (newest.files, newest.offsets) == load_positions(StreamPlace(self.fs, self.layout, TABLE, STREAM))
+        kept = newest_state(StreamPlace(self.fs, self.layout, TABLE, STREAM)).state
+        assert kept == newest
+        assert self.opened is None or self.opened[0] == self.opened[1], "an open table changes by itself"
+        self.opened = kept, newest
         with_head, without = (
             resume(StreamPlace(fs, self.layout, TABLE, STREAM), boot_id="boot-1", time_ms=0)
             for fs in (Fs(), Headless())

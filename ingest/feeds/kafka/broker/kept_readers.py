@@ -19,7 +19,7 @@ from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.types.frozen import frozen
 
-MOST = 8  # readers that are kept while nobody uses them
+MOST = 8
 Reader = KafkaReader | BatchReader
 
 
@@ -35,10 +35,12 @@ class _Kind:
 class KeptReaders:
     """Readers with their connections, those that were used last.
 
-    Streams of one process may read the same topic at the same time, each from where it stands.
+    Streams of one process may read the same topic at the same time, each from where it stands. ``most`` are kept while
+    nobody uses them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._lock = threading.Lock()
         self._free: deque[tuple[_Kind, Reader]] = deque()
 
@@ -87,7 +89,7 @@ class KeptReaders:
     def _give(self, kind: _Kind, reader: Reader) -> None:
         with self._lock:
             self._free.append((kind, reader))
-            old = self._free.popleft() if len(self._free) > MOST else None
+            old = self._free.popleft() if len(self._free) > self._most else None
         if old is not None and old[0].process == kind.process:
             old[1].close()
 

@@ -68,11 +68,10 @@ def test_a_stream_gets_the_reader_that_goes_on_with_its_ranges() -> None:
             assert nobody is None and somebody is other
 
 
-def test_readers_that_were_not_used_for_long_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 1)
+def test_readers_that_were_not_used_for_long_are_closed() -> None:
     with brokers() as opened:
         fill(opened)
-        kept, feed = KeptReaders(), KafkaOptions(opened.bootstrap, (TOPIC,))
+        kept, feed = KeptReaders(most=1), KafkaOptions(opened.bootstrap, (TOPIC,))
         with kept.lease(feed, []) as reader:
             list(reader.read(wanted(0, 10)))
         assert reader.stands_at(TOPIC, PARTITION, 10)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.kafka.broker.wire.requests import id_text
@@ -125,7 +123,7 @@ class Stream:
         feed = KafkaOptions(opened.bootstrap, (TOPIC,))
         stream = KafkaStream(directory, TableName("Test", "Tick"), "ticks", feed, 1)
         positions = {(TOPIC, PARTITION): Position(0, ID)}
-        self._planner = TopicReader(stream, self.topics, positions, lambda: self.now)  # type: ignore[arg-type]
+        self._planner = TopicReader(stream, self.topics, positions, lambda: self.now, kept)  # type: ignore[arg-type]
         self._feed, self._end = feed, self._planner.initialOffset()
 
     def batch(self) -> list[int]:
@@ -140,14 +138,10 @@ class Stream:
             return [offset for item in run.ranges for offset in read(reader, item.start, item.stop, item.topic_id)]
 
 
-def test_a_stream_asks_for_its_topics_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparkhaven.ingest.feeds.kafka import source
-
-    kept = KeptReaders()
-    monkeypatch.setattr(source, "KEPT", kept)
+def test_a_stream_asks_for_its_topics_once_a_second(tmp_path: Path) -> None:
     with brokers() as opened:
         fill(opened, 10)
-        stream = Stream(opened, tmp_path, kept)
+        stream = Stream(opened, tmp_path, KeptReaders())
         got, batches = stream.batch(), 0
         while stream.now + TOLD_SECONDS / 2 < LOOK_SECONDS:
             fill(opened, 10, start=opened.partition.end)
