@@ -107,20 +107,20 @@ def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True
     return (opened.head and _from_head(place, opened, opened.head, reports, rescue)) or _from_checkpoint(_files(opened))
 
 
-def read_on(place: StreamPlace, found: Survey, n: int) -> tuple[tuple[Record, ...], Survey] | None:
-    """The records after number ``n``, at whose end the log was ``found`` before, and its end now.
+def read_on(place: StreamPlace, before: Survey, n: int) -> tuple[tuple[Record, ...], Survey] | None:
+    """The records after number ``n``, which was the last one when the log ended as it did ``before``, and its end now.
 
     None where it does not go on from there. CorruptFileError: a record is missing.
     """
-    path, (offset, mark) = place.stream_log, found.last
+    path, (offset, mark) = place.stream_log, before.last
     try:
         source = place.fs.open(path)
     except FileNotFoundError:
         return None
     if not mark or bytes(source.read(offset, len(mark))) != mark:
         return None
-    _, records, end = _decoded(path, source, found.end, n + 1, reports=True)
-    return records, end if end.last[1] else Survey(end.end, end.rest, end.beyond, found.last)
+    _, records, end = _decoded(path, source, before.end, n + 1, reports=True)
+    return records, end if end.last[1] else Survey(end.end, end.rest, end.beyond, before.last)
 
 
 @frozen
