@@ -67,4 +67,60 @@ SH_API int64_t sh_plan_moves(const uint32_t *order, int64_t count, const uint16_
 SH_API int64_t sh_move(const void *entries, int64_t width, int64_t total, const uint32_t *origins,
                        const uint32_t *places, int64_t count, void *out, int64_t room);
 
+/* Blocks of rows, each of 1 << shift: the window of each, and what is added to the number of a row to get its place
+ * among those of the window. */
+struct sh_windows {
+    const uint16_t *windows;
+    const uint32_t *shifts;
+    int64_t blocks, shift;
+};
+
+/* Rows of a file, from byte `offset` on: those of a window stand together, one window after the other. */
+struct sh_stretch {
+    int64_t file, offset, rows, window;
+    int64_t source; /* whose ids they are */
+    int64_t sum;    /* the checksum that they are added to */
+};
+
+/* Moves as sh_plan_moves() makes them, to `out`, with room for so many entries; `done` of them are done. */
+struct sh_moves {
+    const uint32_t *origins, *places;
+    uint8_t *out;
+    int64_t count, room, done;
+};
+
+/* What a digest needs to know of entries. */
+struct sh_fixed {
+    uint64_t prefix, null;
+    int64_t kind;
+};
+
+/* What there is of entries. */
+struct sh_survey {
+    int64_t nulls, nans, low, high, crc;
+};
+
+/* survey.c */
+SH_API int64_t sh_survey_fixed(const struct sh_fixed *fixed, const void *entries, int64_t count,
+                               struct sh_survey *found, uint64_t *total);
+
+/* The ranks of a source's ids; the last is that of the null. */
+struct sh_table {
+    const int32_t *ranks;
+    int64_t entries;
+};
+
+/* Tables by source; counts[rank] is how often a rank is there, the last of `kinds` counts the null. */
+struct sh_ranked {
+    const struct sh_table *tables;
+    int64_t *counts;
+    int64_t kinds;
+};
+
+/* placed.c */
+SH_API int64_t sh_place_files(const struct sh_stretch *stretches, int64_t count, struct sh_moves *moves,
+                              int64_t move_count, const struct sh_windows *windows, const struct sh_fixed *fixed,
+                              const struct sh_ranked *ranked, int64_t width, uint8_t *scratch, int64_t room,
+                              uint32_t *sums, uint64_t *total);
+
 #endif

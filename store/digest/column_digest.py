@@ -30,7 +30,7 @@ from sparkhaven.store.digest.hashes import counted_sum, hash_sum
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.coded_entries import encode_entries
-from sparkhaven.store.native.digests import Sum, coded_sum, fixed_sum, text_sum, value_sum
+from sparkhaven.store.native.digests import FixedEntries, Sum, coded_sum, fixed_sum, text_sum, value_sum
 from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
 from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
@@ -90,7 +90,8 @@ def digest_nulls(column: Column, count: int) -> int:
     return xxhash.xxh3_128_intdigest(prefix_of(column, 0)) * count % MODULUS
 
 
-def _with_nulls(column: Column, hashed: Sum) -> int:
+def digest_summed(column: Column, hashed: Sum) -> int:
+    """The digest of a column from what the core says of its values."""
     total, nulls = hashed
     return (total + digest_nulls(column, nulls)) % MODULUS
 
@@ -98,7 +99,7 @@ def _with_nulls(column: Column, hashed: Sum) -> int:
 def digest_bytes(column: Column, values: pa.Array) -> int:
     """The digest of a column with a codec, from the bytes that it makes of values: large binary, null where null."""
     hashed = text_sum(prefix_of(column, CODED), values)
-    return plain_bytes(column, values) if hashed is None else _with_nulls(column, hashed)
+    return plain_bytes(column, values) if hashed is None else digest_summed(column, hashed)
 
 
 def digest_sets(column: Column, words: npt.NDArray[np.uint64], texts: pa.Array) -> int:
@@ -122,17 +123,25 @@ def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     if column.type.fixed is not None:
         return _digest_coded(column, entries, column.type.fixed)
-    prefix = prefix_of(column, tag_of(column))
+    fixed = fixed_entries(column)
+    assert fixed is not None  # noqa: S101  it has no codec
+    hashed = fixed_sum(fixed.prefix, entries, fixed.null, boolean=fixed.boolean)
+    return plain_entries(column, entries) if hashed is None else digest_summed(column, hashed)
+
+
+def fixed_entries(column: Column) -> FixedEntries | None:
+    """What the core needs to know of the entries of a fixed-width column; None where they have a codec."""
     null = column.type.null
-    assert null is not None  # noqa: S101  every fixed-width type has one
-    hashed = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
-    return plain_entries(column, entries) if hashed is None else _with_nulls(column, hashed)
+    if column.type.fixed is not None or null is None:
+        return None
+    boolean = column.type.name == "Boolean"
+    return FixedEntries(prefix_of(column, tag_of(column)), null, np.dtype(column.type.numpy), boolean)
 
 
 def _digest_coded(column: Column, entries: npt.NDArray[Any], coding: FixedCoding) -> int:
     octets = np.ascontiguousarray(entries).view(np.uint8).reshape(-1, coding.width)
     hashed = coded_sum(prefix_of(column, CODED), octets, coding.null)
-    return plain_bytes(column, entry_values(octets, coding)) if hashed is None else _with_nulls(column, hashed)
+    return plain_bytes(column, entry_values(octets, coding)) if hashed is None else digest_summed(column, hashed)
 
 
 def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
@@ -191,7 +200,7 @@ def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np
     """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
     prefix = prefix_of(column, tag_of(column))
     hashed = text_sum(prefix, texts, counts)
-    return plain_counted_texts(column, texts, counts) if hashed is None else _with_nulls(column, hashed)
+    return plain_counted_texts(column, texts, counts) if hashed is None else digest_summed(column, hashed)
 
 
 def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
@@ -226,7 +235,7 @@ def digest_array(column: Column, array: pa.Array) -> int:
         nulls = digest_nulls(column, int(counts[size]))
         return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
     hashed = text_sum(prefix_of(column, tag_of(column)), array)
-    return plain_texts(column, array) if hashed is None else _with_nulls(column, hashed)
+    return plain_texts(column, array) if hashed is None else digest_summed(column, hashed)
 
 
 def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
@@ -235,7 +244,7 @@ def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
     No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
     """
     hashed = value_sum(prefix_of(column, tag_of(column)), values)
-    return None if hashed is None else (_with_nulls(column, hashed), hashed[1])
+    return None if hashed is None else (digest_summed(column, hashed), hashed[1])
 
 
 def plain_texts(column: Column, array: pa.Array) -> int:

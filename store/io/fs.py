@@ -15,7 +15,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -80,6 +80,17 @@ class Fs(Durability):
         """Calls ``read``, which reads these files in the compiled core; a test may come between."""
         del paths
         return read()
+
+    @contextmanager
+    def descriptors(self, paths: Sequence[Path]) -> Iterator[list[int]]:
+        """Files open for reading, for the compiled core, until the end of the block."""
+        with ExitStack() as opened:
+            descriptors = []
+            for path in paths:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, descriptor)
+                descriptors.append(descriptor)
+            yield descriptors
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError.

@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 20
+ABI = 21
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -127,6 +127,84 @@ class PartLayout(ctypes.Structure):
         ("ends", _PTR),
         ("data", _PTR),
         ("size", _I64),
+    ]
+
+
+class WindowsLayout(ctypes.Structure):
+    """``struct sh_windows``."""
+
+    _fields_ = [
+        ("windows", _PTR),
+        ("shifts", _PTR),
+        ("blocks", _I64),
+        ("shift", _I64),
+    ]
+
+
+class StretchLayout(ctypes.Structure):
+    """``struct sh_stretch``."""
+
+    _fields_ = [
+        ("file", _I64),
+        ("offset", _I64),
+        ("rows", _I64),
+        ("window", _I64),
+        ("source", _I64),
+        ("sum", _I64),
+    ]
+
+
+class MovesLayout(ctypes.Structure):
+    """``struct sh_moves``."""
+
+    _fields_ = [
+        ("origins", _PTR),
+        ("places", _PTR),
+        ("out", _PTR),
+        ("count", _I64),
+        ("room", _I64),
+        ("done", _I64),
+    ]
+
+
+class FixedLayout(ctypes.Structure):
+    """``struct sh_fixed``."""
+
+    _fields_ = [
+        ("prefix", _U64),
+        ("null", _U64),
+        ("kind", _I64),
+    ]
+
+
+class SurveyLayout(ctypes.Structure):
+    """``struct sh_survey``."""
+
+    _fields_ = [
+        ("nulls", _I64),
+        ("nans", _I64),
+        ("low", _I64),
+        ("high", _I64),
+        ("crc", _I64),
+    ]
+
+
+class TableLayout(ctypes.Structure):
+    """``struct sh_table``."""
+
+    _fields_ = [
+        ("ranks", _PTR),
+        ("entries", _I64),
+    ]
+
+
+class RankedLayout(ctypes.Structure):
+    """``struct sh_ranked``."""
+
+    _fields_ = [
+        ("tables", _PTR),
+        ("counts", _PTR),
+        ("kinds", _I64),
     ]
 
 
@@ -314,6 +392,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_count_ids": (_I64, [_PTR, _I64, _PTR, _I64]),
     "sh_plan_moves": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_move": (_I64, [_PTR, _I64, _I64, _PTR, _PTR, _I64, _PTR, _I64]),
+    "sh_survey_fixed": (_I64, [_PTR, _PTR, _I64, _PTR, _PTR]),
+    "sh_place_files": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_line_ends": (_I64, [_PTR, _I64, _PTR, _I64]),
     "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),
     "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),

@@ -11,28 +11,43 @@ import pyarrow as pa
 from sparkhaven.store.native.abi import ENTRY_BOOLEAN
 from sparkhaven.store.native.buffers import ENTRY_KINDS, TextBuffers, address
 from sparkhaven.store.native.library import core
+from sparkhaven.store.types.frozen import frozen
 
 Sum = tuple[int, int]  # of the hashes of all values, below 2^128; number of nulls, which are not in it
 
 
+@frozen
+class FixedEntries:
+    """Little-endian entries as they lie in a file; ``null`` is the entry that means null."""
+
+    prefix: bytes
+    null: float
+    dtype: np.dtype[Any]
+    boolean: bool
+
+    @property
+    def prefix_bits(self) -> int:
+        return int.from_bytes(self.prefix, "little")
+
+    @property
+    def null_bits(self) -> int:
+        return int(np.array(self.null, self.dtype).view(f"u{self.dtype.itemsize}"))
+
+    @property
+    def kind(self) -> int:
+        return ENTRY_BOOLEAN if self.boolean else ENTRY_KINDS[f"{self.dtype.kind}{self.dtype.itemsize}"]
+
+
 def fixed_sum(prefix: bytes, entries: npt.NDArray[Any], null: float, *, boolean: bool) -> Sum | None:
-    """Of little-endian entries as they lie in a file; ``null`` is the entry that means null."""
+    """Of the values of ``FixedEntries``."""
     library = core()
     if library is None:
         return None
     entries = np.ascontiguousarray(entries)
-    code = f"{entries.dtype.kind}{entries.dtype.itemsize}"
-    bits = int(np.array(null, entries.dtype).view(f"u{entries.dtype.itemsize}"))
-    total = np.zeros(2, np.uint64)
-    nulls = library.sh_digest_fixed(
-        int.from_bytes(prefix, "little"),
-        ENTRY_BOOLEAN if boolean else ENTRY_KINDS[code],
-        address(entries),
-        len(entries),
-        bits,
-        address(total),
-    )
-    return _whole(total), nulls
+    facts, total = FixedEntries(prefix, null, entries.dtype, boolean), np.zeros(2, np.uint64)
+    arguments = facts.prefix_bits, facts.kind, address(entries), len(entries), facts.null_bits, address(total)
+    nulls = library.sh_digest_fixed(*arguments)
+    return whole_sum(total), nulls
 
 
 def coded_sum(prefix: bytes, entries: npt.NDArray[np.uint8], null: bytes) -> Sum | None:
@@ -48,7 +63,7 @@ def coded_sum(prefix: bytes, entries: npt.NDArray[np.uint8], null: bytes) -> Sum
         address(none) if null else None,
         address(total),
     )
-    return _whole(total), nulls
+    return whole_sum(total), nulls
 
 
 def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | None = None) -> Sum | None:
@@ -69,7 +84,7 @@ def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | Non
     )
     if nulls < 0:
         raise ValueError("an Arrow array has offsets outside of its data")
-    return _whole(total), nulls
+    return whole_sum(total), nulls
 
 
 def value_sum(prefix: bytes, values: pa.Array) -> Sum | None:
@@ -80,8 +95,8 @@ def value_sum(prefix: bytes, values: pa.Array) -> Sum | None:
     buffers, total = TextBuffers.of(values), np.zeros(2, np.uint64)
     arguments = buffers.ends + 8 * buffers.first, buffers.count, buffers.data, buffers.size
     nulls = library.sh_digest_values(int.from_bytes(prefix, "little"), *arguments, address(total))
-    return None if nulls < 0 else (_whole(total), nulls)
+    return None if nulls < 0 else (whole_sum(total), nulls)
 
 
-def _whole(total: npt.NDArray[np.uint64]) -> int:
+def whole_sum(total: npt.NDArray[np.uint64]) -> int:
     return int(total[1]) << 64 | int(total[0])

@@ -33,15 +33,19 @@ class Moves:
 
 
 def windows_of(sizes: Sequence[int], window: int = WINDOW) -> npt.NDArray[np.uint16]:
-    """The window of each block of ``1 << SHIFT`` rows, of sources with so many rows one behind the other."""
+    """The window of each block of ``1 << SHIFT`` rows, of sources with so many rows one behind the other.
+
+    The windows of a source ascend from 1 on. Blocks that have rows of several sources are in window 0.
+    """
     rows = sum(sizes)
-    count = min(max(1, -(-rows // window)), 1 << 16)
+    count = min(max(1, -(-rows // window)), (1 << 16) - 1)
     stops, lengths = np.cumsum(np.array([*sizes, 1], np.int64)), np.array([*sizes, 1], np.int64)
     blocks = np.arange(0, rows + 1, 1 << SHIFT, dtype=np.int64)
     source = np.searchsorted(stops, blocks, side="right").clip(max=len(sizes))
+    last = np.searchsorted(stops, np.minimum(blocks + (1 << SHIFT) - 1, max(rows - 1, 0)), side="right")
     first = blocks - (stops[source] - lengths[source])
-    windows: npt.NDArray[np.uint16] = (first * count // lengths[source]).clip(max=count - 1).astype(np.uint16)
-    return windows
+    windows = (first * count // lengths[source]).clip(max=count - 1) + 1
+    return np.where(source < last, 0, windows).astype(np.uint16)
 
 
 def plan_moves(order: Rows, windows: npt.NDArray[np.uint16]) -> Moves:

@@ -48,8 +48,13 @@ def test_a_window_has_the_same_part_of_each_source() -> None:
     windows = windows_of([1 << 16, 1 << 17, 0, 256], 1 << 15)
     small, large = windows[:256], windows[256:768]
     assert small.tolist() == sorted(small.tolist())
-    assert (int(small[0]), int(small[-1])) == (int(large[0]), int(large[-1])) == (0, 6)
+    assert (int(small[0]), int(small[-1])) == (int(large[0]), int(large[-1])) == (1, 7)
     assert np.abs(np.bincount(large) - 2 * np.bincount(small)).max() <= 2
+
+
+def test_blocks_with_rows_of_several_sources_have_a_window_of_their_own() -> None:
+    windows = windows_of([1000, 24, 600, 0, 1], 256)
+    assert windows.tolist() == [1, 2, 4, 0, 1, 3, 0]
 
 
 @pytest.mark.parametrize("plan", [plan_moves, plain_plan_moves])

@@ -18,6 +18,7 @@ from sparkhaven.store.digest.column_digest import (
     digest_entries,
     digest_nulls,
     digest_sets,
+    digest_summed,
     digest_values,
     from_hex,
     to_hex,
@@ -26,6 +27,7 @@ from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.merges.history import current_names
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.native.digests import Sum
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema
@@ -45,6 +47,10 @@ class Digests:
 
     def fixed(self, column: Column, entries: npt.NDArray[Any]) -> None:
         self._add(column, digest_entries(column, entries))
+
+    def summed(self, column: Column, hashed: Sum) -> None:
+        """What the core says of values that it has looked at by itself."""
+        self._add(column, digest_summed(column, hashed))
 
     def ranks(self, column: Column, ranks: npt.NDArray[np.int32], texts: pa.Array) -> npt.NDArray[np.int64]:
         """Symbol ids (sentinel = null) into ``texts``; returns how often each text is there, and null."""

@@ -19,6 +19,7 @@ from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import crc32_each
+from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.native.small_files import Octets, read_files
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -68,6 +69,29 @@ class Columns:
             first = self.plan.offset(run[0]) * column.width
             taken |= self._read(run, column.files[0], head, octets[first:])
         return taken
+
+    def regions(self, column: Column) -> list[FileRegion | None] | None:
+        """Where the entries of each source lie, None of one without rows; None where some lie otherwise than stored.
+
+        Many small sources are read together.
+        """
+        regions: list[FileRegion | None] = []
+        for index, source in enumerate(self.plan.sources) if not self.small() else ():
+            regions.append(self.open(index, column).region if len(source) else None)
+            if len(source) and regions[-1] is None:
+                return None
+        return regions or None
+
+    def compare(self, column: Column, crcs: Sequence[int]) -> None:
+        """Takes note of the CRC-32 of all rows that were read of each source, where these are all of its file."""
+        if not self.plan.options.verify_sources:
+            return
+        for index, (source, crc) in enumerate(zip(self.plan.sources, crcs, strict=True)):
+            whole = source.kept is None and source.start == 0 and source.stop == source.rows
+            if not (whole and len(source) and source.of(column) is source):
+                continue
+            name = self.open(index, column).column.files[0]
+            (self._taken if source.files[name].crc == crc else self._doubted).add((index, name))
 
     def symbols(self, column: Column) -> list[pa.Array]:
         """The symbol table of each source. Raises as ``open_source``, and what its ``symbols`` raise."""

@@ -37,6 +37,10 @@ class DecodedSource(ColumnSource):
         return False
 
     @property
+    def region(self) -> None:
+        return None
+
+    @property
     def encoding(self) -> str | None:
         """The charset of encoded texts: that which the schema declares."""
         return None if self.absent or self.column.storage is Storage.FIXED else charset_of(self.column)

@@ -24,6 +24,7 @@ from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import column_header, committed_column, small_column
 from sparkhaven.store.types.committed_columns import FileState
@@ -121,6 +122,13 @@ class ColumnSource:
     def as_stored(self) -> bool:
         """Whether entries are the bytes of the file."""
         return self._header is not None and not self._swapped
+
+    @property
+    def region(self) -> FileRegion | None:
+        """Where the entries of the source's rows lie as they are; None where they lie in no file, or otherwise."""
+        if self._header is None or not self.as_stored:
+            return None
+        return FileRegion(self._dat, self._header.data_offset + self.source.start * self.column.width)
 
     def entries(self, first: int, stop: int) -> npt.NDArray[Any]:
         """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids or blob ends, little endian."""

@@ -32,6 +32,10 @@ class PickedSource(ColumnSource):
         return False
 
     @property
+    def region(self) -> None:
+        return None
+
+    @property
     def encoding(self) -> str | None:
         return self._whole.encoding
 

@@ -7,7 +7,7 @@ all (4 bytes per row), and one column for each that is written at once; of a sma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.digest.column_digest import fixed_entries
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.digests import FixedEntries
+from sparkhaven.store.native.file_moves import RankedIds
 from sparkhaven.store.native.gather import gather, gather_ids
 from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.types.frozen import frozen
@@ -82,10 +85,31 @@ class ColumnWriter:
     def _path(self, destination: int, name: str) -> Path:
         return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
 
+    def _placed(
+        self, column: Column, entries_of: Callable[[], FixedEntries | RankedIds | None]
+    ) -> npt.NDArray[Any] | None:
+        """The entries in order, which come from the sources' files at once, digested if they are fixed.
+
+        None where they are to be read before they are put in order.
+        """
+        regions = self.keys.regions(column) if all(rows is None for rows in self.rows) else None
+        entries = entries_of() if regions is not None else None
+        if regions is None or entries is None:
+            return None
+        ordered = self.order.place(self.fs, regions, list(map(len, self.plan.sources)), entries)
+        if ordered is None:
+            return None
+        self.keys.columns.compare(column, ordered[1].crcs)
+        if isinstance(entries, FixedEntries):
+            self.digests.summed(column, ordered[1].sum)
+        return ordered[0]
+
     def _fixed(self, column: Column) -> None:
-        entries = self.keys.entries(column, self.rows)
-        self.digests.fixed(column, entries)
-        ordered = self.order.put(entries)
+        entries = ordered = self._placed(column, lambda: fixed_entries(column))
+        if entries is None:
+            entries = self.keys.entries(column, self.rows)
+            self.digests.fixed(column, entries)
+            ordered = self.order.put(entries)
         for destination, start, stop in self.segments:
             self._scatter(column, entries, ordered, (destination, start, stop))
 
@@ -127,17 +151,27 @@ class ColumnWriter:
             self._scatter(column, entries, None, (destination, start, stop))
 
     def _symbol(self, column: Column) -> None:
-        entries = self.keys.entries(column, self.rows)
         union = self.unions[column.name]
-        used = self._used(column, entries, self.digests.ranks(column, entries, union))
-        ordered = self.order.put(entries)
+        counts = np.zeros(len(union) + 1, np.int64)
+        entries = ordered = self._placed(column, lambda: RankedIds(self.keys.luts(column), counts))
+        if entries is None:
+            entries = self.keys.entries(column, self.rows)
+            counts = self.digests.ranks(column, entries, union)
+            ordered = self.order.put(entries)
+        else:
+            self.digests.counted(column, union, counts)
+        used = self._used(column, entries, ordered, counts)
         for destination, start, stop in self.segments:
             self._scatter(column, entries, ordered, (destination, start, stop), _narrow(used[destination]))
             if self.offsets.used is None:
                 write_symbols(self.fs, self.plan, destination, column, used[destination], union)
 
     def _used(
-        self, column: Column, ranks: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]
+        self,
+        column: Column,
+        ranks: npt.NDArray[np.int32],
+        ordered: npt.NDArray[np.int32] | None,
+        counts: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
         if self.offsets.used is not None:
             return self.offsets.used[column.name]
@@ -147,7 +181,7 @@ class ColumnWriter:
         for destination, start, stop in self.segments:
             for low in range(start, stop, self.sizes.chunk_rows):
                 high = min(low + self.sizes.chunk_rows, stop)
-                present = ranks[self.order.rows[low:high]]
+                present = ranks[self.order.rows[low:high]] if ordered is None else ordered[low:high]
                 used[destination, present[present != INT_NULL]] = True
         return used
 

@@ -9,12 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.digest.column_digest import fixed_entries
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.format.column.prefix import prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.native.survey import EntryBounds, plain_bounds, survey_entries
 from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import OVR, read_grouping
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
@@ -24,7 +27,7 @@ from sparkhaven.writers.append.column_values import range_stats
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
-from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
+from sparkhaven.writers.merge.sources.sort_keys import Words, is_sorted, ordinals, rank_ordinals
 from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of, staged_source
 from sparkhaven.writers.merge.write.staging import Runs
 
@@ -62,14 +65,11 @@ def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
     plan, column, rows = task.plan, task.column, task.finished.rows
     source = ColumnSource(fs, staged_source(plan, task.finished), column)
     reader = _Reader(source, column, Digests(plan.schema))
-    crc = 0
     for first, stop in source.source.blocks(plan.options.sizes.rows):
-        entries = source.entries(first, stop)
-        crc = crc32(entries.view(np.uint8).data, crc)
-        reader.block(first, stop, entries)
+        reader.block(first, stop, source.entries(first, stop))
     if task.finished.grouped.get(column.name):
         reader.check_groups(fs, rows)
-    files = {column.files[0]: FileState(rows * column.width, crc)}
+    files = {column.files[0]: FileState(rows * column.width, reader.crc)}
     for name in column.files[1:]:
         size = task.finished.sizes[name]
         files[name] = FileState(size, checksum(fs, source.source.directory / name, 0, size))
@@ -82,6 +82,7 @@ class _Reader:
     def __init__(self, source: ColumnSource, column: Column, digests: Digests) -> None:
         self.source, self.column, self.digests = source, column, digests
         self.stats: list[RangeStats] = []
+        self.crc = 0  # of all entries
         self._symbols = source.symbols() if column.storage in (Storage.SYMBOL, Storage.SET) else None
         self._counts = np.zeros(0 if self._symbols is None else len(self._symbols) + 1, np.int64)
         self._starts: list[npt.NDArray[np.int64]] = []
@@ -90,7 +91,18 @@ class _Reader:
             raise self._wrong("symbol table is not sorted and unique", "sorted, unique", "other")
 
     def block(self, first: int, stop: int, entries: npt.NDArray[Any]) -> None:
-        column = self.column
+        column, fixed = self.column, fixed_entries(self.column)
+        if column.storage is Storage.FIXED and fixed is not None:
+            survey = survey_entries(entries, fixed, self.crc)
+            self.crc = survey.crc
+            if survey.sum is None:
+                self.digests.fixed(column, entries)
+            else:
+                self.digests.summed(column, survey.sum)
+            self.stats.append(_stats_of(survey.bounds, entries, column, first))
+            self._changes(first, lambda: ordinals(entries, column.type))
+            return
+        self.crc = crc32(entries.view(np.uint8).data, self.crc)
         if column.storage is Storage.FIXED:
             self.digests.fixed(column, entries)
             self.stats.append(fixed_stats(entries, column, first))
@@ -99,9 +111,10 @@ class _Reader:
             self.digests.sets(column, entries, self._symbols)
             self.stats.append(RangeStats(first, stop, 0))
         elif self._symbols is not None:
-            ids = self.source.ids(first, stop, len(self._symbols))
+            nulls = check_ids(entries, len(self._symbols))
+            ids = entries if nulls is not None else self.source.ids(first, stop, len(self._symbols))  # raises
             count_ids(ids, self._counts)
-            self.stats.append(self._symbol_stats(ids, self._symbols, first))
+            self.stats.append(self._symbol_stats(ids, nulls or 0, self._symbols, first))
             self._changes(first, lambda: rank_ordinals(ids))
         else:
             blobs = self.source.blobs(first, stop)
@@ -148,8 +161,8 @@ class _Reader:
         inline = fs.read_range(directory / column.files[0], 0, len(prefix)) == prefix
         return inline and (overflow is None or fs.read(directory / f"{column.name}{OVR}") == overflow)
 
-    def _symbol_stats(self, ids: npt.NDArray[np.int32], symbols: pa.Array, first: int) -> RangeStats:
-        stop, nulls = first + len(ids), int(np.count_nonzero(ids == INT_NULL))
+    def _symbol_stats(self, ids: npt.NDArray[np.int32], nulls: int, symbols: pa.Array, first: int) -> RangeStats:
+        stop = first + len(ids)
         if nulls == len(ids):
             return RangeStats(first, stop, nulls)
         low, high = int(ids.view(np.uint32).min()), int(ids.max())  # the null is the largest unsigned, the least signed
@@ -183,16 +196,17 @@ def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeS
     """Statistics of raw entries of a fixed-width column."""
     if column.type.fixed is not None:
         return range_stats(decode_coded(pa.py_buffer(entries), column.type.fixed, f"column {column.name}"), first)
-    null = entries == entries.dtype.type(column.type.null)
-    nulls, stop = int(np.count_nonzero(null)), first + len(entries)
-    nans = int(np.count_nonzero(np.isnan(entries))) if entries.dtype.kind == "f" else 0
-    values = entries
-    if nulls or nans:
-        values = entries[~null & (entries == entries)]
-    if not len(values):
-        return RangeStats(first, stop, nulls, nans)
-    exact = column.type.name != "Instant" or _are_microseconds(values)
-    low, high = values.min().item(), values.max().item()
+    assert column.type.null is not None  # noqa: S101  every other fixed-width type has one
+    return _stats_of(plain_bounds(entries, column.type.null), entries, column, first)
+
+
+def _stats_of(bounds: EntryBounds, entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:
+    stop, low, high = first + len(entries), bounds.low, bounds.high
+    if low is None:
+        return RangeStats(first, stop, bounds.nulls, bounds.nans)
+    exact = True
+    if column.type.name == "Instant":
+        exact = _are_microseconds(entries[entries != column.type.null] if bounds.nulls else entries)
     if column.type.name == "Boolean":
         low, high = bool(low), bool(high)
-    return RangeStats(first, stop, nulls, nans, low, high, exact)
+    return RangeStats(first, stop, bounds.nulls, bounds.nans, low, high, exact)

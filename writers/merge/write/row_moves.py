@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.digests import FixedEntries
+from sparkhaven.store.native.file_moves import FileRegion, PlacedEntries, RankedIds, is_possible, place_files
 from sparkhaven.store.native.moves import Moves, move, plan_moves, windows_of
 from sparkhaven.store.types.model import Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -55,6 +57,17 @@ class OutputOrder:
             move(entries, moves, out[low : low + len(moves)])
             low += len(moves)
         return out
+
+    def place(
+        self, fs: Fs, regions: Sequence[FileRegion | None], sizes: Sequence[int], entries: FixedEntries | RankedIds
+    ) -> tuple[npt.NDArray[Any], PlacedEntries] | None:
+        """The same of entries in files, of sources with so many rows; None, in doubt, as ``place_files`` says."""
+        if not self._moves or not is_possible(sizes):
+            return None
+        dtype = entries.dtype if isinstance(entries, FixedEntries) else np.dtype(np.int32)
+        out = _ROOM.empty(sum(map(len, self._moves)), dtype)
+        placed = place_files(fs, regions, sizes, self._moves, entries, out)
+        return None if placed is None else (out, placed)
 
 
 def planned(order: Order, sizes: Sequence[int]) -> Moves:

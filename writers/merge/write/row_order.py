@@ -21,6 +21,7 @@ from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
+from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.argsort import argsort
@@ -140,6 +141,14 @@ class Keys:
             else:
                 self._luts[key] = np.frombuffer(self._fs.map(path, stat.size), np.int32)
         return self._luts[key]
+
+    def luts(self, column: Column) -> list[npt.NDArray[np.int32]]:
+        """The same of each source."""
+        return [self.lut(index, column) for index in range(len(self.plan.sources))]
+
+    def regions(self, column: Column) -> list[FileRegion | None] | None:
+        """Where the entries of each source lie in files; None where they are to be read, or are in memory."""
+        return None if column.name in self._kept else self.columns.regions(column)
 
     def depth(self) -> int:
         """Number of keys, without the row number."""
