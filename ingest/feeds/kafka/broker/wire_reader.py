@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from select import select
+from select import POLLIN, poll
 
 from confluent_kafka import KafkaException
 
@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.state.offsets import TopicPartition
 BY_LIBRDKAFKA = "messages are read by librdkafka (%s). Results are the same, reading takes longer"
 
 Held = HeldClient[FramedMessages]
+MS = 1000
 
 
 class _Reasons:
@@ -75,7 +76,7 @@ class WireReader(BatchReader):
         try:
             _look(consumers)
             if not any(map(_has_news, consumers)):
-                select([own.connection for own in map(_own, consumers) if own and own.connection], [], [], seconds)
+                _wait(consumers, seconds)
                 _look(consumers)
         except KafkaException:  # which a look by the administrative client tells as what it is
             return None
@@ -112,6 +113,16 @@ def _has_news(consumer: Held) -> bool:
     """Whether it is known that there is something behind what was handed out."""
     own = _own(consumer)
     return own is not None and own.told is not None and own.told[1] > consumer.position
+
+
+def _wait(consumers: list[Held], seconds: float) -> None:
+    """Until a broker answers, so many seconds at most."""
+    waiting = poll()
+    for consumer in consumers:
+        own = _own(consumer)
+        if own is not None and own.connection is not None:
+            waiting.register(own.connection, POLLIN)
+    waiting.poll(seconds * MS)
 
 
 def _look(consumers: list[Held]) -> None:

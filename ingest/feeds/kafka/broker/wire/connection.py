@@ -94,7 +94,7 @@ class Connection:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def fileno(self) -> int:
-        """For ``select``."""
+        """For ``poll``."""
         return self._socket.fileno()
 
     def close(self) -> None:
