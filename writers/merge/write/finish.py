@@ -96,17 +96,22 @@ _plain_prefix = lru_cache(maxsize=4096)(encode_prefix)
 
 def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unions: Unions) -> GroupRanges | None:
     """The grouping of a column from the runs of all pieces; None if equal values are not contiguous."""
-    if any(run is None for run in runs):
+    joined = joined_runs(runs)
+    if joined is None or not distinct(joined.words):
         return None
-    words = np.concatenate([run.words for run in runs if run is not None])
-    starts = np.concatenate([run.starts for run in runs if run is not None])
+    stops = np.append(joined.starts[1:], rows)
+    return GroupRanges(tuple(_keys(column, joined.words, unions)), joined.starts, stops, column.type)
+
+
+def joined_runs(runs: Sequence[Runs | None]) -> Runs | None:
+    """The runs of all pieces of a location as one; None if equal values are not contiguous in one of them."""
+    known = [run for run in runs if run is not None]
+    if len(known) < len(runs):
+        return None
+    words, starts = (np.concatenate(parts) for parts in zip(*((run.words, run.starts) for run in known), strict=True))
     fresh = np.ones(len(words), bool)
     fresh[1:] = words[1:] != words[:-1]  # a group cut in two
-    words, starts = words[fresh], starts[fresh]
-    if not distinct(words):
-        return None
-    stops = np.append(starts[1:], rows)
-    return GroupRanges(tuple(_keys(column, words, unions)), starts, stops, column.type)
+    return Runs(words[fresh], starts[fresh])
 
 
 def _keys(column: Column, words: npt.NDArray[Any], unions: Unions) -> list[Any]:

@@ -16,6 +16,7 @@ from sparkhaven.store.format.parquet.location_files import NAME, index_of, sidec
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc, positions
+from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
 from sparkhaven.store.scan.row_owners import RowOwners
@@ -24,12 +25,13 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
-from sparkhaven.writers.merge.sources.sort_keys import look_up, ranked_symbols
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, ranked_symbols
 from sparkhaven.writers.merge.write.finish import Finished, staged_source
 from sparkhaven.writers.merge.write.index_rows import key_words
 
 Positions = npt.NDArray[np.int64]
 KEYS = 1 << 14  # that are looked at together
+NO_ID = np.int32(-1)
 
 
 @frozen
@@ -109,15 +111,21 @@ class _Check:
         return True
 
     def _has_symbols(self, column: Column, key: pa.Array, owners: RowOwners) -> bool:
-        """The same by the ranks of symbols and keys among all texts of both."""
+        """The same by the ids that the rows of each key must have."""
         source = ColumnSource(self.fs, staged_source(self.plan, self.finished), column)
         symbols = source.symbols()
-        _, (symbol_ranks, key_ranks) = ranked_symbols([symbols, key])
-        for first, stop in source.source.blocks(self.plan.options.sizes.rows):
-            ranks = look_up(symbol_ranks, source.ids(first, stop, len(symbols)))
-            if not np.array_equal(ranks, key_ranks[owners.of(first, stop)]):
-                return False
-        return True
+        union, (symbol_ranks, key_ranks) = ranked_symbols([symbols, key])
+        by_rank = np.full(len(union) + 1, NO_ID, np.int32)
+        present = np.flatnonzero(symbol_ranks[:-1] != INT_NULL)
+        by_rank[symbol_ranks[present]] = present
+        by_rank[-1] = INT_NULL
+        ids = by_rank[np.where(key_ranks[:-1] == INT_NULL, len(union), key_ranks[:-1])]
+        if (ids == NO_ID).any():  # a key that no row has
+            return False
+        return all(
+            np.array_equal(source.entries(first, stop), gathered(ids, owners.of(first, stop)))
+            for first, stop in source.source.blocks(self.plan.options.sizes.rows)
+        )
 
     def _blocks(self, column: Column) -> Iterator[tuple[int, pa.Array]]:
         """A key column of the location, block by block, with the number of the first row."""

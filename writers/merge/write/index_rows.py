@@ -24,6 +24,7 @@ from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
     Words,
+    distinct,
     look_up,
     ordinals,
     picked,
@@ -31,7 +32,9 @@ from sparkhaven.writers.merge.sources.sort_keys import (
     ranked_symbols,
     word_count,
 )
+from sparkhaven.writers.merge.write.finish import joined_runs
 from sparkhaven.writers.merge.write.row_order import Bound, at_or_after, to_arrow
+from sparkhaven.writers.merge.write.staging import Runs
 
 BLOCK = 1 << 20
 SAMPLE = 1 << 14  # words by which keys are cut into pieces
@@ -102,6 +105,17 @@ def group_rows(source: ColumnSource, block: int = BLOCK) -> KeyRows:
     stops[fresh] = np.append(starts[fresh][1:], rows)
     keys = to_arrow(entries[order], column) if symbols is None else _texts(symbols, entries[order])
     return KeyRows((keys,), starts[order], stops[order], np.arange(len(order) + 1))
+
+
+def symbol_groups(runs: Sequence[Runs | None], rows: int, texts: pa.StringArray) -> KeyRows | None:
+    """The same of symbols by the runs of their ranks in ``texts``; None where equal ones do not stand together."""
+    joined = joined_runs(runs)
+    if joined is None or not distinct(joined.words):
+        return None
+    order = np.argsort(joined.words, kind="stable")
+    ranks = (joined.words[order] ^ np.uint32(1 << 31)).view(np.int32)
+    stops = np.append(joined.starts[1:], rows)
+    return KeyRows((_texts(texts, ranks),), joined.starts[order], stops[order], np.arange(len(order) + 1))
 
 
 def _texts(symbols: pa.Array, ids: npt.NDArray[np.int32]) -> pa.Array:

@@ -34,18 +34,22 @@ from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.write.finish import Finished, staged_source
-from sparkhaven.writers.merge.write.index_rows import group_rows, key_pieces
+from sparkhaven.writers.merge.write.index_rows import KeyRows, group_rows, key_pieces
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
 
 
 @frozen
 class IndexTask:
-    """A task: an index over some columns of a finished location; ``now_ms`` is the time of the merge."""
+    """A task: an index over some columns of a finished location; ``now_ms`` is the time of the merge.
+
+    ``groups``: the keys of a grouping column, if the order of the rows told them; else they are read.
+    """
 
     plan: MergePlan
     finished: Finished
     columns: tuple[str, ...]
     now_ms: int
+    groups: KeyRows | None = None
 
 
 @frozen
@@ -79,7 +83,8 @@ def write_index(fs: Fs, task: IndexTask) -> Index:
     table = _IndexTable(fs, location / index_of(names), index_columns(columns, contiguous=contiguous))
     whole: list[pa.Array] | None = None  # of groups, which are few
     if contiguous:
-        groups = group_rows(ColumnSource(fs, staged_source(plan, finished), columns[0]), plan.options.sizes.rows)
+        source = staged_source(plan, finished)
+        groups = task.groups or group_rows(ColumnSource(fs, source, columns[0]), plan.options.sizes.rows)
         table.append([*groups.keys, groups.starts, groups.stops])
         whole = [*groups.keys, pa.array(groups.sets(), pa.binary())] if plan.format != "deephaven" else None
     else:

@@ -17,12 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.unions import Unions, late_columns
 from sparkhaven.writers.merge.write.date_survey import Counts, Stretch, measure, store_used, unions
 from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
 from sparkhaven.writers.merge.write.finish import Finished, finish
+from sparkhaven.writers.merge.write.index_rows import KeyRows, symbol_groups
 from sparkhaven.writers.merge.write.indexes import IndexTask, planned_indexes, with_indexes, write_index
 from sparkhaven.writers.merge.write.parquet_write import ParquetTask, write_parquet
 from sparkhaven.writers.merge.write.parted_rows import (
@@ -80,24 +81,39 @@ def stage_date(
     else:
         written = [write_piece(fs, Piece(plan, None, None), texts, run)]
     finished = []
+    keys: dict[tuple[int, str], KeyRows | None] = {}
     for index, destination in enumerate(plan.destinations):
         rows = sum(piece.rows[index] for piece in written)
         if rows or not plan.sources:
             groups = plan.schema.grouping if plan.sources else ()
             runs = {c.name: [part.runs[c.name][index] for part in written if part.runs] for c in groups}
             finished.append(finish(fs, plan, index, rows, runs, used, texts))
+            for column in groups if rows else ():
+                if column.storage is Storage.SYMBOL:
+                    keys[index, column.name] = symbol_groups(runs[column.name], rows, texts[column.name])
         else:
             fs.remove_tree(destination.stage_root / destination.internal)
-    finished = _indexed(fs, plan, run, finished, now_ms)
+    finished = _indexed(fs, plan, run, finished, keys, now_ms)
     if plan.format != "deephaven":
         finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, location) for location in finished]))
     return written, finished
 
 
-def _indexed(fs: Fs, plan: MergePlan, run: Run[Any, Any], finished: list[Finished], now_ms: int) -> list[Finished]:
-    """The locations with their indexes, each of which is a task."""
+def _indexed(
+    fs: Fs,
+    plan: MergePlan,
+    run: Run[Any, Any],
+    finished: list[Finished],
+    keys: Mapping[tuple[int, str], KeyRows | None],
+    now_ms: int,
+) -> list[Finished]:
+    """The locations with their indexes, each of which is a task; ``keys``: of grouping columns by destination."""
     names = [planned_indexes(plan, location) for location in finished]
-    tasks = [IndexTask(plan, one, columns, now_ms) for one, own in zip(finished, names, strict=True) for columns in own]
+    tasks = [
+        IndexTask(plan, one, columns, now_ms, keys.get((one.destination, columns[0])) if len(columns) == 1 else None)
+        for one, own in zip(finished, names, strict=True)
+        for columns in own
+    ]
     written = iter(run(partial(write_index, fs), tasks) if tasks else ())
     return [with_indexes(one, [next(written) for _ in own]) for one, own in zip(finished, names, strict=True)]
 

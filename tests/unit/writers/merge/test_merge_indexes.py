@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.writers.merge.write import work_shares
+from sparkhaven.writers.merge.write.index_rows import KeyRows, symbol_groups
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.naive_rowset import naive_ranges
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, comparable, random_row
-from tests.support.writers.merge_runs import FS, make, merge
+from tests.support.writers.merge_runs import FS, history_bytes, make, merge
 from tests.support.writers.parquet_places import SIDECAR, places, plain
 
 
@@ -81,3 +84,24 @@ def test_indexes_over_keys_of_every_type(tmp_path: Path, kind: str) -> None:
         ((first, last),) = naive_ranges(data)
         assert {comparable(values[at][name]) for at in range(first, last + 1)} == {comparable(row[name])}
     assert sum(b - a + 1 for data in sets for a, b in naive_ranges(data)) == 240
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2, "parallel_rows": 10}, {"memory": 1, "workers": 2}])
+def test_keys_that_the_order_tells_are_those_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, int]
+) -> None:
+    told, read = (make(tmp_path / name, 400)[0].layout for name in ("told", "read"))
+    known: list[KeyRows | None] = []
+
+    def noted(*given: Any) -> KeyRows | None:
+        known.append(symbol_groups(*given))
+        return known[-1]
+
+    monkeypatch.setattr(work_shares, "symbol_groups", noted)
+    merge(told, **options)
+    assert known
+    assert None not in known
+    monkeypatch.setattr(work_shares, "symbol_groups", lambda *_: None)
+    merge(read, **options)
+    assert history_bytes(told) == history_bytes(read)
+    assert any("Index-Sym" in name for name in history_bytes(told))
