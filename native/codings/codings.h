@@ -57,4 +57,62 @@ SH_API int64_t sh_instant_lengths(const int64_t *ends, int64_t count, const uint
 SH_API int64_t sh_decode_instants(const int64_t *ends, const int32_t *starts, int64_t count, const uint8_t *data,
                                   const char *fronts, int64_t *elements, uint8_t *valid);
 
+/* string_arrays.c: lists of `total` texts, which lie in `data` and end as `texts` says, one more than texts; the same of
+ * those that are written. sh_decode_texts has room for the number of each text in `known`, writes texts while
+ * they have room, and returns the bytes that all have. */
+SH_API int64_t sh_encode_texts(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
+                               const int32_t *texts, const uint8_t *valid_texts, int64_t first_text, int64_t total,
+                               const uint8_t *data, int64_t size, const char *head, int64_t *ends, uint8_t *out,
+                               int64_t room);
+SH_API int64_t sh_text_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, const char *head,
+                               int32_t *starts, uint8_t *valid);
+SH_API int64_t sh_decode_texts(const int64_t *ends, const int32_t *starts, int64_t count, const uint8_t *data,
+                               int32_t *known, int32_t *texts, uint8_t *valid_texts, uint8_t *out, int64_t room,
+                               int64_t *nulls);
+
+/* string_maps.c: keys, none of them null, and values of `width` bytes, 0 for bits, -1 for texts, which `values` has the
+ * ends of. Those that are read lie in memory that has room for all bytes of the maps. `slots` has room for twice the
+ * entries of the longest map, rounded up to a power of two. */
+struct sh_map_entries {
+    const int32_t *keys;
+    const uint8_t *key_data;
+    int64_t key_size;
+    const void *values;
+    const uint8_t *valid_values;
+    int64_t first_value;
+    const uint8_t *value_data;
+    int64_t value_size;
+    int64_t total;
+    int64_t width;
+    uint64_t null;
+};
+
+struct sh_map_room {
+    int32_t *keys;
+    uint8_t *key_data;
+    void *values;
+    uint8_t *valid_values;
+    uint8_t *value_data;
+};
+
+SH_API int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
+                                     const struct sh_map_entries *entries, int32_t *slots, int64_t longest,
+                                     int64_t *ends, uint8_t *out, int64_t room);
+SH_API int64_t sh_string_map_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes,
+                                     int64_t width, int32_t *starts, uint8_t *valid);
+SH_API int64_t sh_decode_string_maps(const int64_t *ends, const int32_t *starts, int64_t count, const uint8_t *data,
+                                     int64_t width, uint64_t null, const struct sh_map_room *room);
+
+/* free_decimals.c: numbers of any length as plain decimal texts; where `whole` is 1 without a point.
+ * sh_decode_free_decimals writes texts while they have room, and returns the bytes that all have. */
+SH_API int64_t sh_encode_free_decimals(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
+                                       const uint8_t *data, int64_t size, int64_t whole, int64_t *ends, uint8_t *out,
+                                       int64_t room);
+SH_API int64_t sh_decode_free_decimals(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes,
+                                       int64_t whole, int32_t *starts, uint8_t *valid, uint8_t *out, int64_t room);
+
+/* row_sets.c: writes 1 to `doubt` for each value that may not be a row set, else 0; returns how many are in doubt. */
+SH_API int64_t sh_row_sets(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
+                           const uint8_t *data, int64_t size, uint8_t *doubt);
+
 #endif

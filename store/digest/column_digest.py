@@ -29,7 +29,7 @@ import xxhash
 from sparkhaven.store.digest.hashes import counted_sum, hash_sum
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.native.coded_entries import encode_entries
+from sparkhaven.store.native.codings.entries import encode_entries
 from sparkhaven.store.native.digests import FixedEntries, Sum, coded_sum, fixed_sum, text_sum, value_sum
 from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
 from sparkhaven.store.types.codings.string_set import set_values, words_of

@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 21
+ABI = 22
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -58,6 +58,36 @@ BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, DATE, TIME, DE
     WIRE_SFIXED64,
     WIRE_TIMESTAMP,
 ) = range(19)
+
+
+class MapEntriesLayout(ctypes.Structure):
+    """``struct sh_map_entries``."""
+
+    _fields_ = [
+        ("keys", _PTR),
+        ("key_data", _PTR),
+        ("key_size", _I64),
+        ("values", _PTR),
+        ("valid_values", _PTR),
+        ("first_value", _I64),
+        ("value_data", _PTR),
+        ("value_size", _I64),
+        ("total", _I64),
+        ("width", _I64),
+        ("null", _U64),
+    ]
+
+
+class MapRoomLayout(ctypes.Structure):
+    """``struct sh_map_room``."""
+
+    _fields_ = [
+        ("keys", _PTR),
+        ("key_data", _PTR),
+        ("values", _PTR),
+        ("valid_values", _PTR),
+        ("value_data", _PTR),
+    ]
 
 
 class MessageLayout(ctypes.Structure):
@@ -369,6 +399,15 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_encode_instants": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _PTR, _I64, _I64, _BYTES, _PTR, _PTR, _I64]),
     "sh_instant_lengths": (_I64, [_PTR, _I64, _PTR, _I64, _BYTES, _PTR, _PTR]),
     "sh_decode_instants": (_I64, [_PTR, _PTR, _I64, _PTR, _BYTES, _PTR, _PTR]),
+    "sh_encode_texts": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _PTR, _I64, _I64, _PTR, _I64, _BYTES, _PTR, _PTR, _I64]),
+    "sh_text_lengths": (_I64, [_PTR, _I64, _PTR, _I64, _BYTES, _PTR, _PTR]),
+    "sh_decode_texts": (_I64, [_PTR, _PTR, _I64, _PTR, _PTR, _PTR, _PTR, _PTR, _I64, _PTR]),
+    "sh_encode_string_maps": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _PTR, _I64, _PTR, _PTR, _I64]),
+    "sh_string_map_lengths": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _PTR]),
+    "sh_decode_string_maps": (_I64, [_PTR, _PTR, _I64, _PTR, _I64, _U64, _PTR]),
+    "sh_encode_free_decimals": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64, _I64, _PTR, _PTR, _I64]),
+    "sh_decode_free_decimals": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _PTR, _PTR, _I64]),
+    "sh_row_sets": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_read_files": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),

@@ -15,8 +15,8 @@ from sparkhaven.store.format.column.prefix import ByteOrder
 from sparkhaven.store.format.column.string_ends import decode_ends, encode_ends
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.lazy_compute import null_mask
-from sparkhaven.store.native.coded_entries import decode_entries, encode_entries
-from sparkhaven.store.native.java_arrays import decode_arrays, encode_arrays
+from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
+from sparkhaven.store.native.codings.entries import decode_entries, encode_entries
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, FixedCoding, Octets, null_entries
 
 
@@ -38,7 +38,7 @@ def encode_coded_blobs(
 ) -> tuple[memoryview, memoryview]:
     """What to append to ``.dat`` and ``.bytes``, whose committed length is ``base_end``; raises as ``encode_coded``."""
     _require_type(array, coding)
-    compiled = encode_arrays(array, coding)
+    compiled = encode_blobs(array, coding)
     if compiled is not None:
         return encode_ends(compiled[0], base_end), compiled[1].data
     ends, data, bad = coding.encode(array)
@@ -77,7 +77,7 @@ def decode_coded_blobs(
     table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
     base, stop = int(table[0]), int(table[-1])
     octets = data.slice(base, stop - base)
-    compiled = decode_arrays(table - base, octets, coding)
+    compiled = decode_blobs(table - base, octets, coding)
     if compiled is not None:
         return compiled
     array, bad = coding.decode(table - base, octets)

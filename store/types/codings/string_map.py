@@ -61,6 +61,11 @@ class StringMaps(BlobCoding):
         values = "texts, none of them null" if self.kind == "String" else self.kind
         return f"a map of different texts to {values}"
 
+    @property
+    def null(self) -> Any:
+        """What a null value is stored as; None of texts, which have none."""
+        return _VALUES[self.kind][2]
+
     def parse(self, text: str) -> Any:
         """No text writes a map."""
         raise UnfitError(Unfit.NO_VALUE, self.domain)

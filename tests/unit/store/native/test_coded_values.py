@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.lazy_compute import null_mask
-from sparkhaven.store.native.coded_entries import decode_entries, encode_entries
-from sparkhaven.store.native.java_arrays import decode_arrays, encode_arrays
+from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
+from sparkhaven.store.native.codings.entries import decode_entries, encode_entries
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.coding import FixedCoding, Octets, null_entries
 from sparkhaven.store.types.codings.instant_array import FIRST, HEAD, VALUE, VALUE_END, VALUE_START, InstantArrays
@@ -169,12 +169,12 @@ def test_arrays_there_and_back(name: str) -> None:
         values = [bytes(value % 256 for value in one) for one in values]
     array = pa.array([None if rng.random() < 0.2 else value for value in values], coding.arrow)
     for part in (array, array.slice(7, 20), array.slice(9, 1), array.drop_null()):
-        made = encode_arrays(part, coding)
+        made = encode_blobs(part, coding)
         ends, data, bad = coding.encode(part)
         assert bad is None and made is not None
         assert (made[0] == ends).all() and made[1].tobytes() == data.tobytes()
         borders = np.concatenate([np.zeros(1, np.int64), ends])
-        back = decode_arrays(borders, pa.py_buffer(data.tobytes()), coding)
+        back = decode_blobs(borders, pa.py_buffer(data.tobytes()), coding)
         plain, _ = coding.decode(borders, pa.py_buffer(data.tobytes()))
         if not len(data):  # null alone
             assert back is None
@@ -193,7 +193,7 @@ def test_streams_of_any_bytes(name: str) -> None:
     for _ in range(ROWS):
         changed = data.copy()
         changed[rng.integers(len(changed))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
-        found = decode_arrays(borders, pa.py_buffer(changed.tobytes()), coding)
+        found = decode_blobs(borders, pa.py_buffer(changed.tobytes()), coding)
         plain, bad = coding.decode(borders, pa.py_buffer(changed.tobytes()))
         left += found is None
         assert (found is None) == (bad is not None)
@@ -206,15 +206,15 @@ def test_instants_that_only_the_coding_takes() -> None:
     coding, kind = InstantArrays(), InstantArrays.arrow
     again = HEAD + b"\0\0\0\2" + FIRST + VALUE.pack(VALUE_START, 1, 2, VALUE_END) + b"\x71\x00\x7e\x00\x03"
     ends = np.array([0, len(again)], np.int64)
-    assert decode_arrays(ends, pa.py_buffer(again), coding) is None
+    assert decode_blobs(ends, pa.py_buffer(again), coding) is None
     assert str(coding.decode(ends, pa.py_buffer(again))[0]) == str(pa.array([[10**9 + 2, 10**9 + 2]], kind))
     last = pa.array([[2**63 - 1], [-(2**63) + 1]], kind)
-    made = encode_arrays(last, coding)
+    made = encode_blobs(last, coding)
     assert made is not None
     ends = np.concatenate([np.zeros(1, np.int64), made[0]])
-    assert decode_arrays(ends, pa.py_buffer(made[1]), coding) is None
+    assert decode_blobs(ends, pa.py_buffer(made[1]), coding) is None
     assert str(coding.decode(ends, pa.py_buffer(made[1]))[0]) == str(last)
-    assert encode_arrays(pa.array([[0, -(2**63)]], kind), coding) is None
+    assert encode_blobs(pa.array([[0, -(2**63)]], kind), coding) is None
 
 
 @pytest.mark.parametrize("name", ["short", "int", "long", "float", "double", "char", "boolean"])
@@ -223,7 +223,7 @@ def test_arrays_with_an_alias_of_null_are_left(name: str) -> None:
     assert isinstance(coding, JavaArrays)
     array = pa.array([[None if name == "boolean" else coding.null]], coding.arrow)
     assert coding.unstorable(array) is not None
-    assert encode_arrays(array, coding) is None
+    assert encode_blobs(array, coding) is None
 
 
 @pytest.mark.parametrize("case", [case for case in FIXED if case[0] == "BigDecimal"], ids=" ".join)

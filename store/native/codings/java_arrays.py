@@ -1,8 +1,4 @@
-"""Arrays of a primitive or of instants, to Java streams and back, by the compiled core.
-
-Functions return None where there is no core, for other codings, and where the core is in doubt about one value, as
-those of ``coded_entries`` do.
-"""
+"""Arrays of a primitive, to Java streams and back, by the compiled core; None where ``blobs`` returns it too."""
 
 from __future__ import annotations
 
@@ -10,31 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.native.buffers import address, valid_address
-from sparkhaven.store.native.instant_arrays import decode_instants, encode_instants
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Octets
-from sparkhaven.store.types.codings.instant_array import InstantArrays
+from sparkhaven.store.types.codings.coding import Ends, Octets
 from sparkhaven.store.types.codings.java_array import LENGTH, JavaArrays
 
 _OCTETS = -1  # as the core knows them
 _BITS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def encode_arrays(array: pa.Array, coding: BlobCoding) -> tuple[Ends, Octets] | None:
+def encode_arrays(array: pa.Array, coding: JavaArrays) -> tuple[Ends, Octets] | None:
     """Ends of the values, counted from 0, and their bytes."""
-    if isinstance(coding, InstantArrays):
-        return encode_instants(array)
-    return _encode(array, coding) if isinstance(coding, JavaArrays) else None
-
-
-def decode_arrays(ends: Ends, data: pa.Buffer, coding: BlobCoding) -> pa.Array | None:
-    """Lists, or bytes, by their ``len(ends) - 1`` ranges in ``data``."""
-    if isinstance(coding, InstantArrays):
-        return decode_instants(ends, data)
-    return _decode(ends, data, coding) if isinstance(coding, JavaArrays) else None
-
-
-def _encode(array: pa.Array, coding: JavaArrays) -> tuple[Ends, Octets] | None:
     library, offsets = core(), array.buffers()[1]
     if library is None or array.type != coding.arrow or offsets is None or not len(array):
         return None
@@ -54,7 +35,8 @@ def _encode(array: pa.Array, coding: JavaArrays) -> tuple[Ends, Octets] | None:
     return (ends, out[:used]) if used >= 0 else None
 
 
-def _decode(ends: Ends, data: pa.Buffer, coding: JavaArrays) -> pa.Array | None:
+def decode_arrays(ends: Ends, data: pa.Buffer, coding: JavaArrays) -> pa.Array | None:
+    """Lists, or bytes, by their ``len(ends) - 1`` ranges in ``data``."""
     library, rows = core(), len(ends) - 1
     if library is None or not rows or not data.size:
         return None

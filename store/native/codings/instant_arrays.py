@@ -1,4 +1,4 @@
-"""Arrays of instants, to Java streams and back, by the compiled core; None where ``java_arrays`` returns it too."""
+"""Arrays of instants, to Java streams and back, by the compiled core; None where ``blobs`` returns it too."""
 
 from __future__ import annotations
 
