@@ -46,6 +46,7 @@ _QUOTE, _OPEN = 0x22, 0x5B
 _INTEGER = r"^-?[0-9]{1,18}$"
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _BLANKS = " \t\r\n"
+_TEXTS = pa.list_(pa.string())
 _PLAIN, _BLANK = np.zeros(256, np.bool_), np.zeros(256, np.bool_)
 _PLAIN[list(b"0123456789+-.eE,nul" + _BLANKS.encode())] = True
 _BLANK[list(_BLANKS.encode())] = True
@@ -86,6 +87,10 @@ def _texts(tokens: pa.StringArray, target: Target, *, numbers: bool) -> Typed:
 def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
     """Each value as the exact pass takes it, of one parse for all, and one look at what can be stored."""
     given = _json_values(tokens)
+    if target.form is None and coding.elements is None and coding.arrow == _TEXTS:
+        lists = _text_lists(given)
+        if lists is not None:
+            return lists, coding.unstorable(lists)
     if target.form is None:
         values, doubt = _taken(given, lambda value: unstored_json(value, coding, False, from_json))
         try:
@@ -95,6 +100,16 @@ def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
             pass  # one of them has no place in an array: the exact pass says which
     values, doubt = _taken(given, lambda value: from_json(value, target))
     return typed_array(values, target), doubt
+
+
+def _text_lists(given: Sequence[Any]) -> pa.ListArray | None:
+    """Lists of texts and null; None if a value is another."""
+    if not all(value is None or isinstance(value, list) for value in given):
+        return None
+    try:
+        return pa.array(given, _TEXTS)
+    except (pa.ArrowException, TypeError, UnicodeEncodeError):
+        return None
 
 
 def _json_values(tokens: pa.StringArray) -> list[Any]:

@@ -17,6 +17,7 @@ from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.wire_values import DAY_NS, Moment
 from sparkhaven.store.conversions.coded_arrays import coded_array
 from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.native.codings.row_sets import unstorable_values
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.byte_array import is_bytes
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
@@ -160,7 +161,7 @@ def _converted(array: pa.Array, coding: Coding) -> Typed:
 
 def _stored(values: pa.Array, coding: Coding, doubt: Mask | None) -> Typed:
     """Values of which no bytes can be made are in doubt, too."""
-    unstorable = coding.unstorable(values)
+    unstorable = unstorable_values(values, coding)
     if unstorable is not None and not coding.has_null:  # the router refuses null
         unstorable = some(unstorable & np.asarray(values.is_valid()))
     return values, either(doubt, unstorable)

@@ -8,7 +8,8 @@ import pyarrow as pa
 from sparkhaven.store.native.buffers import TextBuffers, address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.byte_array import ByteArrays
-from sparkhaven.store.types.codings.coding import Ends, Mask, Octets
+from sparkhaven.store.types.codings.coding import Coding, Ends, Mask, Octets, some
+from sparkhaven.store.types.codings.row_set import RowSets
 
 
 def doubtful_sets(array: pa.Array) -> Mask | None:
@@ -20,6 +21,17 @@ def doubtful_sets(array: pa.Array) -> Mask | None:
     where = sets.ends + 4 * sets.first, sets.valid, sets.first, len(array), sets.data, sets.size
     library.sh_row_sets(*where, address(doubt))
     return doubt.view(np.bool_)
+
+
+def unstorable_values(array: pa.Array, coding: Coding) -> Mask | None:
+    """What ``coding.unstorable`` says, which has to look only at the row sets that are in doubt."""
+    doubt = doubtful_sets(array) if isinstance(coding, RowSets) else None
+    if doubt is None:
+        return coding.unstorable(array)
+    if doubt.any():
+        wrong = coding.unstorable(array.filter(pa.array(doubt)))
+        doubt[doubt] = False if wrong is None else wrong
+    return some(doubt)
 
 
 def encode_row_sets(array: pa.Array) -> tuple[Ends, Octets] | None:

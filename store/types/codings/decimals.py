@@ -42,6 +42,9 @@ MOST_DIGITS = 76  # of an Arrow decimal
 LONGEST = 4_000  # digits of a number without bounds; Python makes no more than 4,300 of a text
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\Z", re.ASCII)
 _PLAIN = r"^[+-]?[0-9]+(\.[0-9]+)?$"
+_WRITTEN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9])$"  # as ``plain_text`` writes a number
+_WRITTEN_WHOLE = r"^(?:0|-?[1-9][0-9]*)$"
+_ZEROS_BEHIND = r"^(-?(?:0|[1-9][0-9]*))(?:(\.[0-9]*[1-9])0+|\.0+)$"
 _EXACT = Context(prec=3 * LONGEST, Emax=10**9, Emin=-(10**9))
 
 
@@ -288,6 +291,28 @@ class FreeDecimals(_Numbers, BlobCoding):
             raise UnfitError(Unfit.NOT_EXACT, self.domain)
         return plain_text(number)
 
+    def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
+        """Of plain numbers, with zeros behind them or without; others are taken one by one."""
+        odd = self._oddly_written(texts)
+        if not odd.any():
+            return texts, None
+        if not self.whole:
+            taken = pc.if_else(pc.less_equal(pc.binary_length(texts), LONGEST), texts, "-")
+            short = pc.replace_substring_regex(taken, _ZEROS_BEHIND, r"\1\2")
+            texts = pc.if_else(pa.array(odd & ~self._oddly_written(short)), short, texts)
+            odd = self._oddly_written(texts)
+        values, doubt = self.by_value(texts.filter(pa.array(odd)))
+        if doubt is not None:
+            doubts = np.zeros(len(texts), np.bool_)
+            doubts[odd] = doubt
+            doubt = doubts
+        return pc.replace_with_mask(texts, pa.array(odd), values), doubt
+
+    def _oddly_written(self, texts: pa.StringArray) -> Mask:
+        written = pc.match_substring_regex(texts, _WRITTEN_WHOLE if self.whole else _WRITTEN)
+        short = pc.less_equal(pc.binary_length(texts), LONGEST)
+        return ~np.asarray(pc.fill_null(pc.and_(written, short), True))
+
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: plain decimal texts."""
         parts = [b"" if text is None else encoded_number(text, self.whole) for text in array.to_pylist()]
@@ -308,7 +333,7 @@ class FreeDecimals(_Numbers, BlobCoding):
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of whole numbers, decimals, and texts."""
         if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
-            return self.by_value(array.cast(pa.string()))
+            return self.parse_all(array.cast(pa.string()))
         return Coding.convert(self, array)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Ends,
@@ -19,6 +20,9 @@ from sparkhaven.store.types.codings.coding import (
     Octets,
     Unfit,
     UnfitError,
+    list_elements,
+    of_values,
+    plain_numbers,
     some,
 )
 from sparkhaven.store.types.frozen import frozen
@@ -85,25 +89,32 @@ class StringMaps(BlobCoding):
 
     def unstorable(self, array: pa.Array) -> Mask | None:
         """Maps with a key that comes twice, or a value equal to the null value of its kind; of texts, with null."""
-        return self._unstorable(array.to_pylist())
+        starts, entries = list_elements(array)
+        keys, values = entries.flatten()
+        bad = np.zeros(len(array), np.bool_)
+        rows = np.repeat(np.arange(len(array)), np.diff(starts))
+        coded = keys.dictionary_encode(null_encoding="encode")
+        kinds = max(len(coded.dictionary), 1)
+        pairs = np.sort(rows * kinds + coded.indices.to_numpy())
+        bad[pairs[1:][pairs[1:] == pairs[:-1]] // kinds] = True
+        bad[rows[self._aliases(values)]] = True
+        return of_values(bad, array)
 
-    def _unstorable(self, maps: list[list[tuple[str, Any]] | None]) -> Mask | None:
-        null = _VALUES[self.kind][2]  # of texts None
-        bad = [
-            entries is not None
-            and (len(dict(entries)) < len(entries) or any(self._is_alias(value, null) for _, value in entries))
-            for entries in maps
-        ]
-        return some(np.array(bad, np.bool_))
-
-    def _is_alias(self, value: Any, null: Any) -> bool:
-        return bool(value == null) and (value is not None or self.kind == "String")
+    def _aliases(self, values: pa.Array) -> Mask:
+        """Which values are as null is stored; of texts, null."""
+        if self.kind == "String":
+            return null_mask(values)
+        if self.null == -1:
+            return np.zeros(len(values), np.bool_)
+        plain = plain_numbers(values, values.type.to_pandas_dtype())
+        alias: Mask = plain == plain.dtype.type(self.null)
+        return alias & ~null_mask(values) if values.null_count else alias
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: a map."""
         _, form, null = _VALUES[self.kind]
-        parts, maps = [], array.to_pylist()
-        for entries in maps:
+        parts = []
+        for entries in array.to_pylist():
             if entries is None:
                 parts.append(b"")
                 continue
@@ -113,7 +124,7 @@ class StringMaps(BlobCoding):
                 out += struct.pack(form, null if value is None else value) if form else _sized(value or "")
             parts.append(bytes(out))
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
-        return ends, np.frombuffer(b"".join(parts), np.uint8), self._unstorable(maps)
+        return ends, np.frombuffer(b"".join(parts), np.uint8), self.unstorable(array)
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A map; bytes that end early, or go on behind the last entry, are bad."""

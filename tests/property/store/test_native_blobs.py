@@ -112,6 +112,7 @@ def test_values_there_and_back(case: tuple[BlobCoding, pa.Array]) -> None:
     assert same(back, array)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     parts(),
     st.lists(
