@@ -4,7 +4,7 @@
 #include "merge/keyed.h"
 #include "merge/merge.h"
 
-enum { MANY = 1024, SPARSE = 4 };
+enum { MANY = 1024, SPARSE = 4, STRETCHES = 16 };
 
 static inline uint64_t word_of(const struct sh_words *key, uint32_t row) {
     uint64_t word = 0;
@@ -171,6 +171,48 @@ static void sort_rows(const struct sh_words *keys, int64_t key_count, uint32_t *
     }
 }
 
+/* Orders rows by two keys, the last of which ascends but for a few places: the stretches between them are merged, and
+ * each row is put to those of its first word, whose places are known. Whether the stretches are so few. */
+static int merge_rows(const struct sh_words *keys, uint64_t least, uint32_t *order, int64_t count, int64_t *places) {
+    int64_t rows[STRETCHES], stops[STRETCHES], left = 1;
+    uint64_t words[STRETCHES], before = word_of(keys + 1, 0);
+    rows[0] = 0;
+    words[0] = before;
+    for (int64_t i = 1; i < count; i++) {
+        uint64_t word = word_of(keys + 1, (uint32_t)i);
+        if (word < before) {
+            if (left == STRETCHES) {
+                return 0;
+            }
+            stops[left - 1] = rows[left] = i;
+            words[left++] = word;
+        }
+        before = word;
+    }
+    stops[left - 1] = count;
+    while (left > 0) {
+        int64_t next = 0;
+        uint64_t word = words[0];
+        for (int64_t i = 1; i < left; i++) {
+            const int is_less = words[i] < word; /* of equal ones the first stretch has the first row */
+            next = is_less ? i : next;
+            word = is_less ? words[i] : word;
+        }
+        const int64_t row = rows[next]++;
+        order[places[word_of(keys, (uint32_t)row) - least]++] = (uint32_t)row;
+        if (rows[next] < stops[next]) {
+            words[next] = word_of(keys + 1, (uint32_t)rows[next]);
+            continue;
+        }
+        for (left--; next < left; next++) {
+            rows[next] = rows[next + 1];
+            stops[next] = stops[next + 1];
+            words[next] = words[next + 1];
+        }
+    }
+    return 1;
+}
+
 /* Gives order the numbers below `count`, in the order of keys, the first key first, and those of equal keys ascending.
  * Items and spare have room for `count`, places for half of that. Returns count, -1 where the width of a key is none.
  */
@@ -202,6 +244,9 @@ int64_t sh_sort_rows(const struct sh_words *keys, int64_t key_count, uint32_t *o
         places[word_of(keys, (uint32_t)i) - seen.least]++;
     }
     set_places(places, &seen);
+    if (key_count == 2 && merge_rows(keys, seen.least, order, count, places)) {
+        return count;
+    }
     for (int64_t i = 0; i < count; i++) {
         order[places[word_of(keys, (uint32_t)i) - seen.least]++] = (uint32_t)i;
     }

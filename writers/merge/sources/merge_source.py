@@ -24,6 +24,7 @@ from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import column_header, committed_column, small_column
@@ -190,6 +191,8 @@ class ColumnSource:
     def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
         """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes; each checked to be in the table."""
         ids: npt.NDArray[np.int32] = self.entries(first, stop)[pick]
+        if ids.flags.c_contiguous and check_ids(ids, symbols) is not None:
+            return ids
         wrong = (ids.view(np.uint32) >= symbols) & (ids != np.int32(-(2**31)))
         if wrong.any():
             index = int(np.argmax(wrong))
