@@ -39,6 +39,7 @@ from sparkhaven.ingest.values.text_forms import clean_texts
 from sparkhaven.ingest.values.typed_rows import typed_array
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
 from sparkhaven.store.native.number_lists import number_lists
+from sparkhaven.store.native.text_lists import text_lists
 from sparkhaven.store.types.codings.coding import Coding, list_elements, lists_with
 from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
@@ -86,8 +87,13 @@ def _texts(tokens: pa.StringArray, target: Target, *, numbers: bool) -> Typed:
 
 def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
     """Each value as the exact pass takes it, of one parse for all, and one look at what can be stored."""
+    texts = target.form is None and coding.elements is None and coding.arrow == _TEXTS
+    compiled = text_lists(tokens) if texts else None
+    if compiled is not None:
+        lists, doubt = compiled
+        return lists, either(doubt, coding.unstorable(lists))
     given = _json_values(tokens)
-    if target.form is None and coding.elements is None and coding.arrow == _TEXTS:
+    if texts:
         lists = _text_lists(given)
         if lists is not None:
             return lists, coding.unstorable(lists)
@@ -127,15 +133,25 @@ def _taken(given: Sequence[Any], take: Callable[[Any], Value | Refusal]) -> tupl
 
 def _instant_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
     """Texts of all arrays are made instants at once; what is no array of ASCII texts is in doubt."""
-    given = _json_values(tokens)
-    plain = [one is None or (isinstance(one, list) and all(map(_is_text, one))) for one in given]
-    texts = pa.array([one if good else None for one, good in zip(given, plain, strict=True)], pa.list_(pa.string()))
+    texts, foreign = text_lists(tokens) or _plain_text_lists(tokens)
     starts, elements = list_elements(texts)
+    if not pc.all(pc.string_is_ascii(elements)).as_py():
+        ascii_only = pc.fill_null(pc.string_is_ascii(elements), True)
+        foreign = either(foreign, lists_with(starts, ~mask_of(ascii_only)))
+        elements = compact(pc.if_else(ascii_only, elements, None))
     values, odd = iso_instants(elements, element_target(str(coding.elements)))
     buffers = texts.buffers()[:2]
     array = pa.Array.from_buffers(coding.arrow, len(texts), buffers, texts.null_count, children=[values])
-    doubt = either(some(~np.array(plain, np.bool_)), None if odd is None else lists_with(starts, odd))
+    doubt = either(foreign, None if odd is None else lists_with(starts, odd))
     return array, either(doubt, coding.unstorable(array))
+
+
+def _plain_text_lists(tokens: pa.StringArray) -> Typed:
+    """Lists of texts, and which values are none of ASCII; those are null."""
+    given = _json_values(tokens)
+    plain = [one is None or (isinstance(one, list) and all(map(_is_text, one))) for one in given]
+    texts = pa.array([one if good else None for one, good in zip(given, plain, strict=True)], _TEXTS)
+    return texts, some(~np.array(plain, np.bool_))
 
 
 def _is_text(value: Any) -> bool:

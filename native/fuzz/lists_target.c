@@ -1,7 +1,30 @@
-/* Arrays of numbers, one a line, of each kind of number. */
+/* Arrays of numbers, one a line, of each kind of number; and of texts. */
 #include "fuzz/columns.h"
 
 static const int64_t KINDS[] = {SH_BYTE, SH_SHORT, SH_INT, SH_LONG, SH_FLOAT, SH_DOUBLE};
+
+/* The same input as arrays of texts. */
+static void check_texts(const uint8_t *input, size_t size, const int32_t *ends, const uint8_t *wanted, int64_t total) {
+    int64_t room = (int64_t)(size / (size % 7 == 0 ? 8 : 3));
+    int32_t *list_ends = made(sizeof *list_ends * (size_t)(total + 1));
+    int32_t *text_ends = made(sizeof *text_ends * (size_t)(room + 1));
+    uint8_t *texts = made(size), *valid = made((size_t)room), *doubt = made((size_t)total);
+    int64_t used = sh_text_lists(input, ends, wanted, total, room, list_ends, text_ends, texts, valid, doubt);
+    HOLDS(used >= 0 && used <= room && list_ends[0] == 0 && list_ends[total] == used && text_ends[0] == 0);
+    for (int64_t i = 0; i < total; i++) {
+        int64_t count = list_ends[i + 1] - list_ends[i];
+        HOLDS(doubt[i] <= wanted[i] && count >= 0 && 3 * count <= ends[i + 1] - ends[i]);
+        HOLDS((wanted[i] && !doubt[i]) || count == 0);
+    }
+    for (int64_t k = 0; k < used; k++) {
+        HOLDS(valid[k] <= 1 && text_ends[k] <= text_ends[k + 1] && (valid[k] || text_ends[k] == text_ends[k + 1]));
+    }
+    free(list_ends);
+    free(text_ends);
+    free(texts);
+    free(valid);
+    free(doubt);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *input = made(size); /* of its own, so that it ends where the input does */
@@ -31,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         HOLDS(column.valid[k] == 1 || (k < used && column.some_null));
     }
     fuzz_columns_end(&column, 1, 0);
+    check_texts(input, size, ends, wanted, total);
     free(wanted);
     free(doubt);
     free(list_ends);
@@ -40,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 /* clang-format off */
-const char *const fuzz_pieces[] = {"[1,2,-3]", "[]\n", "[ 1.5e300 , null ]", "[null,null]\n", "[[1]]", "[\"a\"]", "127",
+const char *const fuzz_pieces[] = {"[1,2,-3]", "[]\n", "[ 1.5e300 , null ]", "[null,null]\n", "[[1]]", "[\"a\"]", "[\"\\u00e9\",null]\n", "\"\"", "\\n", "\xc3\xa9", "127",
                                    "-128", "0.1", "9223372036854775807", "[", "]", ",", "\n", " ", "null", "1e400"};
 /* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

@@ -174,6 +174,11 @@ SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int
 SH_API int64_t sh_number_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, const uint8_t *wanted,
                                int64_t count, int64_t room, int32_t *list_ends, uint8_t *doubt);
 
+/* text_lists.c: of strings */
+SH_API int64_t sh_text_lists(const uint8_t *data, const int32_t *ends, const uint8_t *wanted, int64_t count,
+                             int64_t room, int32_t *list_ends, int32_t *text_ends, uint8_t *texts, uint8_t *valid,
+                             uint8_t *doubt);
+
 /* csv_scan.c */
 SH_API int64_t sh_csv_scan(struct sh_csv *csv, const uint8_t *data, const int32_t *ends, int64_t first, int64_t lines);
 

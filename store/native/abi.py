@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 22
+ABI = 23
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -437,6 +437,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),
     "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_number_lists": (_I64, [_PTR, _PTR, _PTR, _PTR, _I64, _I64, _PTR, _PTR]),
+    "sh_text_lists": (_I64, [_PTR, _PTR, _PTR, _I64, _I64, _PTR, _PTR, _PTR, _PTR, _PTR]),
     "sh_csv_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _I64]),
     "sh_avro_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_protobuf_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),

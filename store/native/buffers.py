@@ -35,6 +35,12 @@ def valid_address(array: pa.Array) -> int | None:
     return bits.address if bits is not None and array.null_count else None
 
 
+def bitmap(valid: npt.NDArray[np.uint8]) -> tuple[pa.Buffer | None, int]:
+    """The bits of an array whose values are null where a byte is 0, None if none is; and how many are."""
+    missing = len(valid) - int(np.count_nonzero(valid))
+    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if missing else None), missing
+
+
 @frozen
 class TextBuffers:
     """Texts or bytes of an Arrow array: addresses, and ``size``, the bytes of ``data``.

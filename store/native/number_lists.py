@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native.abi import BYTE, DOUBLE, FLOAT, INT, LONG, SHORT, ColumnLayout, ScanLayout
-from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.buffers import address, bitmap
 from sparkhaven.store.native.library import core
 from sparkhaven.store.native.powers_of_five import powers_of_five
 
@@ -46,15 +46,10 @@ def number_lists(
     list_ends, doubt = np.empty(count + 1, np.int32), np.empty(count, np.uint8)
     given = address(octets), address(starts), address(wanted), count, room, address(list_ends), address(doubt)
     used = library.sh_number_lists(ctypes.byref(scan), *given)
-    bits, missing = _bitmap(valid[:used]) if column.some_null else (None, 0)
+    bits, missing = bitmap(valid[:used]) if column.some_null else (None, 0)
     numbers = pa.Array.from_buffers(pa.from_numpy_dtype(dtype), used, [bits, pa.py_buffer(values[:used])], missing)
-    bits, missing = _bitmap(wanted & ~doubt)
+    bits, missing = bitmap(wanted & ~doubt)
     lists = pa.Array.from_buffers(
         pa.list_(numbers.type), count, [bits, pa.py_buffer(list_ends)], missing, children=[numbers]
     )
     return lists, doubt.view(np.bool_) if doubt.any() else None
-
-
-def _bitmap(valid: npt.NDArray[np.uint8]) -> tuple[pa.Buffer | None, int]:
-    missing = len(valid) - int(np.count_nonzero(valid))
-    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if missing else None), missing

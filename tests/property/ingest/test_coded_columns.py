@@ -16,6 +16,7 @@ from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.store.native.codings.row_sets import unstorable_values
+from sparkhaven.store.native.text_lists import text_lists
 from sparkhaven.store.types.codings.decimals import FreeDecimals
 from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
 from sparkhaven.store.types.codings.row_set import RowSets
@@ -92,6 +93,37 @@ def test_texts_are_those_of_the_exact_pass(name: str, given_values: list[Any]) -
         if doubt is None or not doubt[row]:
             assert not isinstance(exact, Refusal), token
             assert values[row].as_py() == exact, token
+
+
+@settings(deadline=None)
+@given(values=st.lists(st.none() | LISTS, min_size=1, max_size=6), escaped=st.booleans(), first=st.integers(0, 3))
+def test_lists_of_texts_by_the_core(values: list[Any], escaped: bool, first: int) -> None:
+    """Whatever is written with blanks or escapes, and nothing of it is in doubt."""
+    one = [
+        None if value is None else json.dumps(value, ensure_ascii=escaped, indent=escaped or None) for value in values
+    ]
+    made = text_lists(pa.array(one, pa.string()).slice(first))
+    assert made is not None and made[1] is None
+    made[0].validate(full=True)
+    assert made[0].to_pylist() == values[first:]
+
+
+@pytest.mark.parametrize(
+    "token", ["[", '["a"', '["a",]', "[1]", '["a"]]', '"a"', "{}", '["\\u0000"]', '["\\ud800"]', '["\\x"]', "[[]]"]
+)
+def test_what_is_no_list_of_texts_is_in_doubt(token: str) -> None:
+    made = text_lists(pa.array(['["a",null]', token, None, "[]"], pa.string()))
+    assert made is not None and made[1] is not None
+    assert made[1].tolist() == [False, True, False, False]
+    assert made[0].to_pylist() == [["a", None], None, None, []]
+
+
+def test_instants_that_are_not_written_in_ascii_are_in_doubt() -> None:
+    moment = "2024-03-05T12:00:00Z"
+    tokens = pa.array([f'["{moment}"]', f'["{moment}","２024-03-05T12:00:00Z"]', '["é"]', None, "[null]", "[1]"])
+    values, doubt = json_tokens(tokens, target("java.time.Instant[]", "x"))
+    assert listed(doubt, 6) == [False, True, True, False, False, True]
+    assert [len(value) for value in values.to_pylist() if value][:1] == [1]
 
 
 def test_row_sets_in_doubt_are_looked_at_alone() -> None:
