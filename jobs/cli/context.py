@@ -18,9 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.cli.result_file import ResultFile
 
 EXIT_INTERRUPTED = 130
-LOG_MODULE = "sparkhaven.jobs.logs.command_rows"
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
 
 
@@ -65,7 +62,6 @@ class CliContext:
     limits: LocalLimits = LIMITS
     result_file: ResultFile | None = None
     results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged, or has a result file
-    _importing: Thread | None = None
 
     def layout(self) -> Layout:
         """The database root that the user has named, which may not exist yet; SettingsError without one."""
@@ -116,16 +112,8 @@ class CliContext:
         if self.result_file is not None or logged_command(self.words):
             self.results.append(record)
 
-    def expect_log(self) -> None:
-        """Imports what writes the log tables in a thread: the command has work meanwhile that needs no interpreter."""
-        if self.logs and logged_command(self.words) is not None and self._importing is None:
-            self._importing = Thread(target=import_module, args=(LOG_MODULE,), name="log-import", daemon=True)
-            self._importing.start()
-
     def log(self, code: int, seconds: float) -> None:
         """Adds what the command has done to the log tables, if it is one that they log."""
-        if self._importing is not None:
-            self._importing.join()
         command = logged_command(self.words)
         if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
             return

@@ -300,8 +300,6 @@ def merge(
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             executor = here if chosen.local else start_spark()
         if values:
-            if executor is here:
-                cli.expect_log()
             results = run(values=values, executor=executor, stop_on_error=stop_on_error)
             code = show_dates(cli, name, noted(results, done), dry_run) or code
         if strict:
