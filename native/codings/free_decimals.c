@@ -74,11 +74,11 @@ static inline uint64_t value_of(const uint8_t *p, const uint8_t *end, int64_t co
 
 /* The words of the number, the lowest first; how many there are, none of them in front 0. */
 static int64_t words_of(const struct digits *number, uint64_t *words) {
-    const uint8_t *p = number->digit, *stop = p + number->count, *end = number->digit + sizeof number->digit;
+    const uint8_t *p = number->digit, *stop = p + number->count;
     int64_t used = 0;
     while (p < stop) {
         int64_t count = stop - p < CHUNK ? stop - p : CHUNK;
-        uint64_t carry = value_of(p, end, count);
+        uint64_t carry = value_of(p, stop, count);
         for (int64_t k = 0; k < used; k++) {
             wide product = (wide)words[k] * TENS[count] + carry;
             words[k] = (uint64_t)product;
@@ -108,7 +108,7 @@ static void change_sign(uint64_t *words, int64_t used) {
 static uint8_t *put_number(uint8_t *out, const uint8_t *limit, const struct digits *number) {
     uint64_t words[WORDS + 1];
     int64_t used = words_of(number, words), bits = bit_length(words, used);
-    if (number->negative && (words[used - 1] & (words[used - 1] - 1)) == 0) { /* -2^n has one bit fewer */
+    if (number->negative && used > 0 && (words[used - 1] & (words[used - 1] - 1)) == 0) { /* -2^n has one bit fewer */
         int low = 0;
         for (int64_t k = 0; k < used - 1; k++) {
             low |= words[k] != 0;
@@ -156,10 +156,11 @@ int64_t sh_encode_free_decimals(const int32_t *starts, const uint8_t *valid, int
 /* The number of two's complement from p to `stop`; 0 in doubt, and for more digits than are written. */
 static int read_digits(struct digits *number, const uint8_t *p, const uint8_t *stop) {
     uint32_t limbs[LIMBS];
-    int64_t size = stop - p, used = (size + LIMB - 1) / LIMB;
-    if (used > LIMBS) {
+    int64_t size = stop - p;
+    if (size < 1 || size > (int64_t)LIMBS * LIMB) {
         return 0;
     }
+    int64_t used = (size + LIMB - 1) / LIMB;
     number->negative = (*p & 0x80) != 0;
     uint32_t flip = number->negative ? UINT32_MAX : 0;
     uint64_t carry = number->negative;
@@ -176,7 +177,7 @@ static int read_digits(struct digits *number, const uint8_t *p, const uint8_t *s
     while (used > 0 && limbs[used - 1] == 0) {
         used--;
     }
-    int64_t bits = used == 0 ? 0 : 32 * used - __builtin_clz(limbs[used - 1]);
+    int64_t bits = used > 0 ? 32 * used - __builtin_clz(limbs[used - 1]) : 0;
     number->count = bits * 30103 / 100000 + 1; /* or one less */
     if (number->count + (number->scale < 0 ? -number->scale : 0) > DIGITS) {
         return 0;

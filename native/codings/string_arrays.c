@@ -177,7 +177,7 @@ static int64_t plain_text(uint8_t *out, const uint8_t *p, const uint8_t *stop) {
             character[1] = (uint8_t)(0x80 | (code >> 12 & CONTINUED));
             character[2] = (uint8_t)(0x80 | (code >> 6 & CONTINUED));
             character[3] = (uint8_t)(0x80 | (code & CONTINUED));
-            taken = 2 * SURROGATE;
+            taken = (int64_t)2 * SURROGATE;
             length = 4;
         } else if (*p >= 0x80) {
             length = *p >= FOUR_BYTES ? 0 : sh_character(p, stop);

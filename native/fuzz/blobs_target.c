@@ -60,8 +60,8 @@ static struct texts decoded_texts(const struct blobs *blobs, const int32_t *star
     for (int64_t room = 0;; room = texts.used) { /* first without any room, which says how much it takes */
         free(texts.out);
         texts.out = made((size_t)room);
-        texts.used = sh_decode_texts(blobs->ends, starts, blobs->count, blobs->data, known, texts.ends,
-                                             texts.valid, texts.out, room, &nulls);
+        texts.used = sh_decode_texts(blobs->ends, starts, blobs->count, blobs->data, known, texts.ends, texts.valid,
+                                     texts.out, room, &nulls);
         if (texts.used <= room) {
             break;
         }
@@ -87,8 +87,8 @@ static void check_texts(const uint8_t *data, size_t size, int64_t cuts) {
         if (texts.used >= 0) {
             int64_t room = blobs.count * 44 + total * 9 + texts.used * 2, *ends = made(8 * (size_t)(blobs.count + 1));
             struct blobs again = {blobs.count, 0, ends, made((size_t)room)};
-            again.size = sh_encode_texts(starts, valid, 0, blobs.count, texts.ends, texts.valid, 0, total,
-                                                 texts.out, texts.used, HEAD, again.ends + 1, again.data, room);
+            again.size = sh_encode_texts(starts, valid, 0, blobs.count, texts.ends, texts.valid, 0, total, texts.out,
+                                         texts.used, HEAD, again.ends + 1, again.data, room);
             HOLDS(again.size >= 0);
             struct texts more = decoded_texts(&again, starts, total);
             HOLDS(more.used == texts.used && memcmp(more.out, texts.out, (size_t)more.used) == 0);
@@ -97,8 +97,8 @@ static void check_texts(const uint8_t *data, size_t size, int64_t cuts) {
             if (total > 0) { /* ends that are out of place are seen, and too little room is */
                 texts.ends[total / 2] = (int32_t)((uint32_t)data[0] << 24 | 1);
             }
-            sh_encode_texts(starts, valid, 0, blobs.count, texts.ends, texts.valid, 0, total, texts.out,
-                                    texts.used, HEAD, again.ends + 1, again.data, room);
+            sh_encode_texts(starts, valid, 0, blobs.count, texts.ends, texts.valid, 0, total, texts.out, texts.used,
+                            HEAD, again.ends + 1, again.data, room);
             release(&again);
         }
         free_texts(&texts);
@@ -132,13 +132,19 @@ static void check_maps(const uint8_t *data, size_t size, int64_t cuts, int64_t w
             int32_t *slot = made(sizeof *slot * (size_t)slots);
             int64_t *stops = made(sizeof *stops * (size_t)blobs.count);
             uint8_t *again = made((size_t)blobs.size);
-            struct sh_map_entries entries = {room.keys,  room.key_data,
-                                             room.keys[total], room.values,
-                                             room.valid_values, 0,
-                                             room.value_data, width < 0 ? ends[total] : 0,
-                                             total, width, null};
-            int64_t used = sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, slot, longest, stops, again,
-                                                 blobs.size);
+            struct sh_map_entries entries = {room.keys,
+                                             room.key_data,
+                                             room.keys[total],
+                                             room.values,
+                                             room.valid_values,
+                                             0,
+                                             room.value_data,
+                                             width < 0 ? ends[total] : 0,
+                                             total,
+                                             width,
+                                             null};
+            int64_t used =
+                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, slot, longest, stops, again, blobs.size);
             HOLDS(nulls <= total && (used < 0 || used == blobs.size)); /* a key may come twice */
             HOLDS(used < 0 || width == 0 || memcmp(again, blobs.data, (size_t)used) == 0);
             if (total > 0) {
@@ -169,7 +175,8 @@ static void check_numbers(const uint8_t *data, size_t size, int64_t cuts, int64_
     for (;; room = used) {
         free(out);
         out = made((size_t)room);
-        used = sh_decode_free_decimals(blobs.ends, blobs.count, blobs.data, blobs.size, whole, starts, valid, out, room);
+        used =
+            sh_decode_free_decimals(blobs.ends, blobs.count, blobs.data, blobs.size, whole, starts, valid, out, room);
         if (used <= room) {
             break;
         }
@@ -178,8 +185,7 @@ static void check_numbers(const uint8_t *data, size_t size, int64_t cuts, int64_
     if (used >= 0) {
         int64_t *ends = made(sizeof *ends * (size_t)(blobs.count + 1)), most = used + blobs.count * 5;
         uint8_t *again = made((size_t)most), *texts = made((size_t)used);
-        int64_t taken =
-            sh_encode_free_decimals(starts, valid, 0, blobs.count, out, used, whole, ends + 1, again, most);
+        int64_t taken = sh_encode_free_decimals(starts, valid, 0, blobs.count, out, used, whole, ends + 1, again, most);
         if (taken >= 0) { /* a number may have a digit more than is taken */
             HOLDS(sh_decode_free_decimals(ends, blobs.count, again, taken, whole, starts, valid, texts, used) == used);
             HOLDS(memcmp(texts, out, (size_t)used) == 0);
