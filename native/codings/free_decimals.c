@@ -1,5 +1,6 @@
 /* Numbers of any length: the scale in four bytes, then the unscaled value as two's complement, as few bytes as hold it.
  * A plain decimal text has no exponent, and read is one without zeros behind the last digit. */
+#include "bytes/tens.h"
 #include "codings/codings.h"
 #include "codings/entries.h"
 
@@ -48,24 +49,6 @@ static int take_digits(struct digits *number, const uint8_t *p, const uint8_t *s
     number->count = count;
     return 1;
 }
-
-static const uint64_t TENS[CHUNK + 1] = {UINT64_C(1),
-                                         UINT64_C(10),
-                                         UINT64_C(100),
-                                         UINT64_C(1000),
-                                         UINT64_C(10000),
-                                         UINT64_C(100000),
-                                         UINT64_C(1000000),
-                                         UINT64_C(10000000),
-                                         UINT64_C(100000000),
-                                         UINT64_C(1000000000),
-                                         UINT64_C(10000000000),
-                                         UINT64_C(100000000000),
-                                         UINT64_C(1000000000000),
-                                         UINT64_C(10000000000000),
-                                         UINT64_C(100000000000000),
-                                         UINT64_C(1000000000000000),
-                                         UINT64_C(10000000000000000)};
 
 static inline uint64_t value_of(const uint8_t *p, const uint8_t *end, int64_t count) {
     uint64_t value = digits_value(word_at(p, end), (int)(count < HALF ? count : HALF));

@@ -3,6 +3,7 @@
  * the first in a stream has the description of its class, later ones refer to it. */
 #include "codings/codings.h"
 #include "codings/entries.h"
+#include "codings/lists.h"
 
 enum { HEAD = 41, COUNT = 4, FIRST = 30, LATER = 6, START = 3, SECONDS = 8, BELOW = 4, VALUE = 16 };
 enum { FRONT = HEAD + COUNT, NONE = 0x70, STOP = 0x78 };
@@ -59,30 +60,7 @@ int64_t sh_encode_instants(const int32_t *starts, const uint8_t *valid, int64_t 
 
 int64_t sh_instant_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, const char *fronts,
                            int32_t *starts, uint8_t *valid) {
-    int64_t total = 0;
-    starts[0] = 0;
-    memset(valid, 0, (size_t)((count + 7) / 8));
-    for (int64_t i = 0; i < count; i++) {
-        int64_t low = ends[i], high = ends[i + 1];
-        if (low < 0 || high < low || high > bytes) {
-            return -1;
-        }
-        if (high > low) {
-            uint32_t stored;
-            if (high - low < FRONT || memcmp(data + low, fronts, HEAD) != 0) {
-                return -1;
-            }
-            memcpy(&stored, data + low + HEAD, COUNT);
-            int64_t length = __builtin_bswap32(stored);
-            if (length > high - low - FRONT || total + length > INT32_MAX) {
-                return -1;
-            }
-            total += length;
-            valid[i >> 3] |= (uint8_t)(1 << (i & 7));
-        }
-        starts[i + 1] = (int32_t)total;
-    }
-    return total;
+    return list_starts(ends, count, data, bytes, fronts, HEAD, starts, valid);
 }
 
 /* The instant at p, behind a front of so many bytes; INT64_MIN in doubt. The last second of the range is. */

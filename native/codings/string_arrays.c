@@ -4,6 +4,7 @@
 #include "bytes/utf8.h"
 #include "codings/codings.h"
 #include "codings/entries.h"
+#include "codings/lists.h"
 
 enum { HEAD = 40, COUNT = 4, FRONT = HEAD + COUNT, NONE = 0x70, REFERENCE = 0x71, TEXT = 0x74, LONG_TEXT = 0x7C };
 enum { SHORT_FRONT = 3, LONG_FRONT = 9, HANDLE = 5, FIRST_TEXT = 0x7E0002, SHORT = 0xFFFF, FOUR_BYTES = 0xF0 };
@@ -125,30 +126,7 @@ int64_t sh_encode_texts(const int32_t *starts, const uint8_t *valid, int64_t fir
 
 int64_t sh_text_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, const char *head,
                         int32_t *starts, uint8_t *valid) {
-    int64_t total = 0;
-    starts[0] = 0;
-    memset(valid, 0, (size_t)((count + 7) / 8));
-    for (int64_t i = 0; i < count; i++) {
-        int64_t low = ends[i], high = ends[i + 1];
-        if (low < 0 || high < low || high > bytes) {
-            return -1;
-        }
-        if (high > low) {
-            uint32_t stored;
-            if (high - low < FRONT || memcmp(data + low, head, HEAD) != 0) {
-                return -1;
-            }
-            memcpy(&stored, data + low + HEAD, COUNT);
-            int64_t length = __builtin_bswap32(stored);
-            if (length > high - low - FRONT || total + length > INT32_MAX) {
-                return -1;
-            }
-            total += length;
-            valid[i >> 3] |= (uint8_t)(1 << (i & 7));
-        }
-        starts[i + 1] = (int32_t)total;
-    }
-    return total;
+    return list_starts(ends, count, data, bytes, head, HEAD, starts, valid);
 }
 
 static inline int is_half(const uint8_t *p, const uint8_t *stop, uint8_t least) {
