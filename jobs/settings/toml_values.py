@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SHORT = 3  # characters of a value below which it is only hidden as a whole text
-_NAME = re.compile(r"\$(\$?)\{([^}]*)\}")
+_NAME = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first is no name
 _NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -28,7 +28,7 @@ def fill_environment(node: Any, environ: Mapping[str, str]) -> Any:
 def named_in(node: Any) -> set[str]:
     """The names of the environment that text values of a tree take."""
     if isinstance(node, str):
-        return {match[2] for match in _NAME.finditer(node) if not match[1]}
+        return {match[1] for match in _NAME.finditer(node) if match[1] is not None}
     if isinstance(node, dict):
         return set().union(*map(named_in, node.values()))
     return set().union(*map(named_in, node)) if isinstance(node, list) else set()
@@ -44,9 +44,9 @@ def as_written(text: str | None, environ: Mapping[str, str], names: set[str]) ->
 
 
 def _filled(match: re.Match[str], environ: Mapping[str, str]) -> str:
-    escaped, name = match[1], match[2]
-    if escaped:
-        return match[0][1:]
+    name = match[1]
+    if name is None:
+        return "${"
     if not _NAME_FORM.match(name):
         raise KeyError(name)
     return environ[name]

@@ -48,6 +48,8 @@ def test_values_come_from_the_environment_keys_do_not() -> None:
     found = parse(("feed/*.json", "${PLACE}/x/${PLACE}.json"), environ={"PLACE": "/in"})
     assert found.spec.feed.path == "/in/x//in.json".replace("//", "/")
     assert parse(("feed/*.json", "/in/$${PLACE}")).spec.feed.path == "/in/${PLACE}"
+    assert parse(("feed/*.json", "/in/$${")).spec.feed.path == "/in/${"
+    assert parse(("feed/*.json", "/in/$$${PLACE")).spec.feed.path == "/in/$${PLACE"
     error = refused(('trigger = "1 second"', '"${KEY}" = 1'), environ={"KEY": "trigger"})
     assert error.what == "unknown key '${KEY}'"
 
