@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from examples.sqlite_feed import NAME, SqliteOptions
 from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
+from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
 from sparkhaven.ingest.spec.payload_formats import Limit
@@ -171,9 +172,7 @@ class TestKafkaWithoutBroker(PlannedFeedContract):
             monkeypatch.setattr(
                 f"sparkhaven.ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition
             )
-        monkeypatch.setattr(
-            "sparkhaven.ingest.feeds.kafka.broker.reader.kept_reader", lambda options, headers: partition
-        )
+        monkeypatch.setattr(KeptReaders, "lease", lambda kept, feed, ranges, headers: nullcontext(partition))
         return KafkaCase(tmp_path, partition)
 
 
