@@ -14,13 +14,13 @@ import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
+from sparkhaven.store.io.core_reads import CoreReads
 from sparkhaven.store.io.exchange import exchanged
 from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, shorter, write_whole
 from sparkhaven.store.io.stat import Identity, Stat, present
@@ -29,12 +29,11 @@ from sparkhaven.store.io.system_errors import in_phase, naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
-T = TypeVar("T")
 COPY_CHUNK = 8 << 20
 SMALL_FILE = 1 << 16  # bytes of a file that one call reads
 
 
-class Fs(Durability):
+class Fs(Durability, CoreReads):
     """The real file system."""
 
     # --- steps -----------------------------------------------------------------------------------------
@@ -75,22 +74,6 @@ class Fs(Durability):
             return b"".join(parts)
         finally:
             os.close(descriptor)
-
-    def read_together(self, paths: Sequence[str], read: Callable[[], T]) -> T:
-        """Calls ``read``, which reads these files in the compiled core; a test may come between."""
-        del paths
-        return read()
-
-    @contextmanager
-    def descriptors(self, paths: Sequence[Path]) -> Iterator[list[int]]:
-        """Files open for reading, for the compiled core, until the end of the block."""
-        with ExitStack() as opened:
-            descriptors = []
-            for path in paths:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                opened.callback(os.close, descriptor)
-                descriptors.append(descriptor)
-            yield descriptors
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError.

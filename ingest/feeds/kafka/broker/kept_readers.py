@@ -59,7 +59,7 @@ class KeptReaders:
 
     @contextmanager
     def lease_of(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> Iterator[Reader | None]:
-        """The reader that goes on with some of the ranges; None where there is none that nobody uses."""
+        """The reader that goes on with some of the ranges; None where no such reader is free."""
         kind = _Kind(os.getpid(), feed, headers=False)
         reader = self._take(kind, ranges, least=1)
         try:
