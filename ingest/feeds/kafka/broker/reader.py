@@ -40,6 +40,7 @@ from sparkhaven.store.errors import PositionGapError, SparkhavenError
 
 WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
+RENEWALS = 4  # a client that stays silent is made anew so many times within the patience
 
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -96,22 +97,26 @@ class MessageRangeReader(ABC, Generic[Some]):
         self._admin = None
 
     def _messages(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Iterator[Some]:
-        client, since = consumer.client, self._clock()
+        client = consumer.client
+        since = renewed = self._clock()
         while True:
             all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
             prove = self._proof(consumer, wanted) if all_there else None  # answered while the messages are decoded
-            while (taken := client.take(wanted.stop, whole=all_there)) is not None:
+            silent = self._clock() - renewed > self._patience / RENEWALS
+            while (taken := client.take(wanted.stop, whole=all_there or silent)) is not None:
                 yield taken
-                since = self._clock()
+                since = renewed = self._clock()
             if prove is not None:
                 consumer.position = wanted.stop
                 prove()
                 return
+            if silent:
+                client, renewed = self._renew(consumer, wanted), self._clock()
             before = client.last
             self._fetch(consumer, wanted, wanted.stop - 1 - max(before, wanted.start - 1))
             denied = self._troubles.denied
             if client.last != before:
-                since = self._clock()
+                since = renewed = self._clock()
             elif denied is not None:
                 raise translated(denied, wanted.path, self._feed.client.hide(denied.str()), self._feed)
             elif self._clock() - since > self._patience:
@@ -143,6 +148,14 @@ class MessageRangeReader(ABC, Generic[Some]):
             consumer.position = wanted.start
         self._held[partition] = consumer  # the last used is the last to go
         return consumer
+
+    def _renew(self, consumer: HeldClient[Some], wanted: OffsetRange) -> PartitionClient[Some]:
+        """Another client in place of one that has handed out all it has: some never fetch again after a restart."""
+        renewed = self._open(wanted.topic, wanted.partition, wanted.topic_id)
+        renewed.assign(max(wanted.start, consumer.client.last + 1))
+        consumer.client.close()
+        consumer.client = renewed
+        return renewed
 
     def _drop(self, partition: TopicPartition) -> None:
         consumer = self._held.pop(partition, None)

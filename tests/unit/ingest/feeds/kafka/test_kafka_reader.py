@@ -152,12 +152,22 @@ def test_a_consumer_that_stands_somewhere_is_let_go(way: str) -> None:
 
 
 def test_patience_ends_when_nothing_comes() -> None:
-    reader = Reader(Script([[1], [], [], [], [2], [], [], [-7]], passes=3.0))
+    reader = Reader(Script([[1], [], [], [], [2], [], [], [], [], [-7]], passes=3.0))
     with pytest.raises(RetryableFeedError, match="no message came for 10 seconds") as caught:
         offsets(reader, 0, 9)
-    assert len(reader.called()) == 2 + 5 + 4 + 1  # 3 s each: the fourth after the last message is beyond; and close
+    fetches = [call for call in reader.called() if call[1] == "fetch"]
+    assert len(fetches) == 6 + 4  # 3 s each: the fourth is beyond, after the last message or what was held is taken
     assert str(caught.value.where).startswith("t/0")
     assert "known to end at 7" in str(caught.value.found)
+
+
+def test_a_client_that_stays_silent_is_replaced_by_one_that_goes_on_behind_it() -> None:
+    reader = Reader(Script([[5, 6], [], [], [7], [], [8, 9]], passes=2.0))
+    assert offsets(reader, 5, 10) == [[5, 6], [7, 8, 9]]
+    assert [call[1:] for call in reader.called()] == [
+        ("open",), ("assign", 5), ("fetch", 5), ("fetch", 3), ("fetch", 3),
+        ("open",), ("assign", 7), ("close",), ("fetch", 5), ("fetch", 2), ("fetch", 2),
+    ]  # fmt: skip
 
 
 def test_time_of_whoever_takes_the_messages_is_not_counted() -> None:
