@@ -2,6 +2,7 @@
  * the elements, most significant byte first. */
 #include "codings/codings.h"
 #include "codings/entries.h"
+#include "codings/lists.h"
 
 enum { HEAD = 23, COUNT = 4, FRONT = HEAD + COUNT, OCTETS = -1 };
 
@@ -40,16 +41,15 @@ static inline int64_t encode(const int32_t *starts, const uint8_t *valid, int64_
     int bad = 0;
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
-            int64_t length = (int64_t)starts[i + 1] - starts[i];
-            if (length < 0 || starts[i] < 0 || starts[i + 1] > total || FRONT + length * bytes > room - end) {
+            int64_t low = starts[i], high = starts[i + 1], length = high - low;
+            if (!is_range(low, high, total) || FRONT + length * bytes > room - end) {
                 return -1;
             }
             memcpy(out + end, head, HEAD);
             uint32_t stored = __builtin_bswap32((uint32_t)length);
             memcpy(out + end + HEAD, &stored, COUNT);
             end += FRONT;
-            bad |=
-                put_elements(out + end, elements, starts[i], starts[i + 1], valid_elements, first_element, size, null);
+            bad |= put_elements(out + end, elements, low, high, valid_elements, first_element, size, null);
             end += length * bytes;
         }
         ends[i] = end;
@@ -84,30 +84,8 @@ int64_t sh_encode_arrays(const int32_t *starts, const uint8_t *valid, int64_t fi
 
 int64_t sh_array_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, int64_t size,
                          const char *head, int32_t *starts, uint8_t *valid) {
-    int64_t total = 0, width = size <= 0 ? 1 : size;
-    starts[0] = 0;
-    memset(valid, 0, (size_t)((count + 7) / 8));
-    for (int64_t i = 0; i < count; i++) {
-        int64_t low = ends[i], high = ends[i + 1];
-        if (low < 0 || high < low || high > bytes) {
-            return -1;
-        }
-        if (high > low) {
-            uint32_t stored;
-            if (high - low < FRONT || memcmp(data + low, head, HEAD) != 0) {
-                return -1;
-            }
-            memcpy(&stored, data + low + HEAD, COUNT);
-            int64_t length = __builtin_bswap32(stored);
-            if (length * width + FRONT != high - low || total + length > INT32_MAX) {
-                return -1;
-            }
-            total += length;
-            valid[i >> 3] |= (uint8_t)(1 << (i & 7));
-        }
-        starts[i + 1] = (int32_t)total;
-    }
-    return total;
+    struct list_form form = {head, HEAD, size <= 0 ? 1 : size, 1};
+    return list_starts(ends, count, data, bytes, form, starts, valid);
 }
 
 static inline int64_t decode(const int64_t *ends, int64_t count, const uint8_t *data, int size, uint64_t null,

@@ -10,6 +10,11 @@ static inline int is_valid(const uint8_t *valid, int64_t index) {
     return valid == NULL || (valid[index >> 3] >> (index & 7) & 1) != 0;
 }
 
+static inline void set_valid(uint8_t *valid, int64_t index) { valid[index >> 3] |= (uint8_t)(1 << (index & 7)); }
+
+/* Whether a value may lie between two ends in so many bytes, or elements. */
+static inline int is_range(int64_t low, int64_t high, int64_t size) { return low >= 0 && high >= low && high <= size; }
+
 /* A bit for each of up to BLOCK rows, the lowest first; those beyond are 1. */
 static inline uint64_t valid_bits(const uint8_t *valid, int64_t first, int64_t rows) {
     uint64_t bits = ~UINT64_C(0);

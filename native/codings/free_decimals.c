@@ -123,7 +123,7 @@ int64_t sh_encode_free_decimals(const int32_t *starts, const uint8_t *valid, int
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
             int64_t low = starts[i], high = starts[i + 1];
-            if (low < 0 || high < low || high > size || !take_digits(&number, data + low, data + high, whole != 0)) {
+            if (!is_range(low, high, size) || !take_digits(&number, data + low, data + high, whole != 0)) {
                 return -1;
             }
             p = put_number(p, out + room, &number);
@@ -226,7 +226,7 @@ int64_t sh_decode_free_decimals(const int64_t *ends, int64_t count, const uint8_
     memset(valid, 0, (size_t)((count + 7) / 8));
     for (int64_t i = 0; i < count; i++) {
         int64_t low = ends[i], high = ends[i + 1];
-        if (low < 0 || high < low || high > bytes) {
+        if (!is_range(low, high, bytes)) {
             return -1;
         }
         if (high > low) {
@@ -244,7 +244,7 @@ int64_t sh_decode_free_decimals(const int64_t *ends, int64_t count, const uint8_
             if (used > INT32_MAX) {
                 return -1;
             }
-            valid[i >> 3] |= (uint8_t)(1 << (i & 7));
+            set_valid(valid, i);
         }
         starts[i + 1] = (int32_t)used;
     }

@@ -33,7 +33,7 @@ int64_t sh_encode_instants(const int32_t *starts, const uint8_t *valid, int64_t 
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
             int64_t low = starts[i], high = starts[i + 1], length = high - low, known = 0;
-            if (low < 0 || length < 0 || high > total ||
+            if (!is_range(low, high, total) ||
                 FRONT + length * (LATER + VALUE) + FIRST - LATER > room - (p - out)) {
                 return -1;
             }
@@ -60,7 +60,8 @@ int64_t sh_encode_instants(const int32_t *starts, const uint8_t *valid, int64_t 
 
 int64_t sh_instant_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, const char *fronts,
                            int32_t *starts, uint8_t *valid) {
-    return list_starts(ends, count, data, bytes, fronts, HEAD, starts, valid);
+    struct list_form form = {fronts, HEAD, 1, 0};
+    return list_starts(ends, count, data, bytes, form, starts, valid);
 }
 
 /* The instant at p, behind a front of so many bytes; INT64_MIN in doubt. The last second of the range is. */
@@ -98,7 +99,7 @@ int64_t sh_decode_instants(const int64_t *ends, const int32_t *starts, int64_t c
             if (elements[k] == INT64_MIN) {
                 return -1;
             }
-            valid[k >> 3] |= (uint8_t)(1 << (k & 7));
+            set_valid(valid, k);
             p += (known ? LATER : FIRST) + VALUE;
             known = 1;
         }

@@ -70,8 +70,7 @@ int64_t sh_row_sets(const int32_t *starts, const uint8_t *valid, int64_t first, 
     int64_t doubts = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t low = starts[i], high = starts[i + 1];
-        int sound = low >= 0 && high >= low && high <= size;
-        doubt[i] = is_valid(valid, first + i) && !(sound && is_row_set(data + low, data + high));
+        doubt[i] = is_valid(valid, first + i) && !(is_range(low, high, size) && is_row_set(data + low, data + high));
         doubts += doubt[i];
     }
     return doubts;

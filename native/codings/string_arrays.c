@@ -94,7 +94,7 @@ int64_t sh_encode_texts(const int32_t *starts, const uint8_t *valid, int64_t fir
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
             int64_t low = starts[i], high = starts[i + 1];
-            if (low < 0 || high < low || high > total || limit - p < FRONT) {
+            if (!is_range(low, high, total) || limit - p < FRONT) {
                 return -1;
             }
             uint32_t stored = __builtin_bswap32((uint32_t)(high - low));
@@ -110,7 +110,7 @@ int64_t sh_encode_texts(const int32_t *starts, const uint8_t *valid, int64_t fir
                     continue;
                 }
                 int64_t begin = texts[k], stop = texts[k + 1];
-                if (begin < 0 || stop < begin || stop > size) {
+                if (!is_range(begin, stop, size)) {
                     return -1;
                 }
                 p = put_text(p, limit, data + begin, data + stop, data + size);
@@ -126,7 +126,8 @@ int64_t sh_encode_texts(const int32_t *starts, const uint8_t *valid, int64_t fir
 
 int64_t sh_text_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, const char *head,
                         int32_t *starts, uint8_t *valid) {
-    return list_starts(ends, count, data, bytes, head, HEAD, starts, valid);
+    struct list_form form = {head, HEAD, 1, 0};
+    return list_starts(ends, count, data, bytes, form, starts, valid);
 }
 
 static inline int is_half(const uint8_t *p, const uint8_t *stop, uint8_t least) {

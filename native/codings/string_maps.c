@@ -4,6 +4,7 @@
 #include "bytes/utf8.h"
 #include "codings/codings.h"
 #include "codings/entries.h"
+#include "codings/lists.h"
 
 enum { COUNT = 4, TEXTS = -1, FEW = 16 };
 
@@ -62,8 +63,7 @@ static int are_different(const struct sh_map_entries *entries, int64_t low, int6
 /* A text with its length; NULL in doubt. */
 static inline uint8_t *put_sized(uint8_t *out, const uint8_t *limit, const uint8_t *data, int64_t size, int64_t begin,
                                  int64_t stop) {
-    if (begin < 0 || stop < begin || stop > size || stop - begin > limit - out - COUNT ||
-        !sh_is_text(data + begin, data + stop)) {
+    if (!is_range(begin, stop, size) || stop - begin > limit - out - COUNT || !sh_is_text(data + begin, data + stop)) {
         return NULL;
     }
     put_count(out, stop - begin);
@@ -103,7 +103,7 @@ int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
             int64_t low = starts[i], high = starts[i + 1];
-            if (low < 0 || high < low || high > entries->total || high - low > longest || limit - p < COUNT) {
+            if (!is_range(low, high, entries->total) || high - low > longest || limit - p < COUNT) {
                 return -1;
             }
             put_count(p, high - low);
@@ -129,28 +129,8 @@ int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64
 
 int64_t sh_string_map_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes, int64_t width,
                               int32_t *starts, uint8_t *valid) {
-    int64_t total = 0;
-    starts[0] = 0;
-    memset(valid, 0, (size_t)((count + 7) / 8));
-    for (int64_t i = 0; i < count; i++) {
-        int64_t low = ends[i], high = ends[i + 1];
-        if (low < 0 || high < low || high > bytes) {
-            return -1;
-        }
-        if (high > low) {
-            if (high - low < COUNT) {
-                return -1;
-            }
-            int64_t length = count_at(data + low);
-            if (length < 0 || length > (high - low) / (COUNT + value_width(width)) || total + length > INT32_MAX) {
-                return -1;
-            }
-            total += length;
-            valid[i >> 3] |= (uint8_t)(1 << (i & 7));
-        }
-        starts[i + 1] = (int32_t)total;
-    }
-    return total;
+    struct list_form form = {NULL, 0, COUNT + value_width(width), 0};
+    return list_starts(ends, count, data, bytes, form, starts, valid);
 }
 
 /* The bytes behind a length at p, copied to `out`, whose first byte has the number `used`; NULL in doubt. */

@@ -21,7 +21,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sparkhaven.store.errors import UnsupportedVersionError
-from sparkhaven.store.types.codings.decimals import encoded_number
+from sparkhaven.store.types.codings.decimals.free_decimals import encoded_number
 from sparkhaven.store.types.model import Column
 
 _TYPE, _COMPONENT = "deephaven:type", "deephaven:componentType"

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sparkhaven.store.native.abi import BYTE, DOUBLE, FLOAT, INT, LONG, SHORT, ColumnLayout, ScanLayout
 from sparkhaven.store.native.buffers import address, bitmap
+from sparkhaven.store.native.json_lists import JsonLists
 from sparkhaven.store.native.library import core
 from sparkhaven.store.native.powers_of_five import powers_of_five
 
@@ -35,21 +36,13 @@ def number_lists(
     library, (kind, dtype) = core(), NUMBER_KINDS[name]
     if library is None:
         return None
-    count, (_, ends, data) = len(tokens), tokens.buffers()
-    starts = np.frombuffer(ends, np.int32, count + 1, 4 * tokens.offset)
-    octets = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    wanted = np.asarray(tokens.is_valid()).view(np.uint8)
-    room = int(starts[-1] - starts[0]) // 2  # a text of n elements has more than 2 n bytes
+    texts = JsonLists.of(tokens)
+    room = texts.size // 2  # a text of n elements has more than 2 n bytes
     values, valid, powers = np.empty(room, dtype), np.ones(room, np.uint8), powers_of_five()
     column = ColumnLayout(kind=kind, low=low, high=high, values=address(values), valid=address(valid), also=-1)
     scan = ScanLayout(columns=ctypes.addressof(column), column_count=1, powers=address(powers))
-    list_ends, doubt = np.empty(count + 1, np.int32), np.empty(count, np.uint8)
-    given = address(octets), address(starts), address(wanted), count, room, address(list_ends), address(doubt)
-    used = library.sh_number_lists(ctypes.byref(scan), *given)
+    written = address(texts.list_ends), address(texts.doubt)
+    used = library.sh_number_lists(ctypes.byref(scan), *texts.arguments, room, *written)
     bits, missing = bitmap(valid[:used]) if column.some_null else (None, 0)
-    numbers = pa.Array.from_buffers(pa.from_numpy_dtype(dtype), used, [bits, pa.py_buffer(values[:used])], missing)
-    bits, missing = bitmap(wanted & ~doubt)
-    lists = pa.Array.from_buffers(
-        pa.list_(numbers.type), count, [bits, pa.py_buffer(list_ends)], missing, children=[numbers]
-    )
-    return lists, doubt.view(np.bool_) if doubt.any() else None
+    kind = pa.from_numpy_dtype(dtype)
+    return texts.lists(pa.Array.from_buffers(kind, used, [bits, pa.py_buffer(values[:used])], missing))

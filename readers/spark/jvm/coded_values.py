@@ -29,7 +29,8 @@ from typing import Any
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes
 from sparkhaven.store.types.codings.coding import Coding
-from sparkhaven.store.types.codings.decimals import FixedDecimals, FreeDecimals
+from sparkhaven.store.types.codings.decimals.fixed_decimals import FixedDecimals
+from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals
 from sparkhaven.store.types.codings.instant_array import InstantArrays
 from sparkhaven.store.types.codings.java_array import JavaArrays
 from sparkhaven.store.types.codings.local_date import LocalDateCoding

@@ -15,7 +15,7 @@ from sparkhaven.store.native.codings.row_sets import decode_row_sets, encode_row
 from sparkhaven.store.native.codings.string_arrays import decode_texts, encode_texts
 from sparkhaven.store.native.codings.string_maps import decode_maps, encode_maps
 from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Octets
-from sparkhaven.store.types.codings.decimals import FreeDecimals
+from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals
 from sparkhaven.store.types.codings.instant_array import InstantArrays
 from sparkhaven.store.types.codings.java_array import JavaArrays
 from sparkhaven.store.types.codings.row_set import RowSets

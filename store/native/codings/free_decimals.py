@@ -8,7 +8,7 @@ import pyarrow as pa
 from sparkhaven.store.native.buffers import TextBuffers, address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.coding import Ends, Octets
-from sparkhaven.store.types.codings.decimals import FreeDecimals
+from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals
 
 _FRONT = 5  # bytes of a number that has no digit
 _MORE, _SHORT = 3, 16  # digits that a byte has at most, and a sign, a point and zeros
