@@ -26,6 +26,7 @@ from sparkhaven.jobs.streams.stream import Application, RunOptions, fail, keep_o
 from sparkhaven.jobs.streams.stream_group import StreamGroup, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.gc_pause import LongRun
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JOIN_SECONDS = 0.2
+SETTLE_SECONDS = 5.0  # a stream has imported what it needs
 FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
 
 
@@ -121,17 +123,19 @@ def _run_threads(
     for thread in threads.values():
         thread.start()
     reminders = Reminders()
-    while alive := [thread for thread in threads.values() if thread.is_alive()]:
-        alive[0].join(JOIN_SECONDS)  # short, so that a second failure is seen
-        stopped = dict(unstarted) | {
-            run.name: run.error
-            for run in runs
-            if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
-        }
-        if stopped and app.options.stop_on_error:
-            app.stop.set()
-        for name, seconds in reminders.due(stopped, time.monotonic()):
-            app.progress.still_stopped(name, stopped[name], seconds)
+    with LongRun(SETTLE_SECONDS) as long_run:
+        while alive := [thread for thread in threads.values() if thread.is_alive()]:
+            alive[0].join(JOIN_SECONDS)  # short, so that a second failure is seen
+            long_run.look()
+            stopped = dict(unstarted) | {
+                run.name: run.error
+                for run in runs
+                if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
+            }
+            if stopped and app.options.stop_on_error:
+                app.stop.set()
+            for name, seconds in reminders.due(stopped, time.monotonic()):
+                app.progress.still_stopped(name, stopped[name], seconds)
 
 
 def waiting_input(

@@ -21,6 +21,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs, restored
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, header, walk
+from sparkhaven.store.io.freed_later import freed_later
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
@@ -102,10 +103,10 @@ class Compaction:
         while self._copied < self._log.length:
             self._copy()
         fs.sync(self._temporaries)
-        with fs.during("checkpoint-replace"):
+        with fs.during("checkpoint-replace"), freed_later(self._checkpoint):
             fs.rename(self._temporaries[0], self._checkpoint)
             fs.sync_dirs([self._checkpoint.parent])
-        with fs.during("log-replace"):
+        with fs.during("log-replace"), freed_later(self._log_path):
             fs.rename(self._temporaries[1], self._log_path)
             fs.sync_dirs([self._log_path.parent])
         return Compacted(self.floor, self.undone, self._lengths[1], self._lengths[0])

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sparkhaven.store.gc_pause import gc_paused
+from sparkhaven.store.gc_pause import LongRun, gc_paused
 
 FORKED = """
 import gc, os, threading
@@ -64,3 +64,28 @@ def test_a_collector_that_was_off_stays_off() -> None:
 def test_a_forked_process_does_not_inherit_the_pauses_of_other_threads() -> None:
     found = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["0", "True"]
+
+
+def test_a_long_run_leaves_out_what_is_alive_once_it_has_settled() -> None:
+    now = [0.0]
+    before = gc.get_freeze_count()
+    with LongRun(5.0, lambda: now[0]) as long_run:
+        long_run.look()
+        assert gc.get_freeze_count() == before
+        now[0] = 5.0
+        long_run.look()
+        settled = gc.get_freeze_count()
+        assert settled > before + 1000
+        kept = [[] for _ in range(100_000)]  # type: ignore[var-annotated]
+        now[0] = 50.0
+        long_run.look()
+        assert gc.get_freeze_count() <= settled, "only once"
+        del kept
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_short_run_changes_nothing() -> None:
+    before = gc.get_freeze_count()
+    with LongRun(5.0, lambda: 0.0) as long_run:
+        long_run.look()
+    assert gc.get_freeze_count() == before
