@@ -33,8 +33,7 @@ int64_t sh_encode_instants(const int32_t *starts, const uint8_t *valid, int64_t 
     for (int64_t i = 0; i < count; i++) {
         if (is_valid(valid, first + i)) {
             int64_t low = starts[i], high = starts[i + 1], length = high - low, known = 0;
-            if (!is_range(low, high, total) ||
-                FRONT + length * (LATER + VALUE) + FIRST - LATER > room - (p - out)) {
+            if (!is_range(low, high, total) || FRONT + length * (LATER + VALUE) + FIRST - LATER > room - (p - out)) {
                 return -1;
             }
             uint32_t stored = __builtin_bswap32((uint32_t)length);
