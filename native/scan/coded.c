@@ -1,10 +1,11 @@
 /* Texts and numbers of types whose values a codec makes bytes of: dates, times of the day, decimals of one width. */
 #include "scan/coded.h"
 #include "bytes/bytes.h"
+#include "bytes/tens.h"
 #include "scan/instants.h"
 #include "scan/numbers.h"
 
-enum { WORD_DIGITS = 18, NARROW_DIGITS = 38, WORDS = 4, CHUNK = 8, LONGEST = 128 };
+enum { WORD_DIGITS = 18, NARROW_DIGITS = 38, WORDS = 4, CHUNK = 8, LONGEST = 128, DATE = 10 };
 
 /* A number as words, the lowest first; those from `used` on are 0. */
 struct words {
@@ -13,31 +14,47 @@ struct words {
 };
 
 static void put_words(struct sh_column *column, int64_t row, uint64_t *words, int negative) {
-    int64_t count = column->high > NARROW_DIGITS ? WORDS : WORDS / 2;
     uint64_t sign = negative ? ~UINT64_C(0) : 0, carry = sign & 1;
-    for (int k = 0; k < count; k++) {
+    for (int k = 0; k < WORDS; k++) {
         words[k] = (words[k] ^ sign) + carry;
         carry &= words[k] == 0;
     }
-    memcpy((uint8_t *)column->values + row * count * 8, words, (size_t)count * 8);
+    memcpy((uint64_t *)column->values + row * WORDS, words, WORDS * sizeof *words);
 }
 
-static const uint64_t CHUNK_TENS[CHUNK + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-
-/* The digits from p to `stop` behind those of a number of at most 38 in all. Bytes are there up to `end`. */
-static inline unsigned __int128 with_digits(unsigned __int128 number, const uint8_t *p, const uint8_t *stop,
-                                            const uint8_t *end) {
-    for (; stop - p >= CHUNK; p += CHUNK) {
-        number = number * CHUNK_TENS[CHUNK] + digits_value(word_at(p, end), CHUNK);
+/* A number of at most 38 digits. */
+static inline void put_narrow(struct sh_column *column, int64_t row, unsigned __int128 number, int negative) {
+    number = negative ? 0 - number : number;
+    uint64_t words[WORDS] = {(uint64_t)number, (uint64_t)(number >> 64), 0, 0};
+    if (column->high <= NARROW_DIGITS) {
+        memcpy((uint64_t *)column->values + row * WORDS / 2, words, sizeof number);
+        return;
     }
-    return stop > p ? number * CHUNK_TENS[stop - p] + digits_value(word_at(p, end), (int)(stop - p)) : number;
+    words[2] = words[3] = 0 - (words[1] >> 63);
+    memcpy((uint64_t *)column->values + row * WORDS, words, sizeof words);
+}
+
+/* The digits from p on behind those of a number, which stays below 2^128 while all of them are at most 38. */
+static inline const uint8_t *more_digits(const uint8_t *p, const uint8_t *end, unsigned __int128 *number) {
+    for (;;) {
+        uint64_t word = word_at(p, end);
+        int n = digit_count(word);
+        if (n == 0) {
+            return p;
+        }
+        *number = *number * TENS[n] + digits_value(word, n);
+        p += n;
+        if (n < CHUNK) {
+            return p;
+        }
+    }
 }
 
 static inline unsigned __int128 with_zeros(unsigned __int128 number, int64_t count) {
-    for (; count > CHUNK; count -= CHUNK) {
-        number *= CHUNK_TENS[CHUNK];
+    for (; count > WORD_DIGITS; count -= WORD_DIGITS) {
+        number *= TENS[WORD_DIGITS];
     }
-    return number * CHUNK_TENS[count];
+    return number * TENS[count];
 }
 
 /* The digits from p to `end` behind those that the number has. */
@@ -46,7 +63,7 @@ static void add_digits(const uint8_t *p, const uint8_t *end, struct words *numbe
         n = end - p < CHUNK ? end - p : CHUNK;
         unsigned __int128 carry = digits_value(word_at(p, end), (int)n);
         for (int k = 0; k < number->used; k++) {
-            carry += (unsigned __int128)number->word[k] * CHUNK_TENS[n];
+            carry += (unsigned __int128)number->word[k] * TENS[n];
             number->word[k] = (uint64_t)carry;
             carry >>= 64;
         }
@@ -56,24 +73,19 @@ static void add_digits(const uint8_t *p, const uint8_t *end, struct words *numbe
     }
 }
 
-static const uint8_t *past_digits(const uint8_t *p, const uint8_t *end) {
-    for (int n = CHUNK; n == CHUNK; p += n) {
-        n = digit_count(word_at(p, end));
-    }
-    return p;
-}
-
 /* A number of any precision, digits with a point or without. `strict`: as JSON writes it. */
 static const uint8_t *put_digits(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *end,
                                  int strict) {
     int negative = p < end && *p == '-';
     p += negative || (!strict && p < end && *p == '+');
-    const uint8_t *stop = end - p > LONGEST ? p + LONGEST : end, *whole = past_digits(p, stop), *last = whole;
+    unsigned __int128 narrow = 0;
+    const uint8_t *stop = end - p > LONGEST ? p + LONGEST : end;
+    const uint8_t *whole = more_digits(p, stop, &narrow), *last = whole;
     if (whole == p || (strict && *p == '0' && whole - p > 1)) {
         return NULL;
     }
     if (whole < stop && *whole == '.') {
-        last = past_digits(whole + 1, stop);
+        last = more_digits(whole + 1, stop, &narrow);
         if (last == whole + 1) {
             return NULL;
         }
@@ -88,16 +100,12 @@ static const uint8_t *put_digits(struct sh_column *column, int64_t row, const ui
     if (behind > column->digits || whole - p > column->high - column->digits) {
         return NULL;
     }
-    struct words number = {{0, 0, 0, 0}, 0};
     if (LIKELY(whole - p + column->digits <= NARROW_DIGITS)) {
-        unsigned __int128 narrow = with_digits(0, p, whole, end);
-        narrow = with_zeros(behind > 0 ? with_digits(narrow, whole + 1, last, end) : narrow, column->digits - behind);
-        number.word[0] = (uint64_t)narrow;
-        number.word[1] = (uint64_t)(narrow >> 64);
-        put_words(column, row, number.word, negative);
+        put_narrow(column, row, with_zeros(narrow, column->digits - behind), negative);
         return last;
     }
     static const uint8_t ZEROS[] = "0000000000000000000000000000000000000000000000000000000000000000000000000000";
+    struct words number = {{0, 0, 0, 0}, 0};
     add_digits(p, whole, &number);
     if (behind > 0) {
         add_digits(whole + 1, last, &number);
@@ -108,27 +116,8 @@ static const uint8_t *put_digits(struct sh_column *column, int64_t row, const ui
 }
 
 static int put_whole(struct sh_column *column, int64_t row, const struct sh_number *number) {
-    static const int64_t TENS[WORD_DIGITS + 1] = {INT64_C(1),
-                                                  INT64_C(10),
-                                                  INT64_C(100),
-                                                  INT64_C(1000),
-                                                  INT64_C(10000),
-                                                  INT64_C(100000),
-                                                  INT64_C(1000000),
-                                                  INT64_C(10000000),
-                                                  INT64_C(100000000),
-                                                  INT64_C(1000000000),
-                                                  INT64_C(10000000000),
-                                                  INT64_C(100000000000),
-                                                  INT64_C(1000000000000),
-                                                  INT64_C(10000000000000),
-                                                  INT64_C(100000000000000),
-                                                  INT64_C(1000000000000000),
-                                                  INT64_C(10000000000000000),
-                                                  INT64_C(100000000000000000),
-                                                  INT64_C(1000000000000000000)};
     int64_t value;
-    if (!sh_scaled(number, column->digits, &value) || value >= TENS[column->high] || value <= -TENS[column->high]) {
+    if (!sh_scaled(number, column->digits, &value) || (uint64_t)(value < 0 ? -value : value) >= TENS[column->high]) {
         return 0;
     }
     int64_t *out = (int64_t *)column->values + 2 * row;
@@ -146,28 +135,30 @@ const uint8_t *sh_put_decimal(struct sh_column *column, int64_t row, const uint8
     return p != NULL && put_whole(column, row, &number) ? p : NULL;
 }
 
-int sh_put_coded(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop) {
+const uint8_t *sh_put_coded(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p,
+                            const uint8_t *end) {
     struct sh_number number;
     int64_t value;
     switch (column->kind) {
     case SH_DATE:
-        value = stop - p == 10 ? sh_day(scan, p) : SH_NO_INSTANT;
+        value = end - p >= DATE ? sh_day(scan, p) : SH_NO_INSTANT;
         if (value == SH_NO_INSTANT) {
-            return 0;
+            return NULL;
         }
         ((int32_t *)column->values)[row] = (int32_t)value;
-        return 1;
+        return p + DATE;
     case SH_TIME:
-        value = sh_clock(p, stop);
-        if (value == SH_NO_INSTANT || value % column->high != 0) {
-            return 0;
+        p = sh_clock(p, end, &value);
+        if (p == NULL || (column->high > 1 && value % column->high != 0)) {
+            return NULL;
         }
         ((int64_t *)column->values)[row] = value;
-        return 1;
+        return p;
     default:
         if (column->high > WORD_DIGITS) {
-            return put_digits(column, row, p, stop, 0) == stop;
+            return put_digits(column, row, p, end, 0);
         }
-        return sh_text_number(p, stop, &number) == stop && put_whole(column, row, &number);
+        p = sh_text_number(p, end, &number);
+        return p != NULL && put_whole(column, row, &number) ? p : NULL;
     }
 }

@@ -4,8 +4,10 @@
 
 #include "scan/scan.h"
 
-/* The value of a whole text in a column of SH_DATE, SH_TIME or SH_DECIMAL; 0 if it is in doubt. */
-int sh_put_coded(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop);
+/* The value that the text at p begins with, in a column of SH_DATE, SH_TIME or SH_DECIMAL. Returns where it ended, NULL
+ * in doubt. */
+const uint8_t *sh_put_coded(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p,
+                            const uint8_t *end);
 
 /* The number at p, as JSON has it, in a column of SH_DECIMAL. Returns where it ended, NULL in doubt. */
 const uint8_t *sh_put_decimal(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *end);

@@ -146,7 +146,7 @@ int sh_csv_value(const struct sh_csv *csv, struct sh_column *column, int64_t row
     case SH_DATE:
     case SH_TIME:
     case SH_DECIMAL:
-        return sh_put_coded(csv->scan, column, row, field->start, field->stop);
+        return sh_put_coded(csv->scan, column, row, field->start, field->stop) == field->stop;
     case SH_TOKEN:
         return 0;
     default:

@@ -6,20 +6,36 @@ static const int64_t FRACTIONS[] = {1000000000, 100000000, 10000000, 1000000, 10
 
 enum { FIRST_DAY = -98615, LAST_DAY = 84005 }; /* 1700-01-01 and 2199-12-31 */
 
-/* Days since 1970-01-01 of the ten bytes of a date, INT64_MIN if in doubt. Years begin in March, so that the day that
- * some of them have more is their last. */
-static int64_t day_of(const uint8_t *p) {
-    static const int8_t LENGTHS[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int year = two_digits(p) * 100 + two_digits(p + 2), month = two_digits(p + 5), day = two_digits(p + 8);
-    if (p[4] != '-' || p[7] != '-' || year < 1 || year > 9999 || month < 1 || month > 12 || day < 1) {
+/* Texts of eight bytes: a byte of `form` is 0 where there has to be a digit. `room` is 7F less the largest byte of the
+ * text xor `form`. */
+static const uint64_t DATE_FORM = UINT64_C(0x2D30302D30303030), DATE_ROOM = UINT64_C(0x7F76767F76767676);
+static const uint64_t CLOCK_FORM = UINT64_C(0x30303A30303A3030), CLOCK_ROOM = UINT64_C(0x76767F76767F7676);
+
+/* Two digits of a word as a number, in the byte of the first of them; whether the word is of the form goes to *formed.
+ */
+static inline uint64_t pairs_of(uint64_t word, uint64_t form, uint64_t room, int *formed) {
+    word ^= form;
+    *formed = ((((word & UINT64_C(0x7F7F7F7F7F7F7F7F)) + room) | word) & UINT64_C(0x8080808080808080)) == 0;
+    return word * 10 + (word >> 8);
+}
+
+/* Days since 1970-01-01 of the bytes `0001-01-` and `01` of a date, INT64_MIN if in doubt. */
+static int64_t day_of(uint64_t word, const uint8_t *rest) {
+    static const int16_t BEFORE[2][13] = {{0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365},
+                                          {0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335, 366}};
+    int formed;
+    uint64_t pairs = pairs_of(word, DATE_FORM, DATE_ROOM, &formed);
+    int64_t century = pairs & 0xFF, of_century = pairs >> 16 & 0xFF, month = pairs >> 40 & 0xFF, day = two_digits(rest);
+    if (!formed || century + of_century == 0 || month < 1 || month > 12) {
         return INT64_MIN;
     }
-    int leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if (day > LENGTHS[month - 1] + (leap && month == 2)) {
+    int64_t leap = (of_century == 0 ? century : of_century) % 4 == 0, years = century * 100 + of_century - 1;
+    const int16_t *before = BEFORE[leap] + month - 1;
+    if (day < 1 || day > before[1] - before[0]) {
         return INT64_MIN;
     }
-    int64_t years = month > 2 ? year : year - 1, months = month > 2 ? month - 3 : month + 9;
-    return years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 719469;
+    century -= of_century == 0; /* centuries of the years before */
+    return years * 365 + years / 4 - century + century / 4 + before[0] + day - 719163;
 }
 
 int64_t sh_day(struct sh_scan *scan, const uint8_t *p) {
@@ -30,7 +46,7 @@ int64_t sh_day(struct sh_scan *scan, const uint8_t *p) {
     if (text == scan->date_text && rest == scan->date_rest) {
         return scan->date_day;
     }
-    int64_t day = day_of(p);
+    int64_t day = day_of((uint64_t)text, p + 8);
     if (day != SH_NO_INSTANT) {
         scan->date_text = text;
         scan->date_rest = rest;
@@ -40,29 +56,42 @@ int64_t sh_day(struct sh_scan *scan, const uint8_t *p) {
 }
 
 /* The digits behind the point at p, up to nine, in ns; what follows them goes to *p. SH_NO_INSTANT if there is none. */
-static int64_t fraction_at(const uint8_t **p, const uint8_t *stop) {
-    int64_t below = 0;
-    int count = 0;
-    for ((*p)++; *p < stop && **p >= '0' && **p <= '9' && count < 9; (*p)++, count++) {
-        below = below * 10 + (**p - '0');
+static inline int64_t fraction_at(const uint8_t **p, const uint8_t *end) {
+    uint64_t word = word_at(*p + 1, end);
+    int count = digit_count(word);
+    *p += 1 + count;
+    if (count == 0) {
+        return SH_NO_INSTANT;
     }
-    return count == 0 ? SH_NO_INSTANT : below * FRACTIONS[count];
+    int64_t below = (int64_t)digits_value(word, count);
+    if (count == 8 && *p < end && **p >= '0' && **p <= '9') {
+        return below * 10 + (*(*p)++ - '0');
+    }
+    return below * FRACTIONS[count];
 }
 
-int64_t sh_clock(const uint8_t *p, const uint8_t *stop) {
-    int64_t length = stop - p, below = 0;
-    if (length < 5 || p[2] != ':' || (length > 5 && (length < 8 || p[5] != ':'))) {
-        return SH_NO_INSTANT;
+const uint8_t *sh_clock(const uint8_t *p, const uint8_t *end, int64_t *clock) {
+    int64_t hour, minute, second = 0, below = 0;
+    int formed = 1;
+    if (LIKELY(end - p >= 8 && p[5] == ':')) {
+        uint64_t pairs = pairs_of(word_at(p, end), CLOCK_FORM, CLOCK_ROOM, &formed);
+        hour = pairs & 0xFF;
+        minute = pairs >> 24 & 0xFF;
+        second = pairs >> 48 & 0xFF;
+        p += 8;
+        if (p < end && *p == '.') {
+            below = fraction_at(&p, end);
+        }
+    } else {
+        if (end - p < 5 || p[2] != ':' || (end - p > 5 && p[5] == ':')) {
+            return NULL;
+        }
+        hour = two_digits(p);
+        minute = two_digits(p + 3);
+        p += 5;
     }
-    int hour = two_digits(p), minute = two_digits(p + 3), second = length > 5 ? two_digits(p + 6) : 0;
-    p += length > 5 ? 8 : 5;
-    if (p < stop && *p == '.') {
-        below = fraction_at(&p, stop);
-    }
-    if (hour > 23 || minute > 59 || second > 59 || p != stop || below == SH_NO_INSTANT) {
-        return SH_NO_INSTANT;
-    }
-    return ((hour * 60 + minute) * 60 + second) * INT64_C(1000000000) + below;
+    *clock = ((hour * 60 + minute) * 60 + second) * INT64_C(1000000000) + below;
+    return formed && hour < 24 && minute < 60 && second < 60 && below != SH_NO_INSTANT ? p : NULL;
 }
 
 int64_t sh_instant(struct sh_scan *scan, const uint8_t *p, const uint8_t *stop, int *local) {

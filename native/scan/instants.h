@@ -9,8 +9,9 @@
 /* Days since 1970 of the ten bytes of a date of the years 1 to 9999, SH_NO_INSTANT if in doubt. */
 int64_t sh_day(struct sh_scan *scan, const uint8_t *p);
 
-/* ns of the day of `13:30`, `13:30:00` or with up to nine digits more, SH_NO_INSTANT if in doubt. */
-int64_t sh_clock(const uint8_t *p, const uint8_t *stop);
+/* The time of the day at p, `13:30`, `13:30:00` or with up to nine digits more, in ns. Returns where it ended, NULL in
+ * doubt. */
+const uint8_t *sh_clock(const uint8_t *p, const uint8_t *end, int64_t *clock);
 
 /* ns of an ISO time, SH_NO_INSTANT if in doubt; *local is set where it has no offset. */
 int64_t sh_instant(struct sh_scan *scan, const uint8_t *p, const uint8_t *stop, int *local);

@@ -67,10 +67,6 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
             return NULL;
         }
         ((uint16_t *)column->values)[row] = (uint16_t)unit;
-    } else if (column->kind != SH_ISO) {
-        if (escaped || !sh_put_coded(line->scan, column, row, start, stop)) {
-            return NULL;
-        }
     } else {
         int local = 0;
         int64_t instant = sh_instant(line->scan, start, stop, &local);
@@ -83,6 +79,12 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
         }
     }
     return stop + 1;
+}
+
+/* What a string has to be, and its end, are known by reading its value: it is not looked through first. */
+static const uint8_t *take_coded(struct line *line, struct sh_column *column, const uint8_t *p) {
+    p = sh_put_coded(line->scan, column, line->row, p + 1, line->end);
+    return p != NULL && p < line->end && *p == '"' ? p + 1 : NULL;
 }
 
 static const uint8_t *take_word(struct line *line, struct sh_column *column, const uint8_t *p) {
@@ -115,12 +117,13 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     switch (column->kind) {
     case SH_CHAR:
     case SH_ISO:
-    case SH_DATE:
-    case SH_TIME:
     case SH_TEXT:
         return *p == '"' ? take_string(line, column, p) : NULL;
+    case SH_DATE:
+    case SH_TIME:
+        return *p == '"' ? take_coded(line, column, p) : NULL;
     case SH_DECIMAL:
-        return *p == '"' ? take_string(line, column, p) : sh_put_decimal(column, line->row, p, line->end);
+        return *p == '"' ? take_coded(line, column, p) : sh_put_decimal(column, line->row, p, line->end);
     case SH_BOOLEAN:
         return take_word(line, column, p);
     case SH_TOKEN:
