@@ -5,7 +5,7 @@
 #include "scan/instants.h"
 #include "scan/numbers.h"
 
-enum { WORD_DIGITS = 18, NARROW_DIGITS = 38, WORDS = 4, CHUNK = 8, LONGEST = 128, DATE = 10 };
+enum { WORD_DIGITS = 18, NARROW_DIGITS = 38, WORDS = 4, CHUNK = 8, LONGEST = 128, DATE = 10, SECOND = 1000000000 };
 
 /* A number as words, the lowest first; those from `used` on are 0. */
 struct words {
@@ -149,7 +149,7 @@ const uint8_t *sh_put_coded(struct sh_scan *scan, struct sh_column *column, int6
         return p + DATE;
     case SH_TIME:
         p = sh_clock(p, end, &value);
-        if (p == NULL || (column->high > 1 && value % column->high != 0)) {
+        if (p == NULL || (uint32_t)(value % SECOND) % (uint32_t)column->high != 0) {
             return NULL;
         }
         ((int64_t *)column->values)[row] = value;

@@ -106,19 +106,6 @@ static int put_char(struct sh_column *column, int64_t row, const struct sh_field
     return 1;
 }
 
-static int put_instant(struct sh_scan *scan, struct sh_column *column, int64_t row, const struct sh_field *field) {
-    int local = 0;
-    int64_t instant = sh_instant(scan, field->start, field->stop, &local);
-    if (instant == SH_NO_INSTANT || (local && column->local == NULL)) {
-        return 0;
-    }
-    ((int64_t *)column->values)[row] = instant;
-    if (column->local != NULL) {
-        column->local[row] = (uint8_t)local;
-    }
-    return 1;
-}
-
 int sh_csv_value(const struct sh_csv *csv, struct sh_column *column, int64_t row, const struct sh_field *field,
                  const uint8_t *end) {
     struct sh_number number;
@@ -142,7 +129,7 @@ int sh_csv_value(const struct sh_csv *csv, struct sh_column *column, int64_t row
     case SH_BOOLEAN:
         return put_boolean(column, row, field);
     case SH_ISO:
-        return put_instant(csv->scan, column, row, field);
+        return sh_put_instant(csv->scan, column, row, field->start, field->stop) == field->stop;
     case SH_DATE:
     case SH_TIME:
     case SH_DECIMAL:

@@ -4,6 +4,8 @@
 
 static const int64_t FRACTIONS[] = {1000000000, 100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
 
+static const int64_t SECOND = 1000000000, DAY = 86400 * INT64_C(1000000000);
+
 enum { FIRST_DAY = -98615, LAST_DAY = 84005 }; /* 1700-01-01 and 2199-12-31 */
 
 /* Texts of eight bytes: a byte of `form` is 0 where there has to be a digit. `room` is 7F less the largest byte of the
@@ -19,13 +21,16 @@ static inline uint64_t pairs_of(uint64_t word, uint64_t form, uint64_t room, int
     return word * 10 + (word >> 8);
 }
 
+static inline int64_t pair_at(uint64_t pairs, int byte) { return (int64_t)(pairs >> (8 * byte) & 0xFF); }
+
 /* Days since 1970-01-01 of the bytes `0001-01-` and `01` of a date, INT64_MIN if in doubt. */
 static int64_t day_of(uint64_t word, const uint8_t *rest) {
     static const int16_t BEFORE[2][13] = {{0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365},
                                           {0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335, 366}};
     int formed;
     uint64_t pairs = pairs_of(word, DATE_FORM, DATE_ROOM, &formed);
-    int64_t century = pairs & 0xFF, of_century = pairs >> 16 & 0xFF, month = pairs >> 40 & 0xFF, day = two_digits(rest);
+    int64_t century = pair_at(pairs, 0), of_century = pair_at(pairs, 2), month = pair_at(pairs, 5);
+    int64_t day = two_digits(rest);
     if (!formed || century + of_century == 0 || month < 1 || month > 12) {
         return INT64_MIN;
     }
@@ -75,9 +80,9 @@ const uint8_t *sh_clock(const uint8_t *p, const uint8_t *end, int64_t *clock) {
     int formed = 1;
     if (LIKELY(end - p >= 8 && p[5] == ':')) {
         uint64_t pairs = pairs_of(word_at(p, end), CLOCK_FORM, CLOCK_ROOM, &formed);
-        hour = pairs & 0xFF;
-        minute = pairs >> 24 & 0xFF;
-        second = pairs >> 48 & 0xFF;
+        hour = pair_at(pairs, 0);
+        minute = pair_at(pairs, 3);
+        second = pair_at(pairs, 6);
         p += 8;
         if (p < end && *p == '.') {
             below = fraction_at(&p, end);
@@ -90,56 +95,72 @@ const uint8_t *sh_clock(const uint8_t *p, const uint8_t *end, int64_t *clock) {
         minute = two_digits(p + 3);
         p += 5;
     }
-    *clock = ((hour * 60 + minute) * 60 + second) * INT64_C(1000000000) + below;
+    *clock = ((hour * 60 + minute) * 60 + second) * SECOND + below;
     return formed && hour < 24 && minute < 60 && second < 60 && below != SH_NO_INSTANT ? p : NULL;
 }
 
-int64_t sh_instant(struct sh_scan *scan, const uint8_t *p, const uint8_t *stop, int *local) {
-    int64_t day = stop - p < 10 ? SH_NO_INSTANT : sh_day(scan, p);
-    if (day < FIRST_DAY || day > LAST_DAY) {
-        return SH_NO_INSTANT;
+/* The time of a day at p, whose seconds may be left out, and its minutes: seconds of the day, and ns below. */
+static inline const uint8_t *time_at(const uint8_t *p, const uint8_t *end, int64_t *time) {
+    if (LIKELY(end - p >= 8 && p[2] == ':' && p[5] == ':')) {
+        return sh_clock(p, end, time);
     }
-    int64_t seconds = day * 86400, below = 0;
-    p += 10;
-    *local = p == stop;
-    if (p == stop) {
-        return seconds * 1000000000;
+    if (end - p < 2) {
+        return NULL;
     }
-    if ((*p != 'T' && *p != ' ') || stop - p < 3) {
-        return SH_NO_INSTANT;
-    }
-    int hour = two_digits(p + 1), minute = 0, second = 0;
-    p += 3;
-    if (stop - p >= 3 && *p == ':') {
+    int64_t hour = two_digits(p), minute = 0;
+    p += 2;
+    if (end - p >= 3 && *p == ':') {
         minute = two_digits(p + 1);
         p += 3;
-        if (stop - p >= 3 && *p == ':') {
-            second = two_digits(p + 1);
-            p += 3;
-            if (p < stop && *p == '.') {
-                below = fraction_at(&p, stop);
-                if (below == SH_NO_INSTANT) {
-                    return SH_NO_INSTANT;
-                }
-            }
+    }
+    *time = (hour * 60 + minute) * 60 * SECOND;
+    return hour < 24 && minute < 60 ? p : NULL;
+}
+
+/* The offset at p, `+01:00`, `+0100`, `+01` or Z, in ns; or none. */
+static inline const uint8_t *offset_at(const uint8_t *p, const uint8_t *end, int64_t *offset, int *local) {
+    *offset = 0;
+    *local = p >= end || (*p != 'Z' && *p != '+' && *p != '-');
+    if (*local || *p == 'Z') {
+        return p + !*local;
+    }
+    int behind = *p == '-';
+    if (end - p < 3) {
+        return NULL;
+    }
+    int64_t hours = two_digits(p + 1), minutes = 0;
+    p += 3;
+    if (p < end && (*p == ':' || (*p >= '0' && *p <= '9'))) {
+        p += *p == ':';
+        minutes = end - p >= 2 ? two_digits(p) : 60;
+        p += 2;
+    }
+    *offset = (hours * 60 + minutes) * 60 * SECOND;
+    *offset = behind ? -*offset : *offset;
+    return hours < 24 && minutes < 60 ? p : NULL;
+}
+
+const uint8_t *sh_put_instant(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p,
+                              const uint8_t *end) {
+    int64_t day = end - p < 10 ? SH_NO_INSTANT : sh_day(scan, p), time = 0, offset = 0;
+    int local = 1;
+    if (day < FIRST_DAY || day > LAST_DAY) {
+        return NULL;
+    }
+    p += 10;
+    if (p < end && (*p == 'T' || *p == ' ')) {
+        p = time_at(p + 1, end, &time);
+        if (p == NULL) {
+            return NULL;
         }
+        p = offset_at(p, end, &offset, &local);
     }
-    if (hour > 23 || minute > 59 || second > 59) {
-        return SH_NO_INSTANT;
+    if (p == NULL || (local && column->local == NULL)) {
+        return NULL;
     }
-    seconds += hour * 3600 + minute * 60 + second;
-    *local = p == stop;
-    if (p == stop || (stop - p == 1 && *p == 'Z')) {
-        return seconds * 1000000000 + below;
+    ((int64_t *)column->values)[row] = day * DAY + time - offset;
+    if (column->local != NULL) {
+        column->local[row] = (uint8_t)local;
     }
-    int64_t length = stop - p;
-    if ((*p != '+' && *p != '-') || (length != 6 && length != 5 && length != 3) || (length == 6 && p[3] != ':')) {
-        return SH_NO_INSTANT;
-    }
-    int hours = two_digits(p + 1), minutes = length == 3 ? 0 : two_digits(stop - 2);
-    if (hours > 23 || minutes > 59) {
-        return SH_NO_INSTANT;
-    }
-    int64_t shift = hours * 3600 + minutes * 60;
-    return (seconds - (*p == '-' ? -shift : shift)) * 1000000000 + below;
+    return p;
 }

@@ -13,7 +13,8 @@ int64_t sh_day(struct sh_scan *scan, const uint8_t *p);
  * doubt. */
 const uint8_t *sh_clock(const uint8_t *p, const uint8_t *end, int64_t *clock);
 
-/* ns of an ISO time, SH_NO_INSTANT if in doubt; *local is set where it has no offset. */
-int64_t sh_instant(struct sh_scan *scan, const uint8_t *p, const uint8_t *stop, int *local);
+/* The ISO time that the text at p begins with, in a column of SH_ISO. Returns where it ended, NULL in doubt. */
+const uint8_t *sh_put_instant(struct sh_scan *scan, struct sh_column *column, int64_t row, const uint8_t *p,
+                              const uint8_t *end);
 
 #endif

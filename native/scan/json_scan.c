@@ -61,29 +61,20 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
         if (!sh_put_text(column, row, p, stop + 1, line->end)) {
             return NULL;
         }
-    } else if (column->kind == SH_CHAR) {
+    } else {
         int64_t unit = escaped ? escaped_unit(start, stop) : sh_unit(start, stop);
         if (unit < 0 || unit == 0xFFFF) {
             return NULL;
         }
         ((uint16_t *)column->values)[row] = (uint16_t)unit;
-    } else {
-        int local = 0;
-        int64_t instant = sh_instant(line->scan, start, stop, &local);
-        if (instant == SH_NO_INSTANT || (local && column->local == NULL)) {
-            return NULL;
-        }
-        ((int64_t *)column->values)[row] = instant;
-        if (column->local != NULL) {
-            column->local[row] = (uint8_t)local;
-        }
     }
     return stop + 1;
 }
 
 /* What a string has to be, and its end, are known by reading its value: it is not looked through first. */
-static const uint8_t *take_coded(struct line *line, struct sh_column *column, const uint8_t *p) {
-    p = sh_put_coded(line->scan, column, line->row, p + 1, line->end);
+static const uint8_t *take_known(struct line *line, struct sh_column *column, const uint8_t *p) {
+    p = column->kind == SH_ISO ? sh_put_instant(line->scan, column, line->row, p + 1, line->end)
+                               : sh_put_coded(line->scan, column, line->row, p + 1, line->end);
     return p != NULL && p < line->end && *p == '"' ? p + 1 : NULL;
 }
 
@@ -116,14 +107,14 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     }
     switch (column->kind) {
     case SH_CHAR:
-    case SH_ISO:
     case SH_TEXT:
         return *p == '"' ? take_string(line, column, p) : NULL;
+    case SH_ISO:
     case SH_DATE:
     case SH_TIME:
-        return *p == '"' ? take_coded(line, column, p) : NULL;
+        return *p == '"' ? take_known(line, column, p) : NULL;
     case SH_DECIMAL:
-        return *p == '"' ? take_coded(line, column, p) : sh_put_decimal(column, line->row, p, line->end);
+        return *p == '"' ? take_known(line, column, p) : sh_put_decimal(column, line->row, p, line->end);
     case SH_BOOLEAN:
         return take_word(line, column, p);
     case SH_TOKEN:

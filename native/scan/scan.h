@@ -18,7 +18,7 @@ enum sh_kind {
     SH_ISO,     /* int64 ns: a string with an ISO time and its offset, or none where `local` is given */
     SH_EPOCH,   /* int64 ns: a number of units of 10^digits ns, exact to the ns */
     SH_DATE,    /* int32 days: a string with a date of the years 1 to 9999 */
-    SH_TIME,    /* int64 ns of the day, of which `high` is a divisor: a string with a time of the day */
+    SH_TIME, /* int64 ns of the day, multiples of `high`, of which a second is one: a string with a time of the day */
     SH_DECIMAL, /* `digits` of at most `high` digits are behind the point, as a whole number of 16 bytes, or of 32 where
                  * `high` is above 38: a number, or a string with one */
     SH_TEXT,    /* ends and bytes: the content of a string, without escapes */
