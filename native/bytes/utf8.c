@@ -46,3 +46,13 @@ int sh_is_text(const uint8_t *p, const uint8_t *stop) {
     }
     return 1;
 }
+
+int sh_is_ascii(const uint8_t *p, const uint8_t *stop) {
+    uint64_t all = 0;
+    for (; stop - p >= 8; p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        all |= word;
+    }
+    return ((all | word_at(p, stop)) & UINT64_C(0x8080808080808080)) == 0;
+}

@@ -10,4 +10,7 @@ int sh_is_text(const uint8_t *p, const uint8_t *stop);
 /* Bytes of the character at p, whose first is no ASCII; 0 if it is none. */
 int64_t sh_character(const uint8_t *p, const uint8_t *end);
 
+/* Whether bytes are ASCII. */
+int sh_is_ascii(const uint8_t *p, const uint8_t *stop);
+
 #endif

@@ -6,7 +6,7 @@
 #include "bytes/utf8.h"
 #include "merge/merge.h"
 
-enum { BLOCK = 1 << 13, NARROW = 1 << 11 };
+enum { BLOCK = 1 << 13, NARROW = 1 << 11, SOME = 1 << 8 };
 
 static void add(uint64_t *total, sh_u128 sum) {
     sum += (sh_u128)total[1] << 64 | total[0];
@@ -235,19 +235,28 @@ int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const
                          uint64_t *total) {
     sh_u128 sum = 0;
     int64_t nulls = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t low = sh_end(ends, 1, i), high = sh_end(ends, 1, i + 1);
-        if (low < 0 || high < low || high > size) {
+    for (int64_t first = 0; first < count; first += SOME) {
+        const int64_t stop = count - first < SOME ? count : first + SOME;
+        int64_t end = sh_end(ends, 1, first), wrong = end < 0;
+        for (int64_t i = first; i < stop; i++) {
+            const int64_t next = sh_end(ends, 1, i + 1);
+            wrong |= next < end;
+            end = next;
+        }
+        if (wrong || end > size) {
             return -1;
         }
-        fetch_ahead(data, low, high, size);
-        if (!sh_is_text(data + low, data + high)) {
-            return -1;
-        }
-        if (low == high) {
-            nulls++;
-        } else {
-            sum += sh_hash_text(prefix, data + low, high - low == 1 && data[low] == 0 ? 0 : high - low);
+        const int plain = sh_is_ascii(data + sh_end(ends, 1, first), data + end);
+        for (int64_t i = first; i < stop; i++) {
+            const int64_t low = sh_end(ends, 1, i), high = sh_end(ends, 1, i + 1);
+            if (!plain && !sh_is_text(data + low, data + high)) {
+                return -1;
+            }
+            if (low == high) {
+                nulls++;
+            } else {
+                sum += sh_hash_text(prefix, data + low, high - low == 1 && data[low] == 0 ? 0 : high - low);
+            }
         }
     }
     add(total, sum);
