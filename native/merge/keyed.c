@@ -1,8 +1,8 @@
-/* Items in the order of their keys: by insertion, by merging, or digit by digit, as many as they are. */
+/* Items in the order of their keys: distributed by the first bits that differ until few are left, then inserted. */
 #include "merge/keyed.h"
 #include "bytes/bytes.h"
 
-enum { SOME = 1024, WORD = 8 };
+enum { SMALL_DIGIT = 5, SOME = 512, DIGIT = 8, LARGE = 1 << 15, LARGE_DIGIT = 11 };
 
 void sh_sort_few(struct sh_keyed *items, int64_t count) {
     for (int64_t i = 1; i < count; i++) {
@@ -15,59 +15,50 @@ void sh_sort_few(struct sh_keyed *items, int64_t count) {
     }
 }
 
-static void sort_some(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    for (int64_t low = 0; low < count; low += SH_FEW) {
-        sh_sort_few(items + low, count - low < SH_FEW ? count - low : SH_FEW);
+/* How many leading bits all keys have in common. */
+static int common_bits(const struct sh_keyed *items, int64_t count) {
+    uint64_t differing = 0;
+    for (int64_t i = 1; i < count; i++) {
+        differing |= items[i].key ^ items[0].key;
     }
-    for (int64_t width = SH_FEW; width < count; width *= 2) {
-        for (int64_t low = 0; low + width < count; low += 2 * width) {
-            int64_t high = low + 2 * width < count ? low + 2 * width : count;
-            memcpy(spare, items + low, (size_t)width * sizeof *items);
-            int64_t a = 0, b = low + width;
-            for (int64_t at = low; a < width; at++) {
-                items[at] = b < high && items[b].key < spare[a].key ? items[b++] : spare[a++];
-            }
-        }
-    }
+    return differing == 0 ? 64 : __builtin_clzll(differing);
 }
 
-static void sort_many(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    static const int64_t ALL = 256;
-    int64_t counts[WORD][256];
-    memset(counts, 0, sizeof counts);
+/* Distributes items by the first bits in which they differ, each part by those behind them, and so on: to `other`, from
+ * there back, and so on, until what is left is few. They are sorted in `items` if `here`, else in `other`. */
+static void sort_parts(struct sh_keyed *items, struct sh_keyed *other, int64_t count, int here) {
+    const int common = count <= SH_FEW ? 64 : common_bits(items, count);
+    if (common == 64) {
+        if (!here) {
+            memcpy(other, items, (size_t)count * sizeof *items);
+        }
+        if (count <= SH_FEW) {
+            sh_sort_few(here ? items : other, count);
+        }
+        return;
+    }
+    const int digit = count < SOME ? SMALL_DIGIT : count < LARGE ? DIGIT : LARGE_DIGIT;
+    const int64_t kinds = INT64_C(1) << digit;
+    int64_t ends[1 << LARGE_DIGIT];
+    memset(ends, 0, (size_t)kinds * sizeof *ends);
     for (int64_t i = 0; i < count; i++) {
-        for (int k = 0; k < WORD; k++) {
-            counts[k][items[i].key >> 8 * k & 255]++;
-        }
+        ends[items[i].key << common >> (64 - digit)]++;
     }
-    struct sh_keyed *from = items, *to = spare;
-    for (int k = 0; k < WORD; k++) {
-        if (counts[k][from[0].key >> 8 * k & 255] == count) {
-            continue;
-        }
-        for (int64_t i = 0, at = 0; i < ALL; i++) {
-            int64_t here = counts[k][i];
-            counts[k][i] = at;
-            at += here;
-        }
-        for (int64_t i = 0; i < count; i++) {
-            to[counts[k][from[i].key >> 8 * k & 255]++] = from[i];
-        }
-        struct sh_keyed *other = from;
-        from = to;
-        to = other;
+    for (int64_t i = 0, at = 0; i < kinds; i++) {
+        const int64_t number = ends[i];
+        ends[i] = at;
+        at += number;
     }
-    if (from != items) {
-        memcpy(items, from, (size_t)count * sizeof *items);
+    for (int64_t i = 0; i < count; i++) {
+        other[ends[items[i].key << common >> (64 - digit)]++] = items[i];
+    }
+    for (int64_t i = 0, low = 0; i < kinds; low = ends[i], i++) {
+        if (ends[i] > low) {
+            sort_parts(other + low, items + low, ends[i] - low, !here);
+        }
     }
 }
 
 void sh_sort_keyed(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    if (count <= SH_FEW) {
-        sh_sort_few(items, count);
-    } else if (count <= SOME) {
-        sort_some(items, spare, count);
-    } else {
-        sort_many(items, spare, count);
-    }
+    sort_parts(items, spare, count, 1);
 }

@@ -3,7 +3,7 @@
 #include "merge/keyed.h"
 #include "merge/merge.h"
 
-enum { MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16, AFTER_NEXT = 2 * NEXT };
+enum { WORD = 8, NEXT = 16, AFTER_NEXT = 2 * NEXT };
 
 /* Texts as one Arrow array has them; `end` is the end of all bytes. */
 struct texts {
@@ -84,44 +84,6 @@ static int64_t set_differing_keys(const struct texts *t, struct sh_keyed *items,
     }
 }
 
-/* As sh_sort_keyed(): more than the processor's cache holds are first distributed by the first bits that differ. */
-static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
-    if (count <= MANY) {
-        sh_sort_keyed(items, spare, count);
-        return;
-    }
-    uint64_t differing = 0;
-    for (int64_t i = 1; i < count; i++) {
-        differing |= items[i].key ^ items[0].key;
-    }
-    int above = differing == 0 ? 0 : __builtin_clzll(differing);
-    int64_t ends[1 << LEAD] = {0}, all = 0;
-    for (int64_t i = 0; i < count; i++) {
-        ends[items[i].key << above >> (64 - LEAD)]++;
-    }
-    for (int64_t i = 0; i < 1 << LEAD; i++) {
-        all += ends[i];
-        ends[i] = all;
-    }
-    int64_t next[1 << LEAD];
-    memcpy(next + 1, ends, sizeof ends - sizeof *ends);
-    next[0] = 0;
-    for (int64_t i = 0; i < 1 << LEAD; i++) {
-        while (next[i] < ends[i]) { /* each into the place of another, until one comes that belongs here */
-            struct sh_keyed item = items[next[i]];
-            for (int64_t to; (to = (int64_t)(item.key << above >> (64 - LEAD))) != i;) {
-                struct sh_keyed other = items[next[to]];
-                items[next[to]++] = item;
-                item = other;
-            }
-            items[next[i]++] = item;
-        }
-    }
-    for (int64_t i = 0, low = 0; i < 1 << LEAD; low = ends[i], i++) {
-        sh_sort_keyed(items + low, spare, ends[i] - low);
-    }
-}
-
 /* Orders texts whose first `depth` bytes are equal; then a key is 1 where a text is that before it, else 0. The largest
  * group of equal keys is done by going round again, the others, at most half as large, by calls: they nest to the
  * logarithm of the count. */
@@ -129,7 +91,7 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
                        int64_t depth) {
     while (count > 1) {
         depth = set_differing_keys(t, items, count, depth);
-        sort_most(items, spare, count);
+        sh_sort_keyed(items, spare, count);
         struct sh_keyed *large = NULL;
         int64_t large_count = 0;
         for (int64_t low = 0, high; low < count; low = high) {

@@ -33,6 +33,7 @@ from sparkhaven.writers.merge.write.staging import Runs
 
 MAX_BOUND = 64  # characters of a text kept as a bound
 FRACTION_ROWS = 1 << 12  # rows that are looked at together for a fraction
+COMPARED = 3  # times as long as a text without symbol table takes one that is compared with the one before, and coded
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
 
 
@@ -45,8 +46,9 @@ class ColumnTask:
     column: Column
 
     def size(self) -> int:
-        """Bytes that are read."""
-        return sum(self.finished.sizes.get(name, 0) for name in self.column.files)
+        """Bytes that are read; those of a symbol table are looked at several times."""
+        first, *others = (self.finished.sizes.get(name, 0) for name in self.column.files)
+        return first + sum(others) * (COMPARED if self.column.storage is Storage.SYMBOL else 1)
 
 
 @frozen
