@@ -232,6 +232,25 @@ def test_a_character_does_not_go_on_in_the_next_value() -> None:
     assert digest_values(TEXT, stored([b"\xc3\xa9", b""])) == (naive(TEXT, ["é", None]), 1)
 
 
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 600])
+@pytest.mark.parametrize("odd", ["é", "plain", None, ""])
+def test_one_value_of_many_is_of_another_kind(count: int, odd: str | None) -> None:
+    """What is ASCII is looked at by blocks of values."""
+    for place in {0, count // 2, count - 1}:
+        texts: list[str | None] = [f"text {number}" for number in range(count)]
+        texts[place] = odd
+        values = [b"" if text is None else (text.encode() or b"\0") for text in texts]
+        assert digest_values(TEXT, stored(values)) == (naive(TEXT, texts), texts.count(None))
+        values[place] = b"half \xc3"
+        assert digest_values(TEXT, stored(values)) is None
+
+
+def test_a_character_does_not_go_on_in_the_next_block() -> None:
+    values = [b"text"] * 600
+    values[255:257] = b"\xc3", b"\xa9"
+    assert digest_values(TEXT, stored(values)) is None
+
+
 def test_nothing_is_read_behind_values() -> None:
     for size in range(70):
         text = "x" * size + "é"

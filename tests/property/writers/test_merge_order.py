@@ -123,7 +123,7 @@ def test_argsort_of_keys_that_one_word_does_not_hold(tied: float, spread: int, l
 
 
 @pytest.mark.parametrize("bits", [1, 15, 16, 17, 52, 53, 54, 63, 64])
-@pytest.mark.parametrize("rows", [2, 2047, 2048, 2049])  # numbered by 1, 11, 11 and 12 bits
+@pytest.mark.parametrize("rows", [2, 300, 2047, 2048, 2049, 40_000])  # numbered by 1, 9, 11, 11, 12 and 16 bits
 def test_argsort_of_keys_of_so_many_bits(bits: int, rows: int) -> None:
     rng = np.random.default_rng(bits)
     words = rng.integers(0, 2**bits - 1, rows, np.uint64, endpoint=True)
