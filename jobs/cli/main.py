@@ -17,6 +17,7 @@ from sparkhaven.jobs.cli.commands import LazyCommands
 from sparkhaven.jobs.cli.context import CliContext, quiet_libraries
 from sparkhaven.jobs.cli.options import Json, ResultOption, Verbose
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.sync import end_threads
 
 COLLECT_EVERY = 50_000  # objects
 
@@ -91,8 +92,9 @@ def _end(code: object) -> None:
 
     Python would first take every module apart, 10 ms for memory that the end of the process frees anyway.
     """
-    gc.freeze()  # else it is searched for cycles
+    end_threads()
     if threading.active_count() == 1 and isinstance(code, int):
+        gc.freeze()  # else it is searched for cycles
         atexit._run_exitfuncs()
         for output in (sys.stdout, sys.stderr):
             with suppress(OSError):  # the command has reported it already

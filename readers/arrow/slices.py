@@ -16,6 +16,7 @@ from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.layout import table_of
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns
+from sparkhaven.store.scan.history_pins import history_left
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
@@ -173,6 +174,8 @@ class SliceReader:
         if self._pin is not None:
             self._pin.require([(slice_.key, slice_.directory)], error)
         if error is not None and self._files.fs.stat(slice_.directory) is None:
+            if slice_.stream is None:
+                raise history_left(slice_.directory, f"{slice_.rows} rows") from error
             raise left(slice_.directory, slice_.rows) from error
 
 

@@ -92,6 +92,13 @@ def each(action: Callable[[Path], None], paths: list[Path]) -> None:
         run.result()
 
 
+def end_threads() -> None:
+    """Ends the idle threads of ``each`` in this process; a later call starts others."""
+    pool = _POOLS.pop(os.getpid(), None)
+    if pool is not None:
+        pool.shutdown()
+
+
 def _run_all(action: Callable[[Path], None], todo: SimpleQueue[Path]) -> None:
     while True:
         try:

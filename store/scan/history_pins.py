@@ -135,12 +135,19 @@ def _read(place: TablePlace) -> bytes | None:
 
 def moved(place: TablePlace, record: MergeRecord) -> SnapshotMovedError:
     """The error for a date whose rows of then are neither in the files of ``record`` nor in newer ones."""
+    location = place.history_location(LocationKey(record.outputs[0].internal, record.value))
+    return history_left(location, f"merge {record.generation} of {record.value}")
+
+
+def history_left(location: Path, expected: str) -> SnapshotMovedError:
+    """The error for a pinned location of history that was removed; ``expected`` of it."""
     return SnapshotMovedError(
         "history of the date was changed since the table was opened, and its files of then are gone",
-        where=place.history_location(LocationKey(record.outputs[0].internal, record.value)),
-        expected=f"merge {record.generation} of {record.value}",
+        where=location,
+        expected=expected,
         found="its locations were removed",
         hint="open the table again",
+        phase="read",
     )
 
 

@@ -208,7 +208,7 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
                     again(HalfRemoving(), NOW + GRACE_S + 1)
             return found
 
-    with pytest.raises(SnapshotMovedError, match="rows of this snapshot were merged and deleted"):
+    with pytest.raises(SnapshotMovedError, match="history of the date was changed since the table was opened"):
         open_table(db.root, str(TABLE), fs=Meanwhile()).to_batches(tier="history").read_all()
     assert count(db) == 5
     again(QuickFs(), NOW + 3 * GRACE_S)

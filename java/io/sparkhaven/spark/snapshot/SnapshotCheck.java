@@ -143,11 +143,14 @@ public final class SnapshotCheck implements Serializable {
   }
 
   private static ReadFailure left(LocationRef location) {
+    boolean ofHistory = location.stream() == null;
     return ReadFailure.moved(
-        "rows of this snapshot were merged and deleted from intraday since it was opened",
+        ofHistory
+            ? "history of the date was changed since the table was opened, and its files of then are gone"
+            : "rows of this snapshot were merged and deleted from intraday since it was opened",
         location.directory(),
         location.rows() + " rows",
-        "another directory, or none",
+        ofHistory ? "its locations were removed" : "another directory, or none",
         AGAIN);
   }
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ import pytest
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
 from tests.support.commands import run, run_json
+from tests.support.places import REPOSITORY
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import make, merge
@@ -53,6 +56,17 @@ def test_a_date_as_parquet_through_all_commands(tmp_path: Path) -> None:
     fresh = place.parents[1].with_name("0.g2") / DAY / "Every"
     assert (fresh / "table.parquet").exists() and (fresh / "Sym.dat").exists()
     assert run_json(root, "read", NAME, "--out", str(out))[1]["rows"] == 40
+
+
+@pytest.mark.slow
+def test_nothing_but_its_own_lines_is_told_at_the_end(tmp_path: Path) -> None:
+    """DuckDB tells of objects that are left where a process takes its modules apart."""
+    command = ["-m", "sparkhaven", "--root", str(database(tmp_path)), "merge", NAME, "--date", DAY]
+    done = subprocess.run(
+        [sys.executable, *command, "--format", "parquet"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    begin, end = done.stderr.splitlines()
+    assert begin.startswith("merges in this process") and end.startswith("1 dates, 40 rows in ")
 
 
 def test_an_unknown_format(tmp_path: Path) -> None:
