@@ -81,6 +81,9 @@ public final class ColumnOpener {
     if (slice.newer()) {
       throw schemaMoved(column, slice, "has another type now");
     }
+    if (FileBegin.isBigEndian(begin)) {
+      throw FileBegin.refusedOrder(file.path());
+    }
     throw FileBegin.damaged(begin, newest, file.path(), column.name());
   }
 

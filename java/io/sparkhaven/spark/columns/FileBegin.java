@@ -2,11 +2,14 @@ package io.sparkhaven.spark.columns;
 
 import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.ColumnForm;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
 
 /** What stands before the first row of a {@code .dat} file, compared with what the writer of such a column puts there. */
 public final class FileBegin {
+  private static final String BIG_ENDIAN = "BIG_ENDIAN";
+
   private FileBegin() {}
 
   /** Whether it is that of a form: alone, beside a file with the grouping, or with the grouping inside. */
@@ -20,6 +23,21 @@ public final class FileBegin {
         path + ", byte " + Math.max(0, Arrays.mismatch(begin, form.prefix())),
         "the prefix of column " + column + ", " + form.type() + ", width " + form.width(),
         "other bytes");
+  }
+
+  /** Whether a writer of the other byte order made it, which Python's readers know. */
+  static boolean isBigEndian(byte[] begin) {
+    return new String(begin, StandardCharsets.ISO_8859_1).contains(BIG_ENDIAN);
+  }
+
+  static ReadFailure refusedOrder(Path path) {
+    return ReadFailure.of(
+        "SettingsError",
+        "the reader in Java does not read column files of this byte order",
+        path,
+        "LITTLE_ENDIAN",
+        BIG_ENDIAN,
+        "read the table with the option reader=python, or set spark.sparkhaven.reader to python");
   }
 
   /** Whether it is a prefix alone: zeros follow. */
