@@ -1,4 +1,4 @@
-"""Column files of the other byte order, which other writers make: Java says who reads them, it calls nothing damaged."""
+"""Column files of the other byte order, as other writers make them: Java says who reads them, and reports no damage."""
 
 from __future__ import annotations
 
