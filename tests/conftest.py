@@ -15,6 +15,7 @@ import pytest
 from typer import testing
 from typer.main import get_command
 
+from tests.support.examples import try_fewer_examples, wait_for_slow_examples
 from tests.support.marks import leaves_out
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ os.environ.setdefault("SPARKHAVEN_LOGS", "off")  # tests compare trees; those of
 
 LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow", "browser"})
 RANK: dict[Path, int] = {}  # of each file by its tests, in this order
+
+wait_for_slow_examples()
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands
 vars(testing)["_get_command"] = cache(get_command)
@@ -141,8 +144,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         RANK[item.path] = min(found, RANK.get(item.path, found))
     items.sort(key=lambda item: RANK[item.path])
     if share := os.environ.get(EXAMPLES):
-        from tests.support.examples import try_fewer_examples
-
         for item in items:
             if isinstance(item, pytest.Function):
                 try_fewer_examples(item.obj, float(share))

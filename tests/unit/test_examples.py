@@ -1,9 +1,9 @@
-"""How many examples property tests try in a quick run."""
+"""How many examples property tests try in a quick run, and that none fails for its time."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import try_fewer_examples
@@ -28,3 +28,9 @@ def test_other_tests_stay_as_they_are() -> None:
 
     try_fewer_examples(plain, 0.25)
     assert vars(plain) == {}
+
+
+def test_no_example_fails_for_its_time() -> None:
+    own = settings(max_examples=60)
+    assert own.deadline is None
+    assert HealthCheck.too_slow in own.suppress_health_check

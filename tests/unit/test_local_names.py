@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from tools.code.names import EMPTY, bindings, faults, modules
+from tools.code.syntax_trees import syntax_tree
 
 
 @pytest.mark.slow
@@ -39,4 +38,4 @@ def test_every_package_is_read() -> None:
     ],
 )
 def test_empty_names_are_seen(source: str, names: set[str]) -> None:
-    assert {name for _, name in bindings(ast.parse(source)) if name in EMPTY} == names
+    assert {name for _, name in bindings(syntax_tree(source)) if name in EMPTY} == names

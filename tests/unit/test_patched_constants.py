@@ -6,9 +6,9 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.support.places import REPOSITORY
+from tools.code.syntax_trees import module_tree, syntax_tree
 
 CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 # Each with the reason why no argument takes its place: fewer, never more.
@@ -43,12 +43,8 @@ def _imported(module: ast.Module) -> Iterator[str]:
 def counts() -> Counter[str]:
     found: Counter[str] = Counter()
     for path in sorted((REPOSITORY / "tests").rglob("*.py")):
-        found[str(path.relative_to(REPOSITORY))] += len(list(patched(_parsed(path))))
+        found[str(path.relative_to(REPOSITORY))] += len(list(patched(module_tree(path))))
     return +found
-
-
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def test_no_more_constants_are_patched() -> None:
@@ -64,4 +60,4 @@ def test_each_way_to_patch_a_constant_is_seen() -> None:
         "from package import module\nmodule.LIMIT = 1",
         "story.LIMIT = 1",
     )
-    assert [list(patched(ast.parse(line))) for line in lines] == [["LIMIT"], ["_LIMIT"], [], ["LIMIT"], ["LIMIT"], []]
+    assert [list(patched(syntax_tree(line))) for line in lines] == [["LIMIT"], ["_LIMIT"], [], ["LIMIT"], ["LIMIT"], []]

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.places import REPOSITORY
+from tools.code.syntax_trees import module_tree
 
 PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
 UNTYPED = "dict[str, Any]"
@@ -73,7 +74,7 @@ def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return module_tree(path)
 
 
 def annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tools.code.syntax_trees import module_tree
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("sparkhaven", "store", "ingest", "readers", "writers", "jobs", "demo", "tools", "native", "benchmarks")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -42,7 +44,7 @@ def bindings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def faults(path: Path) -> Iterator[str]:
     """What one module binds by a name that says nothing, as lines."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = module_tree(path)
     for line, name in sorted(set(bindings(tree))):
         if name in EMPTY:
             yield f"{path.relative_to(REPOSITORY)}:{line}: {name}"

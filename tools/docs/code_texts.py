@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.code.syntax_trees import module_tree
+
 PACKAGES = ("store", "ingest", "writers", "readers", "jobs", "demo", "airflow_dags", "sparkhaven")
 WORDS = re.compile(r"[A-Za-z]+[,;:.]? +[A-Za-z]{2,}")
 NOT_PROSE = re.compile(
@@ -24,7 +26,7 @@ TAG = re.compile(r"</?\w[^<>]*>")
 def code_texts(repository: Path) -> Iterator[tuple[str, str]]:
     """Each text with ``file:line``."""
     for module in _modules(repository):
-        for line, text in _texts(ast.parse(module.read_text(encoding="utf-8"))):
+        for line, text in _texts(module_tree(module)):
             if WORDS.search(text) and not NOT_PROSE.search(text):
                 prose = TAG.sub("Code", re.sub(r"\n +", "\n\n", text))
                 yield f"{module.relative_to(repository)}:{line}", prose
@@ -33,7 +35,7 @@ def code_texts(repository: Path) -> Iterator[tuple[str, str]]:
 def error_faults(repository: Path) -> Iterator[tuple[str, str]]:
     """What breaks a rule of errors, with ``file:line``."""
     for module in _modules(repository):
-        tree = ast.parse(module.read_text(encoding="utf-8"))
+        tree = module_tree(module)
         path = module.relative_to(repository)
         for line, text in _texts(tree):
             yield from ((f"{path}:{line}", f"a hint without the real name: {c[0]}") for c in PLACEHOLDER.finditer(text))

@@ -22,6 +22,7 @@ from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
 from sparkhaven.jobs.settings import stream_model, tables_model
+from tools.code.syntax_trees import syntax_tree
 from tools.docs.markdown import code, table
 
 SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
@@ -57,7 +58,7 @@ HEAD = ("key", "value", "default", "meaning")
 @cache
 def described(model: type[BaseModel]) -> dict[str, str]:
     """What is said of each field of a model, by the name of the field."""
-    source = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    source = syntax_tree(textwrap.dedent(inspect.getsource(model)))
     body = next(node.body for node in ast.walk(source) if isinstance(node, ast.ClassDef))
     texts = {}
     for field, text in pairwise(body):

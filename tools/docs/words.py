@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tools.code.syntax_trees import module_tree
 from tools.docs.code_texts import code_texts, error_faults
 from tools.docs.commands import commands
 
@@ -97,7 +98,7 @@ def texts() -> Iterator[tuple[str, str]]:
         for page in sorted(REPOSITORY.glob(pattern)):
             yield str(page.relative_to(REPOSITORY)), page.read_text(encoding="utf-8")
     for name in API:
-        tree = ast.parse((REPOSITORY / name).read_text(encoding="utf-8"))
+        tree = module_tree(REPOSITORY / name)
         yield from ((f"{name} {subject}", text) for subject, text in _docstrings(tree, "module"))
     for words, command in commands():
         for subject, text in _help(command):

@@ -15,6 +15,7 @@ import typer
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.store.types.frozen import frozen
 from tests.support.places import REPOSITORY
+from tools.code.syntax_trees import module_tree
 
 PACKAGES = ("jobs", "ingest", "writers", "readers", "store", "sparkhaven")
 FILLED = "7"
@@ -48,7 +49,7 @@ def _messages() -> Iterator[Message]:
         for path in sorted((REPOSITORY / package).rglob("*.py")):
             if "demo" in path.parts or path.name in _STYLE:
                 continue
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = module_tree(path)
             yield from (Message(path, line, text) for line, text in _texts(tree))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import REPOSITORY
+from tools.code.syntax_trees import module_tree
 
 DAGS = REPOSITORY / "airflow_dags"
 FILES = sorted(DAGS.rglob("*.py"))
@@ -19,7 +20,7 @@ WITH_AIRFLOW = {"operators", "sensors", "dag_parts", "after_nights"}
 
 def imported(path: Path) -> Iterator[str]:
     """Modules that a file imports, at its top or inside of functions; relative ones as ``nights``."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(module_tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
