@@ -28,6 +28,7 @@ class BlockSizes:
     small_bytes: int = SMALL  # files that are read together with others
     small_sources: int = 4  # that are worth being read together
     moved_rows: int = 1 << 18  # the entries of fewer lie in the processor's cache anyway
+    hashed_beside: int = 1 << 18  # symbols that are worth a thread that hashes them while others are written
     groups: int = 4  # tasks per worker that small dates are given to, to even them out
 
 

@@ -158,13 +158,30 @@ class ColumnWriter:
             entries = self.keys.entries(column, self.rows)
             counts = self.digests.ranks(column, entries, union)
             ordered = self.order.put(entries)
-        else:
+            self._write_ranks(column, entries, ordered, counts)
+        elif len(union) < self.sizes.hashed_beside or self.plan.options.workers == 1:
             self.digests.counted(column, union, counts)
-        used = self._used(column, entries, ordered, counts)
+            self._write_ranks(column, entries, ordered, counts)
+        else:  # such a column is often the last one that is written
+            from concurrent.futures import ThreadPoolExecutor  # which few columns need
+
+            with ThreadPoolExecutor(1) as beside:
+                hashing = beside.submit(self.digests.counted, column, union, counts)
+                self._write_ranks(column, entries, ordered, counts)
+                hashing.result()
+
+    def _write_ranks(
+        self,
+        column: Column,
+        ranks: npt.NDArray[np.int32],
+        ordered: npt.NDArray[np.int32] | None,
+        counts: npt.NDArray[np.int64],
+    ) -> None:
+        used = self._used(column, ranks, ordered, counts)
         for destination, start, stop in self.segments:
-            self._scatter(column, entries, ordered, (destination, start, stop), _narrow(used[destination]))
+            self._scatter(column, ranks, ordered, (destination, start, stop), _narrow(used[destination]))
             if self.offsets.used is None:
-                write_symbols(self.fs, self.plan, destination, column, used[destination], union)
+                write_symbols(self.fs, self.plan, destination, column, used[destination], self.unions[column.name])
 
     def _used(
         self,
