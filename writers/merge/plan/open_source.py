@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -105,14 +106,19 @@ class Columns:
             right = read_files(self._fs, paths, encode_prefix(column), [0] * len(part), np.empty(0, np.uint8))
             tables = [np.empty(sum(self._size(index, name) for index in part), np.uint8) for name in names]
             taken = set.intersection(*(self._read(part, *file) for file in zip(names, (b"", b""), tables, strict=True)))
+            sizes = [tuple(self._size(index, name) for name in names) for index in part]
+            if right.all() and len(taken) == len(part):
+                decoded = _decoded_together(column, tables, sizes)
+                if decoded is not None:
+                    symbols |= zip(part, decoded, strict=True)
+                    continue
             starts = [0, 0]
-            for index, fits in zip(part, right.tolist(), strict=True):
-                sizes = [self._size(index, name) for name in names]
+            for index, fits, own in zip(part, right.tolist(), sizes, strict=True):
                 if fits and index in taken:
-                    cut = [pa.py_buffer(t).slice(start, n) for t, start, n in zip(tables, starts, sizes, strict=True)]
+                    cut = [pa.py_buffer(t).slice(start, n) for t, start, n in zip(tables, starts, own, strict=True)]
                     where = self.plan.sources[index].directory / names[0]
                     symbols[index] = decode_symbols(cut[0], cut[1], charset_of(column), "LITTLE_ENDIAN", where)
-                starts = [start + size for start, size in zip(starts, sizes, strict=True)]
+                starts = [start + size for start, size in zip(starts, own, strict=True)]
         every = range(len(self.plan.sources))
         return [symbols[index] if index in symbols else self.open(index, column).symbols() for index in every]
 
@@ -159,6 +165,26 @@ class Columns:
             size += more
         if part:
             yield part
+
+
+def _decoded_together(
+    column: Column, tables: Sequence[Octets], sizes: Sequence[tuple[int, ...]]
+) -> list[pa.Array] | None:
+    """Symbol tables that lie one behind the other, each of so many bytes of ends and of texts; None, in doubt."""
+    ends_sizes, octets = np.array(sizes, np.int64).T
+    counts = ends_sizes // WIDTH
+    stops, begins = counts.cumsum(), octets.cumsum() - octets
+    if (ends_sizes % WIDTH).any():
+        return None
+    ends = tables[0].view("<i8") + np.repeat(begins, counts)
+    if not np.array_equal(ends[stops - 1], begins + octets):
+        return None
+    buffers = pa.py_buffer(ends), pa.py_buffer(tables[1])
+    try:
+        whole = decode_symbols(*buffers, charset_of(column), "LITTLE_ENDIAN", f"tables of column {column.name}")
+    except CorruptFileError:  # by itself each says what is wrong with it
+        return None
+    return [whole.slice(stop - count, count) for stop, count in zip(stops.tolist(), counts.tolist(), strict=True)]
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
