@@ -25,13 +25,20 @@ from sparkhaven.writers.merge.write.row_order import Bound, Keys, at_or_after
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
     """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
     ranked = RankedUnions(Columns(fs, plan))
+    complete(plan, ranked)
+    return ranked
+
+
+def complete(plan: MergePlan, ranked: RankedUnions) -> None:
+    """Adds the distinct strings of every column that needs them and has none yet."""
     for column in union_columns(plan):
+        if column.name in ranked:
+            continue
         if column.storage is Storage.SYMBOL:
             ranked.add(column)
         else:
             sources = [ranked.columns.open(index, column) for index in range(len(plan.sources))]
             ranked[column.name] = _distinct_texts(sources, plan.options.sizes.rows)
-    return ranked
 
 
 def _distinct_texts(sources: Sequence[ColumnSource], most: int) -> pa.StringArray:

@@ -50,7 +50,7 @@ class Keys:
     def __init__(self, fs: Fs, plan: MergePlan, unions: Unions, room: ColumnRoom | None = None) -> None:
         self._fs, self.plan, self._unions, self._room = fs, plan, unions, room
         known = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
-        self.columns, self._luts = known.columns, dict(known.luts)
+        self.columns, self._luts = known.columns, known.luts
         self._kept: dict[str, npt.NDArray[Any]] = {}  # by column
         self._formula: Formula | None = None
         self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None

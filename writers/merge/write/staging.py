@@ -13,14 +13,15 @@ from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.native.moves import Moves
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows
-from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions
 from sparkhaven.writers.merge.sources.column_room import ColumnRoom
 from sparkhaven.writers.merge.sources.sort_keys import Words, distinct
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets
-from sparkhaven.writers.merge.write.date_survey import load_used
+from sparkhaven.writers.merge.write.date_survey import complete, load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
 from sparkhaven.writers.merge.write.row_moves import OutputOrder, are_worth_planning, load_order, planned, store_stretch
 from sparkhaven.writers.merge.write.row_order import Bound, Keys, RowSelection, order_of, select
@@ -115,19 +116,21 @@ class ColumnWrite:
 
 
 def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any, Any] = here) -> StagedPiece:
-    """Writes the rows of a piece. MergeError: their number differs from the count."""
+    """Writes the rows of a piece. MergeError: their number differs from the count.
+
+    ``unions`` that are in memory are completed while other workers read columns.
+    """
     plan = piece.plan
     if unions is None:
         unions = load_unions(fs, plan)
     keys = Keys(fs, plan, unions, _ROOM)
-    selection, order = _in_order(keys, piece, run)
+    selection, order = _in_order(keys, piece, unions, run)
     segments = _segments(selection, order, len(plan.destinations))
     counts = tuple(stop - start for _, start, stop in segments)
     if piece.rows is not None and counts != piece.rows:
         raise source_changed(plan, piece.rows, counts)
-    runs = _all_runs(plan, piece.first_rows, selection, order, segments)
+    runs, moves = _runs_and_moves(piece, selection, order, segments, run)
     rows = selection.rows
-    moves = [planned(order, selection.counts)] if _can_move(plan, len(order)) else []
     del selection
     wide = (0,) * len(segments)
     used = load_used(fs, plan) if piece.counted else None
@@ -146,12 +149,32 @@ def _can_move(plan: MergePlan, rows: int) -> bool:
     return are_worth_planning(plan, rows) and rows * (plan.row_cost() + MOVE_BYTES) <= plan.usable()
 
 
-def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[RowSelection, npt.NDArray[np.uint32]]:
+def _runs_and_moves(
+    piece: Piece,
+    selection: RowSelection,
+    order: npt.NDArray[np.uint32],
+    segments: list[Segment],
+    run: Run[Any, Any],
+) -> tuple[dict[str, tuple[Runs | None, ...]], list[Moves]]:
+    plan = piece.plan
+    steps: tuple[Callable[[], Any], ...] = (
+        lambda: _all_runs(plan, piece.first_rows, selection, order, segments),
+        lambda: [planned(order, selection.counts)] if _can_move(plan, len(order)) else [],
+    )
+    runs, moves = run(lambda step: step(), steps)
+    return runs, moves
+
+
+def _in_order(
+    keys: Keys, piece: Piece, unions: Unions, run: Run[Any, Any]
+) -> tuple[RowSelection, npt.NDArray[np.uint32]]:
     """The rows of a piece and their order; other workers read columns meanwhile."""
     columns = _columns_ahead(piece) if run is not here else []
 
     def step(column: Column | None) -> tuple[RowSelection, npt.NDArray[np.uint32]] | None:
         if column is None:
+            if isinstance(unions, RankedUnions):
+                complete(piece.plan, unions)
             selection = select(keys, piece.lower, piece.upper, keep=bool(columns))
             return selection, order_of(selection)
         keys.keep(column)

@@ -19,7 +19,8 @@ import pyarrow as pa
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.unions import Unions, late_columns
+from sparkhaven.writers.merge.plan.open_source import Columns
+from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, late_columns
 from sparkhaven.writers.merge.write.date_survey import Counts, Stretch, measure, store_used, unions
 from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
 from sparkhaven.writers.merge.write.finish import Finished, finish
@@ -62,12 +63,12 @@ def stage_date(
     """
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
-    by_columns = split and plan.by_columns()
-    texts: Unions = (
-        {}
-        if not plan.sources
-        else prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
-    )
+    by_columns, late = split and plan.by_columns(), late_columns(plan)
+    texts: Unions = {}
+    if plan.sources and not (split or late or len(plan.destinations) > 1) and fits_slice(plan):
+        texts = RankedUnions(Columns(fs, plan))  # which only the order needs: the piece completes it
+    elif plan.sources:
+        texts = prepare(fs, plan, stored=split or not fits_slice(plan), late=late if by_columns else ())
     used: Mapping[str, npt.NDArray[np.bool_]] = {}
     if not plan.sources:  # a date without rows: an empty location in each destination
         count = len(plan.destinations)

@@ -6,14 +6,17 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import get_ident
 from typing import Any, TypeVar
 
 import pytest
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
+from sparkhaven.writers.merge.write.column_writes import ColumnWriter
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
@@ -69,6 +72,33 @@ def test_placed_rows_are_the_same_and_verified(tmp_path: Path, partitions: int, 
         sources = {path.parent.parent.parent.name for path in fs.placed}
         read_again = {name for name in fs.others if name.split("/")[0] in sources}
         assert not {name for name in read_again if name.endswith(".dat") and "Note" not in name}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("workers", "beside"), [(1, False), (2, True)])
+def test_symbols_are_hashed_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, workers: int, beside: bool
+) -> None:
+    one, other = make(tmp_path / "one", partitions), make(tmp_path / "other", partitions)
+    options = {"workers": workers, "parallel_rows": 10}
+    merge(one, sort=SORT, sizes=MOVED, **options)
+    threads: dict[str, dict[str, int]] = {"hashed": {}, "written": {}}
+    counted, write = Digests.counted, ColumnWriter._write_ranks
+
+    def noted_hash(self: Any, column: Any, *others: Any) -> None:
+        threads["hashed"].setdefault(column.name, get_ident())  # later they are hashed as they are read back
+        counted(self, column, *others)
+
+    def noted_write(self: Any, column: Any, *others: Any) -> None:
+        threads["written"][column.name] = get_ident()
+        write(self, column, *others)
+
+    monkeypatch.setattr(Digests, "counted", noted_hash)
+    monkeypatch.setattr(ColumnWriter, "_write_ranks", noted_write)
+    merge(other, sort=SORT, sizes=replace(MOVED, hashed_beside=0), **options)
+    assert history_bytes(one) == history_bytes(other)
+    assert set(threads["written"]) == set(threads["hashed"]) == {"Sym", "Venue"}
+    assert [threads["written"][name] != thread for name, thread in threads["hashed"].items()] == [beside] * 2
 
 
 @pytest.mark.parametrize("name", ["D.dat", "L.dat", "Sym.dat"])

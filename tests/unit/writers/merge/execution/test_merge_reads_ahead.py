@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import get_ident
 from typing import Any, TypeVar
 
 import pytest
@@ -15,6 +16,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
+from sparkhaven.writers.merge.write import staging
 from sparkhaven.writers.merge.write.row_order import Keys
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
@@ -73,6 +75,28 @@ def test_two_workers_read_each_column_once_and_write_the_same(tmp_path: Path, ah
     for column in read:
         with_prefix = 2 if column.storage is Storage.SYMBOL else 1  # once for the prefix, before the symbols
         assert fs.reads[f"{column.name}.dat"] == with_prefix * SOURCES, column.name
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_symbols_are_ranked_by_who_puts_rows_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    steps: list[tuple[str, int]] = []
+
+    def noted(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        def work(*arguments: Any, **options: Any) -> Any:
+            steps.append((name, get_ident()))
+            return step(*arguments, **options)
+
+        return work
+
+    for name in ("complete", "select"):
+        monkeypatch.setattr(staging, name, noted(name, getattr(staging, name)))
+    merge(make(tmp_path).layout, sort=SORT, workers=workers)
+    (one, ranked), (other, ordered) = steps
+    assert (one, other) == ("complete", "select")
+    assert ranked == ordered
+    assert (ranked == get_ident()) == (workers == 1)
 
 
 def test_columns_that_do_not_fit_beside_the_order_are_read_one_by_one(
