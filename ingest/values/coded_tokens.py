@@ -30,6 +30,7 @@ from sparkhaven.ingest.values.arrow_columns import (
     without,
 )
 from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts, unstored_json
+from sparkhaven.ingest.values.compiled_tokens import compiled_values
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
 from sparkhaven.ingest.values.iso_texts import iso_instants
 from sparkhaven.ingest.values.nested_values import element_target
@@ -37,8 +38,8 @@ from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.text_forms import clean_texts
 from sparkhaven.ingest.values.typed_rows import typed_array
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
-from sparkhaven.store.native.number_lists import number_lists
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.native.number_lists import NUMBER_KINDS
 from sparkhaven.store.native.text_lists import text_lists
 from sparkhaven.store.types.codings.coding import Coding, list_elements, lists_with
 from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
@@ -57,11 +58,14 @@ def coded_tokens(tokens: pa.StringArray, target: Target, coding: Coding) -> Type
     """Typed values of one field's JSON texts."""
     if tokens.null_count == len(tokens):
         return pa.nulls(len(tokens), coding.arrow), None
+    numbers = coding.json == "array" and coding.elements in NUMBER_KINDS
+    whole = compiled_values(tokens, coding) if numbers or target.form is None else None
+    if whole is not None:
+        return whole
     if coding.json in STRUCTURED:
-        numbers = coding.json == "array" and coding.elements in (*INTEGER_BITS, *SIGNIFICANT)
         if coding.json == "array" and coding.elements == "Instant":
             return _instant_lists(tokens, coding)
-        return _number_lists(tokens, coding) if numbers else _parsed(tokens, target, coding)
+        return plain_number_lists(tokens, coding) if numbers else _parsed(tokens, target, coding)
     texts, doubt = _texts(tokens, target, numbers=coding.json == "number")
     return join(coded_texts(texts, coding), doubt)
 
@@ -156,14 +160,6 @@ def _plain_text_lists(tokens: pa.StringArray) -> Typed:
 
 def _is_text(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.isascii())
-
-
-def _number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
-    """Arrays of numbers by the compiled core, which does not take all that the plain way does."""
-    name = str(coding.elements)
-    low, high = integer_range(name) if name in INTEGER_BITS else (0, 0)
-    lists = number_lists(tokens, name, low, high)
-    return plain_number_lists(tokens, coding) if lists is None else lists
 
 
 def plain_number_lists(tokens: pa.StringArray, coding: Coding) -> Typed:

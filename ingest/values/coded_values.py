@@ -17,6 +17,7 @@ from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.wire_values import DAY_NS, Moment
 from sparkhaven.store.conversions.coded_arrays import coded_array
 from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.native.byte_values import BASE64, byte_values
 from sparkhaven.store.native.codings.row_sets import unstorable_values
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.byte_array import is_bytes
@@ -119,8 +120,9 @@ def _storable(value: Value | Refusal, coding: Coding) -> Value | Refusal:
 
 def coded_texts(texts: pa.StringArray, coding: Coding) -> Typed:
     """Whole columns of CSV fields; null texts are null already."""
-    values, doubt = coding.parse_all(texts)
-    return _stored(values, coding, doubt)
+    compiled = byte_values(texts, BASE64) if pa.types.is_binary(coding.arrow) else None
+    values, doubt = compiled or coding.parse_all(texts)
+    return stored(values, coding, doubt)
 
 
 def coded_column(array: pa.Array, coding: Coding) -> Typed:
@@ -156,11 +158,11 @@ def _converted(array: pa.Array, coding: Coding) -> Typed:
         values, doubt = coded_array(array, coding)
     except UnfitError:
         return pa.nulls(len(array), coding.arrow), some(np.asarray(array.is_valid()))
-    return _stored(values, coding, doubt)
+    return stored(values, coding, doubt)
 
 
-def _stored(values: pa.Array, coding: Coding, doubt: Mask | None) -> Typed:
-    """Values of which no bytes can be made are in doubt, too."""
+def stored(values: pa.Array, coding: Coding, doubt: Mask | None) -> Typed:
+    """A whole column; values of which no bytes can be made are in doubt, too."""
     unstorable = unstorable_values(values, coding)
     if unstorable is not None and not coding.has_null:  # the router refuses null
         unstorable = some(unstorable & np.asarray(values.is_valid()))

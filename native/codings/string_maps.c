@@ -1,12 +1,12 @@
 /* Maps of texts to numbers, Booleans or texts: the number of entries in four bytes, then of each the length of its key
  * in four bytes, the key, and the value: in its own width, or as a key. */
-#include "bytes/hash.h"
+#include "bytes/distinct.h"
 #include "bytes/utf8.h"
 #include "codings/codings.h"
 #include "codings/entries.h"
 #include "codings/lists.h"
 
-enum { COUNT = 4, TEXTS = -1, FEW = 16 };
+enum { COUNT = 4, TEXTS = -1 };
 
 static inline int64_t value_width(int64_t width) { return width == TEXTS ? COUNT : width == 0 ? 1 : width; }
 
@@ -25,39 +25,6 @@ static inline int64_t count_at(const uint8_t *p) {
     uint32_t stored;
     memcpy(&stored, p, COUNT);
     return (int32_t)__builtin_bswap32(stored);
-}
-
-static inline int same_key(const struct sh_map_entries *entries, int64_t one, int64_t other) {
-    int64_t begin = entries->keys[one], length = entries->keys[one + 1] - begin, from = entries->keys[other];
-    return entries->keys[other + 1] - from == length &&
-           memcmp(entries->key_data + begin, entries->key_data + from, (size_t)length) == 0;
-}
-
-/* Whether the keys of a map differ. `slots` has room for twice as many, rounded up to a power of two. */
-static int are_different(const struct sh_map_entries *entries, int64_t low, int64_t high, int32_t *slots) {
-    if (high - low <= FEW) {
-        for (int64_t i = low + 1; i < high; i++) {
-            for (int64_t k = low; k < i; k++) {
-                if (same_key(entries, i, k)) {
-                    return 0;
-                }
-            }
-        }
-        return 1;
-    }
-    uint64_t mask = (UINT64_C(2) << (63 - __builtin_clzll((uint64_t)(2 * (high - low) - 1)))) - 1;
-    memset(slots, 0xFF, (size_t)(mask + 1) * sizeof *slots);
-    for (int64_t i = low; i < high; i++) {
-        const uint8_t *key = entries->key_data + entries->keys[i];
-        uint64_t slot = (uint64_t)sh_hash_text(0, key, entries->keys[i + 1] - entries->keys[i]) & mask;
-        for (; slots[slot] >= 0; slot = (slot + 1) & mask) {
-            if (same_key(entries, i, slots[slot])) {
-                return 0;
-            }
-        }
-        slots[slot] = (int32_t)i;
-    }
-    return 1;
 }
 
 /* A text with its length; NULL in doubt. */
@@ -118,7 +85,7 @@ int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64
                     return -1;
                 }
             }
-            if (!are_different(entries, low, high, slots)) {
+            if (!sh_are_different(entries->keys, entries->key_data, low, high, slots)) {
                 return -1;
             }
         }

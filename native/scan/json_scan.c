@@ -7,6 +7,7 @@
 #include "bytes/bytes.h"
 #include "scan/coded.h"
 #include "scan/columns.h"
+#include "scan/elements.h"
 #include "scan/instants.h"
 #include "scan/json_strings.h"
 #include "scan/names.h"
@@ -32,13 +33,6 @@ static const uint8_t *take_number(struct line *line, struct sh_column *column, c
     return p != NULL && sh_put_number(line->scan, column, line->row, &number) ? p : NULL;
 }
 
-/* The only UTF-16 unit of a text with escapes, -1 if it has none or several. */
-static int64_t escaped_unit(const uint8_t *p, const uint8_t *stop) {
-    uint8_t plain[8];
-    int64_t length = stop - p <= 6 ? sh_unescape(p, stop, 0xF4, plain) : -1;
-    return length < 0 ? -1 : sh_unit(plain, plain + length);
-}
-
 static const uint8_t *take_string(struct line *line, struct sh_column *column, const uint8_t *p) {
     int64_t row = line->row;
     int escaped = 0;
@@ -57,16 +51,8 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
         if (!sh_put_text(column, row, start, stop, line->end)) {
             return NULL;
         }
-    } else if (column->kind == SH_TOKEN || column->kind == SH_NESTED) {
-        if (!sh_put_text(column, row, p, stop + 1, line->end)) {
-            return NULL;
-        }
-    } else {
-        int64_t unit = escaped ? escaped_unit(start, stop) : sh_unit(start, stop);
-        if (unit < 0 || unit == 0xFFFF) {
-            return NULL;
-        }
-        ((uint16_t *)column->values)[row] = (uint16_t)unit;
+    } else if (!sh_put_text(column, row, p, stop + 1, line->end)) {
+        return NULL;
     }
     return stop + 1;
 }
@@ -78,17 +64,11 @@ static const uint8_t *take_known(struct line *line, struct sh_column *column, co
     return p != NULL && p < line->end && *p == '"' ? p + 1 : NULL;
 }
 
+/* A word as it stands. */
 static const uint8_t *take_word(struct line *line, struct sh_column *column, const uint8_t *p) {
-    const uint8_t *yes = sh_word(p, line->end, "true", 4);
-    const uint8_t *stop = yes != NULL ? yes : sh_word(p, line->end, "false", 5);
-    if (stop == NULL) {
-        return NULL;
-    }
-    if (column->kind == SH_TOKEN || column->kind == SH_NESTED) {
-        return sh_put_text(column, line->row, p, stop, line->end) ? stop : NULL;
-    }
-    ((uint8_t *)column->values)[line->row] = yes != NULL;
-    return stop;
+    uint8_t truth;
+    const uint8_t *stop = sh_boolean_element(&truth, p, line->end);
+    return stop != NULL && sh_put_text(column, line->row, p, stop, line->end) ? stop : NULL;
 }
 
 /* The value at p into its column. */
@@ -107,6 +87,7 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     }
     switch (column->kind) {
     case SH_CHAR:
+        return sh_char_element((uint16_t *)column->values + line->row, p, line->end);
     case SH_TEXT:
         return *p == '"' ? take_string(line, column, p) : NULL;
     case SH_ISO:
@@ -116,7 +97,7 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     case SH_DECIMAL:
         return *p == '"' ? take_known(line, column, p) : sh_put_decimal(column, line->row, p, line->end);
     case SH_BOOLEAN:
-        return take_word(line, column, p);
+        return sh_boolean_element((uint8_t *)column->values + line->row, p, line->end);
     case SH_TOKEN:
     case SH_NESTED:
         if (*p == '"') {

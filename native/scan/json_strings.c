@@ -148,3 +148,10 @@ int64_t sh_unit(const uint8_t *p, const uint8_t *stop) {
     }
     return -1;
 }
+
+/* The same of a text with escapes. */
+int64_t sh_escaped_unit(const uint8_t *p, const uint8_t *stop) {
+    uint8_t plain[8];
+    int64_t length = stop - p <= 6 ? sh_unescape(p, stop, 0xF4, plain) : -1;
+    return length < 0 ? -1 : sh_unit(plain, plain + length);
+}

@@ -8,5 +8,6 @@
 const uint8_t *sh_string(const uint8_t *p, const uint8_t *end, int64_t last_lead, int *escaped);
 int64_t sh_unescape(const uint8_t *p, const uint8_t *stop, int64_t last_lead, uint8_t *out);
 int64_t sh_unit(const uint8_t *p, const uint8_t *stop);
+int64_t sh_escaped_unit(const uint8_t *p, const uint8_t *stop);
 
 #endif

@@ -1,22 +1,5 @@
-/* Arrays of numbers, each a JSON text, to one column of all their elements. */
-#include "scan/columns.h"
-#include "scan/numbers.h"
-#include "scan/scan.h"
-#include "scan/skip.h"
-
-/* The element at p, a number or null, as that with an index. Returns its end, or NULL: in doubt. */
-static const uint8_t *take_element(const struct sh_scan *scan, int64_t index, const uint8_t *p, const uint8_t *end) {
-    struct sh_number number;
-    if (p < end && *p == 'n') {
-        p = sh_word(p, end, "null", 4);
-        if (p != NULL) {
-            sh_set_null(scan->columns, index);
-        }
-        return p;
-    }
-    p = sh_number(p, end, &number);
-    return p != NULL && sh_put_number(scan, scan->columns, index, &number) ? p : NULL;
-}
+/* Arrays of numbers, Booleans and characters, each a JSON text, to one column of all their elements. */
+#include "scan/elements.h"
 
 /* The array at p, which ends at `end`. *used elements are taken, and those of it are added. 0 if in doubt. */
 static int take_list(const struct sh_scan *scan, const uint8_t *p, const uint8_t *end, int64_t room, int64_t *used) {
@@ -28,7 +11,10 @@ static int take_list(const struct sh_scan *scan, const uint8_t *p, const uint8_t
         return p + 1 == end;
     }
     while (*used < room) {
-        p = take_element(scan, *used, p, end);
+        if (p < end && *p == 'n' && scan->columns->kind == SH_BOOLEAN) {
+            return 0; /* has no null */
+        }
+        p = sh_plain_element(scan, *used, p, end);
         if (p == NULL) {
             return 0;
         }
@@ -42,8 +28,8 @@ static int take_list(const struct sh_scan *scan, const uint8_t *p, const uint8_t
     return 0;
 }
 
-/* Text i is data[ends[i]] to data[ends[i + 1]] where wanted[i] is 1. Its elements go into the only column, a number of
- * at most 64 bits, which has `room` places; list_ends gets 0 and then the end of each array. doubt[i] is 1 for a text
+/* Text i is data[ends[i]] to data[ends[i + 1]] where wanted[i] is 1. Its elements go into the only column, which has `room`
+ * places; list_ends gets 0 and then the end of each array. doubt[i] is 1 for a text
  * that is not taken, else 0; neither it nor one that is not wanted has elements. Returns how many elements there are. */
 int64_t sh_number_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, const uint8_t *wanted,
                         int64_t count, int64_t room, int32_t *list_ends, uint8_t *doubt) {
@@ -53,9 +39,8 @@ int64_t sh_number_lists(struct sh_scan *scan, const uint8_t *data, const int32_t
         int64_t start = used;
         doubt[i] = wanted[i] && !take_list(scan, data + ends[i], data + ends[i + 1], room, &used);
         if (doubt[i]) {
-            for (; used > start; used--) {
-                scan->columns->valid[used - 1] = 1;
-            }
+            sh_drop_elements(scan, start, used);
+            used = start;
         }
         list_ends[i + 1] = (int32_t)used;
     }

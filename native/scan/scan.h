@@ -170,7 +170,7 @@ SH_API int64_t sh_declare(struct sh_names *names, const uint8_t *name, int64_t l
 SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, int64_t lines,
                             int64_t *rows);
 
-/* number_lists.c: of a scan its only column and powers */
+/* number_lists.c: of a scan its only column and powers; of numbers, SH_BOOLEAN and SH_CHAR */
 SH_API int64_t sh_number_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, const uint8_t *wanted,
                                int64_t count, int64_t room, int32_t *list_ends, uint8_t *doubt);
 
@@ -178,6 +178,24 @@ SH_API int64_t sh_number_lists(struct sh_scan *scan, const uint8_t *data, const 
 SH_API int64_t sh_text_lists(const uint8_t *data, const int32_t *ends, const uint8_t *wanted, int64_t count,
                              int64_t room, int32_t *list_ends, int32_t *text_ends, uint8_t *texts, uint8_t *valid,
                              uint8_t *doubt);
+
+/* map_lists.c: room for so many entries, and for the bytes of all texts; `value_ends` is NULL where values are no texts.
+ * `slots` has room for half the bytes of the longest text, rounded up to a power of two. */
+struct sh_map_lists {
+    int64_t room;
+    int32_t *key_ends;
+    uint8_t *keys;
+    int32_t *value_ends;
+    uint8_t *values;
+    int32_t *slots;
+};
+
+SH_API int64_t sh_map_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, const uint8_t *wanted,
+                            int64_t count, const struct sh_map_lists *maps, int32_t *list_ends, uint8_t *doubt);
+
+/* byte_values.c: `form` is 0 for base64, 1 for a JSON string with it, 2 for that or an array of numbers */
+SH_API void sh_byte_values(const uint8_t *data, const int32_t *ends, const uint8_t *wanted, int64_t count, int64_t form,
+                           int32_t *value_ends, uint8_t *out, uint8_t *doubt);
 
 /* csv_scan.c */
 SH_API int64_t sh_csv_scan(struct sh_csv *csv, const uint8_t *data, const int32_t *ends, int64_t first, int64_t lines);

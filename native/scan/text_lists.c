@@ -1,45 +1,26 @@
 /* Arrays of texts, each a JSON text, to one column of all their elements. */
-#include "bytes/bytes.h"
-#include "scan/json_strings.h"
-#include "scan/scan.h"
-#include "scan/skip.h"
+#include "scan/elements.h"
 
-enum { LAST_LEAD = 0xF4 };
-
-/* The elements so far. */
+/* The elements so far, null among them. */
 struct elements {
-    int64_t used, room;
-    int32_t *ends;
-    uint8_t *texts, *valid;
+    struct sh_texts texts;
+    int64_t room;
+    uint8_t *valid;
 };
 
 /* The element at p, a string or null. Returns its end, or NULL: in doubt. */
 static const uint8_t *take_element(struct elements *elements, const uint8_t *p, const uint8_t *end) {
-    int64_t begin = elements->ends[elements->used], length = 0;
-    int escaped = 0, there = p < end && *p == '"';
+    struct sh_texts *texts = &elements->texts;
+    int there = p < end && *p == '"';
+    elements->valid[texts->used] = (uint8_t)there;
     if (there) {
-        const uint8_t *stop = sh_string(p + 1, end, LAST_LEAD, &escaped);
-        if (stop == NULL) {
-            return NULL;
-        }
-        length = stop - p - 1;
-        if (escaped) {
-            length = sh_unescape(p + 1, stop, LAST_LEAD, elements->texts + begin);
-            if (length < 0) {
-                return NULL;
-            }
-        } else {
-            memcpy(elements->texts + begin, p + 1, (size_t)length);
-        }
-        p = stop + 1;
-    } else {
-        p = sh_word(p, end, "null", 4);
-        if (p == NULL) {
-            return NULL;
-        }
+        return sh_text_element(texts, p, end);
     }
-    elements->valid[elements->used++] = (uint8_t)there;
-    elements->ends[elements->used] = (int32_t)(begin + length);
+    p = sh_word(p, end, "null", 4);
+    if (p != NULL) {
+        texts->ends[texts->used + 1] = texts->ends[texts->used];
+        texts->used++;
+    }
     return p;
 }
 
@@ -52,7 +33,7 @@ static int take_list(struct elements *elements, const uint8_t *p, const uint8_t 
     if (p < end && *p == ']') {
         return p + 1 == end;
     }
-    while (elements->used < elements->room) {
+    while (elements->texts.used < elements->room) {
         p = take_element(elements, p, end);
         if (p == NULL) {
             return 0;
@@ -71,16 +52,16 @@ static int take_list(struct elements *elements, const uint8_t *p, const uint8_t 
  * as of sh_number_lists. Returns how many elements there are. */
 int64_t sh_text_lists(const uint8_t *data, const int32_t *ends, const uint8_t *wanted, int64_t count, int64_t room,
                       int32_t *list_ends, int32_t *text_ends, uint8_t *texts, uint8_t *valid, uint8_t *doubt) {
-    struct elements elements = {0, room, text_ends, texts, valid};
+    struct elements elements = {{0, text_ends, texts}, room, valid};
     list_ends[0] = 0;
     text_ends[0] = 0;
     for (int64_t i = 0; i < count; i++) {
-        int64_t start = elements.used;
+        int64_t start = elements.texts.used;
         doubt[i] = wanted[i] && !take_list(&elements, data + ends[i], data + ends[i + 1]);
         if (doubt[i]) {
-            elements.used = start;
+            elements.texts.used = start;
         }
-        list_ends[i + 1] = (int32_t)elements.used;
+        list_ends[i + 1] = (int32_t)elements.texts.used;
     }
-    return elements.used;
+    return elements.texts.used;
 }

@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 23
+ABI = 24
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -380,6 +380,19 @@ class RecordsLayout(ctypes.Structure):
     ]
 
 
+class MapListsLayout(ctypes.Structure):
+    """``struct sh_map_lists``."""
+
+    _fields_ = [
+        ("room", _I64),
+        ("key_ends", _PTR),
+        ("keys", _PTR),
+        ("value_ends", _PTR),
+        ("values", _PTR),
+        ("slots", _PTR),
+    ]
+
+
 SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_abi": (_I64, []),
     "sh_sources": (_BYTES, []),
@@ -438,6 +451,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_number_lists": (_I64, [_PTR, _PTR, _PTR, _PTR, _I64, _I64, _PTR, _PTR]),
     "sh_text_lists": (_I64, [_PTR, _PTR, _PTR, _I64, _I64, _PTR, _PTR, _PTR, _PTR, _PTR]),
+    "sh_map_lists": (_I64, [_PTR, _PTR, _PTR, _PTR, _I64, _PTR, _PTR, _PTR]),
+    "sh_byte_values": (None, [_PTR, _PTR, _PTR, _I64, _I64, _PTR, _PTR, _PTR]),
     "sh_csv_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _I64]),
     "sh_avro_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_protobuf_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),

@@ -10,6 +10,7 @@ from sparkhaven.store.native.buffers import address, bitmap
 from sparkhaven.store.types.frozen import frozen
 
 Octets = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 
 
 @frozen
@@ -47,9 +48,21 @@ class JsonLists:
         """The texts, as functions of the core take them."""
         return address(self.octets), address(self.starts), address(self.wanted), len(self.wanted)
 
-    def lists(self, elements: pa.Array) -> tuple[pa.ListArray, npt.NDArray[np.bool_] | None]:
-        """The lists, null where a text is null or in doubt; and which are in doubt, None: none is."""
+    def lists(self, elements: pa.Array, kind: pa.DataType | None = None) -> tuple[pa.Array, Mask | None]:
+        """The lists, null where a text is null or in doubt; and which are in doubt, None: none is.
+
+        ``kind`` is the type of the lists, if they are not plain ones.
+        """
         bits, missing = bitmap(self.wanted & ~self.doubt)
-        buffers, kind = [bits, pa.py_buffer(self.list_ends)], pa.list_(elements.type)
-        array = pa.Array.from_buffers(kind, len(self.wanted), buffers, missing, children=[elements])
-        return array, self.doubt.view(np.bool_) if self.doubt.any() else None
+        buffers = [bits, pa.py_buffer(self.list_ends)]
+        kind = kind or pa.list_(elements.type)
+        return pa.Array.from_buffers(kind, len(self.wanted), buffers, missing, children=[elements]), self._doubt()
+
+    def blobs(self, octets: Octets) -> tuple[pa.BinaryArray, Mask | None]:
+        """The same of lists of bytes as binary."""
+        bits, missing = bitmap(self.wanted & ~self.doubt)
+        buffers = [bits, pa.py_buffer(self.list_ends), pa.py_buffer(octets)]
+        return pa.Array.from_buffers(pa.binary(), len(self.wanted), buffers, missing), self._doubt()
+
+    def _doubt(self) -> Mask | None:
+        return self.doubt.view(np.bool_) if self.doubt.any() else None

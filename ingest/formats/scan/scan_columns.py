@@ -21,7 +21,6 @@ from sparkhaven.ingest.values.zones import zone_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.native.abi import (
     BOOLEAN,
-    CHAR,
     DATE,
     DECIMAL,
     EPOCH,
@@ -33,7 +32,7 @@ from sparkhaven.store.native.abi import (
     ColumnLayout,
     ScanLayout,
 )
-from sparkhaven.store.native.number_lists import NUMBER_KINDS
+from sparkhaven.store.native.number_lists import PLAIN_KINDS
 from sparkhaven.store.native.powers_of_five import powers_of_five
 from sparkhaven.store.types.codings.coding import Coding
 from sparkhaven.store.types.codings.decimals.fixed_decimals import FixedDecimals
@@ -41,7 +40,6 @@ from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.codings.local_time import LocalTimeCoding
 from sparkhaven.store.types.model import Storage
 
-_KINDS = {**NUMBER_KINDS, "char": (CHAR, np.uint16), "Boolean": (BOOLEAN, np.uint8)}
 _DIGITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}
 _LAST_LEAD = {"US_ASCII": 0x7F, "ISO_8859_1": 0xC3}
 _ANY_LEAD = 0xF4
@@ -197,9 +195,9 @@ def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _C
         layout.last_lead = _LAST_LEAD.get(target.column.encoding or "UTF_8", _ANY_LEAD)
         symbols = target.column.storage is Storage.SYMBOL or not target.stored
         return _Column(target, layout, None, ids=TextIds(room=room) if symbols else None, spare=room.spare)
-    if name not in _KINDS:
+    if name not in PLAIN_KINDS:
         raise ValueError(f"the scanner has no kind for {name}")
-    layout.kind, dtype = _KINDS[name]
+    layout.kind, dtype = PLAIN_KINDS[name]
     if name in INTEGER_BITS:
         layout.low, layout.high = integer_range(name)
     return _Column(target, layout, dtype)

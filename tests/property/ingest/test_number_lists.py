@@ -1,4 +1,4 @@
-"""Arrays of numbers by the compiled core: what it takes, the exact pass takes too; and it takes all that is plain."""
+"""Arrays of plain values by the compiled core: what it takes, the exact pass takes too; it takes all plain ones."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ def changed(text: str) -> list[str]:
     ],
 )
 def test_each_character_of_a_text_counts(kind: str, text: str) -> None:
+    assert taken([f'"{text}"'], target(kind)) == 1
     assert taken(changed(text), target(kind)) > 1
 
 
