@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place.make(tmp_path, warm=True)
+    return Place.make(tmp_path)
 
 
 def printed_lines() -> list[str]:

@@ -26,6 +26,7 @@ from pyspark.sql.functions import to_timestamp
 
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
 from sparkhaven.jobs.dataframes.frames import register
+from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import TableNotFoundError
@@ -35,7 +36,6 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.places import REPOSITORY
-from tests.support.spark.warm_session import warm_session
 from tests.support.streams.stream_kit import TABLE, put_file, record
 
 ENDS = ("source", "follower")
@@ -198,7 +198,7 @@ def run_campaign(base: Path, kills: int, seed: int, source: str = PLAIN) -> Tall
 
 def follow(first: Path, second: Path) -> None:
     """The query, until it is killed; says ``batch N`` after each."""
-    spark = warm_session("chain", stream_conf())
+    spark = build_session("chain", workers=2, extra=stream_conf())
     register(spark)
     frame = spark.readStream.format("deephaven").option("root", str(first)).option("maxEpochsPerTrigger", 2)
     any_day = {"max_past": "36500 d", "max_future": "36500 d"}

@@ -60,7 +60,7 @@ def submit(place: Place, *caches: Path, jars: Path | None = None) -> tuple[list[
 
 def test_the_jar_in_a_zip_is_copied_to_the_cache_or_python_reads(tmp_path: Path) -> None:
     """The JVM keeps a jar that it has loaded, so the cache that cannot be written comes first."""
-    place, no_directory, cache = Place.make(tmp_path, warm=True), tmp_path / "file", tmp_path / "the cache"
+    place, no_directory, cache = Place.make(tmp_path), tmp_path / "file", tmp_path / "the cache"
     no_directory.write_bytes(b"")
     found, said = submit(place, no_directory, cache)
     assert found == [PYTHON, JAVA]
@@ -72,11 +72,7 @@ def test_the_jar_in_a_zip_is_copied_to_the_cache_or_python_reads(tmp_path: Path)
 
 def test_a_jar_that_the_user_names_is_taken_if_it_is_of_this_release(tmp_path: Path) -> None:
     """Then the cache is not needed."""
-    place, named, no_directory = (
-        Place.make(tmp_path, warm=True),
-        tmp_path / "our jars%20" / "spark reader.jar",
-        tmp_path / "file",
-    )
+    place, named, no_directory = Place.make(tmp_path), tmp_path / "our jars%20" / "spark reader.jar", tmp_path / "file"
     no_directory.write_bytes(b"")
     named.parent.mkdir()
     shutil.copy(own_jar(), named)
@@ -84,7 +80,7 @@ def test_a_jar_that_the_user_names_is_taken_if_it_is_of_this_release(tmp_path: P
 
 
 def test_the_jar_of_another_release_is_told_and_not_used(tmp_path: Path) -> None:
-    place, other = Place.make(tmp_path, warm=True), tmp_path / "sparkhaven-spark.jar"
+    place, other = Place.make(tmp_path), tmp_path / "sparkhaven-spark.jar"
     with zipfile.ZipFile(own_jar()) as ours, zipfile.ZipFile(other, "w") as changed:
         for entry in ours.infolist():
             changed.writestr(entry, b"0" * 64 if entry.filename == DIGEST else ours.read(entry))
@@ -96,7 +92,7 @@ def test_the_jar_of_another_release_is_told_and_not_used(tmp_path: Path) -> None
 
 def test_a_spark_that_cannot_have_the_source_reads_by_python(tmp_path: Path) -> None:
     """Spark's own class that the source is made of is not for all releases; here a class of our own is missing."""
-    place, whole = Place.make(tmp_path, warm=True), tmp_path / "whole.zip"
+    place, whole = Place.make(tmp_path), tmp_path / "whole.zip"
     Path(place.zip).rename(whole)
     with zipfile.ZipFile(whole) as packed, zipfile.ZipFile(place.zip, "w") as changed:
         for entry in packed.infolist():

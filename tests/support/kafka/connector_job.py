@@ -17,8 +17,8 @@ from pyspark.sql import functions as f
 
 from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
 from sparkhaven.jobs.session.kafka_connector import connector_conf
+from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.io.fs import Fs
-from tests.support.spark.warm_session import warm_session
 
 SCHEMA = b"""<Table namespace="Test" name="Trade" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -63,7 +63,7 @@ def writer_of(base: Path) -> FrameWriter:
 
 def main(bootstrap: str, topic: str, base: Path, how: str) -> None:
     """Runs until it is killed, or until all is taken twice."""
-    spark = warm_session("connector", connector_conf(Fs()))
+    spark = build_session("connector", workers=2, extra=connector_conf(Fs()))
     checkpoint = base / "checkpoint"
     for per_batch in (100,) if how == "endless" else (100, 350):
         with writer_of(base) as writer:

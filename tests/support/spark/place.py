@@ -20,7 +20,7 @@ from sparkhaven.jobs.session.fast_start import python_launcher
 from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
-from tests.support.spark.quick_java import quick_java, warm_python
+from tests.support.spark.quick_java import quick_java
 
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40
@@ -36,8 +36,8 @@ class Place:
     environ: dict[str, str]
 
     @classmethod
-    def make(cls, base: Path, *, warm: bool = False) -> Place:
-        """One in an existing empty directory. ``warm``: workers are forks of a daemon that has imported PySpark."""
+    def make(cls, base: Path) -> Place:
+        """One in an existing empty directory."""
         write_zip(base / "sparkhaven.zip")
         (base / "feed").mkdir()
         stream = base / "flights.toml"
@@ -47,9 +47,8 @@ class Place:
         (base / "spark" / "spark-defaults.conf").write_text("spark.master local[2]\nspark.ui.enabled false\n")
         environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
         programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
-        environ |= {"PATH": programs, "FLIGHTS_FEED": str(base / "feed")}
-        python = warm_python() if warm else {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ)}
-        return cls(base, stream, environ | python | quick_java())
+        ours = {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "PATH": programs}
+        return cls(base, stream, {**environ, **ours, **quick_java(), "FLIGHTS_FEED": str(base / "feed")})
 
     @property
     def zip(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkhaven.jobs.session.spark_jar import SETTING
+from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.readers.spark.options import DEFAULT_READER
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SettingsError
@@ -24,7 +25,6 @@ from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, S
 from sparkhaven.writers.spark.stream_query import run_stream, stream_conf
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
-from tests.support.spark.warm_session import warm_session
 from tests.support.streams.stream_kit import decode, open_log, target_of
 
 # a query of a test runs once or twice: less than compiling code for it takes, or planning it anew amid its stages
@@ -41,12 +41,15 @@ def session(*, delta: bool = True) -> SparkSession:
 
     With Delta where its jars can be had: the first session of a process decides for all, since they share one JVM.
     """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["SPARKHAVEN_PYTHON"] = sys.executable
     extra = stream_conf()
     if delta:
         with suppress(SettingsError):
             extra |= delta_conf(Fs())
     reader = {SETTING: os.environ.get(READER, DEFAULT_READER)}
-    spark = warm_session("stream-test", extra | QUICK | reader)
+    spark = build_session("stream-test", workers=2, extra=extra | QUICK | reader)
+    spark.sparkContext.pythonExec = str(Path(__file__).with_name("warm_python.sh"))
     spark.dataSource.register(FeedSource)
     return spark
 

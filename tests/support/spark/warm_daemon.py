@@ -1,7 +1,7 @@
-"""Spark's daemon of Python workers, with what Spark imports already there: each of them is a fork of it.
+"""Spark's daemon of Python workers, with what workers of ours import already there: each of them is a fork of it.
 
-A worker of Spark's own daemon imports PySpark and Arrow anew, three times a query. ``warm_python.sh`` starts this one
-where no server of ``warm_forks.py`` runs: for workers that have our packages from elsewhere, as from a zip.
+A worker of Spark's own daemon imports PySpark, Arrow and our packages anew: a second of CPU, three times a query.
+``warm_python.sh`` starts it in place of ``pyspark.daemon``.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ import gc
 import importlib
 import pkgutil
 import runpy
-import sys
 
 from pyspark.sql import worker
 
-SPARKS = (
-    "pyarrow.compute",
-    "pyarrow.parquet",
-    "pandas",
-    "pyspark.worker",
-    *(f"{worker.__name__}.{module.name}" for module in pkgutil.iter_modules(worker.__path__)),
+OURS = (
+    "sparkhaven.jobs.dataframes.source",
+    "sparkhaven.jobs.dataframes.source_writers",
+    "sparkhaven.readers.spark.batch",
 )
+ARROW = ("pyarrow.compute", "pyarrow.parquet")
+SPARKS = ("pyspark.worker", *(f"{worker.__name__}.{module.name}" for module in pkgutil.iter_modules(worker.__path__)))
 
 if __name__ == "__main__":
-    del sys.path[0]  # the directory of this file
-    for name in SPARKS:
+    for name in (*ARROW, *SPARKS, *OURS):
         importlib.import_module(name)
     gc.freeze()
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
