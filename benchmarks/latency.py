@@ -191,6 +191,8 @@ def main() -> int:
         for path, latencies in times.items()
         for percent in (50, 99)
     }
+    if {"delta", "local"} <= times.keys():
+        measured["latency.local.ratio"] = measured["latency.delta.p50"] / measured["latency.local.p50"]
     missed = [path for path, goal in GOALS.items() if path in times and exceeds(times[path], goal)]
     if {"delta", "spark"} <= times.keys():
         ratio = measured["latency.delta.p50"] / measured["latency.p50"]

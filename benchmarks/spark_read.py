@@ -25,6 +25,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.figures import add_record, record
 from benchmarks.parts.spark_tables import DATES, Tables, spark_tables
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.dataframes.frames import read_frame, register
@@ -37,13 +38,14 @@ Run = Callable[[DataFrame], Any]
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of which table; ``goal``: how many times as fast as Parquet it should be."""
+    """What is asked of which table; ``goal``: how many times as fast as Parquet it should be; ``figure``: its name."""
 
     name: str
     table: str
     columns: tuple[str, ...]
     run: Run
     goal: float
+    figure: str
 
 
 def queries(numbers: tuple[str, ...], texts: tuple[str, ...]) -> list[Query]:
@@ -51,19 +53,40 @@ def queries(numbers: tuple[str, ...], texts: tuple[str, ...]) -> list[Query]:
     every = (*numbers, *texts)
     two = numbers[:2]
     return [
-        Query("sum of 2 columns", "Wide", two, lambda frame: _sums(frame, two), 2.5),
-        Query("all columns, nothing done", "Wide", every, lambda frame: _nothing(frame.select(*every)), 4),
+        Query("sum of 2 columns", "Wide", two, lambda frame: _sums(frame, two), 2.5, "sum"),
+        Query("all columns, nothing done", "Wide", every, lambda frame: _nothing(frame.select(*every)), 4, "columns"),
         Query(
-            "one date", "Wide", (*two, "Date"), lambda frame: _sums(frame.where(f.col("Date") == DATES[3]), two), 1.5
+            "one date",
+            "Wide",
+            (*two, "Date"),
+            lambda frame: _sums(frame.where(f.col("Date") == DATES[3]), two),
+            1.5,
+            "date",
         ),
-        Query("count(*)", "Wide", two, lambda frame: frame.count(), 3),
-        Query("group by a symbol", "Wide", ("S0", "N0"), _grouped, 2),
-        Query("= on a symbol", "Wide", ("S0", "N0"), lambda frame: _sums(frame.where("S0 = 'SYM7'"), ("N0",)), 3),
-        Query("= on a grouping column", "Merged", ("S0", "N0"), lambda df: _sums(df.where("S0 = 'SYM7'"), ("N0",)), 10),
-        Query("= on an indexed column", "Merged", ("N1", "N0"), lambda df: _sums(df.where("N1 = 77"), ("N0",)), 10),
-        Query("max of texts", "Wide", texts, lambda frame: frame.agg(*map(f.max, texts)).collect(), 2),
-        Query("sum of all numbers", "Wide", numbers, lambda frame: _sums(frame, numbers), 2.5),
-        Query("many small locations", "Small", ("N",), lambda frame: _sums(frame, ("N",)), 2.5),
+        Query("count(*)", "Wide", two, lambda frame: frame.count(), 3, "count"),
+        Query("group by a symbol", "Wide", ("S0", "N0"), _grouped, 2, "groups"),
+        Query(
+            "= on a symbol", "Wide", ("S0", "N0"), lambda frame: _sums(frame.where("S0 = 'SYM7'"), ("N0",)), 3, "symbol"
+        ),
+        Query(
+            "= on a grouping column",
+            "Merged",
+            ("S0", "N0"),
+            lambda df: _sums(df.where("S0 = 'SYM7'"), ("N0",)),
+            10,
+            "grouping",
+        ),
+        Query(
+            "= on an indexed column",
+            "Merged",
+            ("N1", "N0"),
+            lambda df: _sums(df.where("N1 = 77"), ("N0",)),
+            10,
+            "index",
+        ),
+        Query("max of texts", "Wide", texts, lambda frame: frame.agg(*map(f.max, texts)).collect(), 2, "texts"),
+        Query("sum of all numbers", "Wide", numbers, lambda frame: _sums(frame, numbers), 2.5, "numbers"),
+        Query("many small locations", "Small", ("N",), lambda frame: _sums(frame, ("N",)), 2.5, "small"),
     ]
 
 
@@ -118,7 +141,7 @@ def planned(spark: SparkSession, root: Path, name: str, rounds: int) -> float:
     return statistics.median(times[WARM_UP:])
 
 
-def main(given: argparse.Namespace, directory: Path) -> int:
+def main(parser: argparse.ArgumentParser, given: argparse.Namespace, directory: Path) -> int:
     """Prints seconds and ratios; how many goals are missed."""
     tables = spark_tables(directory, given.rows, given.columns, given.locations, given.planned)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -130,6 +153,7 @@ def main(given: argparse.Namespace, directory: Path) -> int:
     if (reason := place_jar(spark, "auto")) is not None:
         raise SystemExit(f"{reason}: run java/build.py")
     missed = 0
+    figures: dict[str, float] = {}
     chosen = readers(spark, tables, python=given.python)
     print(f"{'':28}" + "".join(f"{name:>12}" for name in chosen) + "   x Parquet   goal")
     for query in queries(tables.numbers, tables.texts):
@@ -138,14 +162,18 @@ def main(given: argparse.Namespace, directory: Path) -> int:
         times = measured(query, chosen, given.rounds)
         ratio = times["Parquet"] / times["Java"]
         missed += ratio < query.goal
+        name = f"spark_read.{query.figure}"
+        figures |= {name: times["Java"], f"{name}.parquet": times["Parquet"], f"{name}.ratio": ratio}
         shown = "".join(f"{seconds:>10.3f} s" for seconds in times.values())
         print(f"{query.name:28}{shown}{ratio:>12.2f}{query.goal:>7}", flush=True)
     if given.planned:
         seconds = planned(spark, tables.root, "NS.Planned", given.rounds)
         size = len(plan_of({"root": str(tables.root), "path": "NS.Planned"}))
         missed += seconds > given.planned / 10_000 * 0.3
+        figures["spark_read.planned"] = seconds
         print(f"{given.planned:,} locations opened, planned, handed over in {seconds:.3f} s; plan of {size:,} bytes")
     spark.stop()
+    record(parser, given, figures)
     return missed
 
 
@@ -159,8 +187,9 @@ if __name__ == "__main__":
     parser.add_argument("--queries", default="", help="parts of names, separated by commas")
     parser.add_argument("--python", action="store_true", help="the reader in Python too")
     parser.add_argument("--directory", type=Path)
+    add_record(parser)
     given = parser.parse_args()
     if given.directory is not None:
-        sys.exit(1 if main(given, given.directory) else 0)
+        sys.exit(1 if main(parser, given, given.directory) else 0)
     with scratch("spark-read") as directory:
-        sys.exit(1 if main(given, directory) else 0)
+        sys.exit(1 if main(parser, given, directory) else 0)

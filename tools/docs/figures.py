@@ -15,6 +15,20 @@ from tools.docs.markdown import code, table
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.json"
 _PEER_HEAD = ("what", "sparkhaven", "peer", "its figure", "ratio", "command: `python -m benchmarks.`")
 _SORT = "DuckDB `ORDER BY` to Parquet"
+_PARQUET = "Spark's own zstd Parquet"
+_SPARK_READS = (  # what is asked in Spark; the figure
+    ("Spark, 4 M rows × 20 columns: sum of 2 columns", "sum"),
+    ("all columns", "columns"),
+    ("sum of 2 columns of one date", "date"),
+    ("`count(*)`", "count"),
+    ("group by a symbol", "groups"),
+    ("`=` on a symbol", "symbol"),
+    ("`=` on a grouping column", "grouping"),
+    ("`=` on an indexed column", "index"),
+    ("maximum of texts", "texts"),
+    ("sum of all numbers", "numbers"),
+    ("2,000 small locations", "small"),
+)
 _PEERS = (  # what; ours; the peer; its figure; the ratio
     ("JSON-lines files", "files", "Spark's JSON source into Parquet", "files.parquet", "files.parquet.ratio"),
     ("", "", "Spark's JSON source into Delta", "files.delta", "files.delta.ratio"),
@@ -31,8 +45,10 @@ _PEERS = (  # what; ours; the peer; its figure; the ratio
         "questdb.frames.ratio",
     ),
     ("", "", "a call a row", "questdb.rows", "questdb.rows.ratio"),
-    ("latency, p50", "latency.p50", "Delta", "latency.delta.p50", "latency.delta.ratio"),
-    ("latency, p99", "latency.p99", "Delta", "latency.delta.p99", ""),
+    ("latency in Spark, p50", "latency.p50", "Delta", "latency.delta.p50", "latency.delta.ratio"),
+    ("latency in Spark, p99", "latency.p99", "Delta", "latency.delta.p99", ""),
+    ("latency of `--local`, p50", "latency.local.p50", "Delta", "latency.delta.p50", "latency.local.ratio"),
+    ("latency of `--local`, p99", "latency.local.p99", "Delta", "latency.delta.p99", ""),
     ("merge of 20 M rows × 10 columns, `--local`", "merge.local", _SORT, "merge.duckdb", "merge.local.duckdb.ratio"),
     ("", "", "Spark", "merge.sort_in_spark", "merge.local.sort_in_spark.ratio"),
     ("the same merge, tasks in Spark", "merge.spark", _SORT, "merge.duckdb", "merge.spark.duckdb.ratio"),
@@ -46,6 +62,10 @@ _PEERS = (  # what; ours; the peer; its figure; the ratio
     ),
     ("1.6 M rows of distinct texts", "shapes.texts", "DuckDB", "shapes.texts.duckdb", "shapes.texts.ratio"),
     ("1 M rows of 200 sources", "shapes.sources", "DuckDB", "shapes.sources.duckdb", "shapes.sources.ratio"),
+    *(
+        (what, f"spark_read.{name}", _PARQUET, f"spark_read.{name}.parquet", f"spark_read.{name}.ratio")
+        for what, name in _SPARK_READS
+    ),
     (
         "sums of 50 M rows × 3 columns by a Deephaven engine",
         "live.sums",
@@ -87,6 +107,7 @@ _ALONE = (  # what; the figure; what follows it
         "open_table",
         "",
     ),
+    ("10,000 locations opened, planned, handed over to Spark", "spark_read.planned", ""),
     ("restart after a kill, log of 10 epochs, nearly all of it Spark's", "restart.short", ""),
     ("restart after a kill, 10,000 epochs, 100 kept", "restart.folded", ""),
     ("restart after a kill, 10,000 epochs, all kept", "restart.kept", " more"),
