@@ -97,7 +97,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         self._admin = None
 
     def _messages(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Iterator[Some]:
-        client = consumer.client
+        client, reached = consumer.client, max(wanted.start, consumer.client.last + 1)
         since = renewed = self._clock()
         while True:
             all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
@@ -111,12 +111,13 @@ class MessageRangeReader(ABC, Generic[Some]):
                 prove()
                 return
             if silent:
-                client, renewed = self._renew(consumer, wanted), self._clock()
+                client, renewed = self._renew(consumer, wanted, reached), self._clock()
             before = client.last
             self._fetch(consumer, wanted, wanted.stop - 1 - max(before, wanted.start - 1))
             denied = self._troubles.denied
             if client.last != before:
                 since = renewed = self._clock()
+                reached = client.last + 1
             elif denied is not None:
                 raise translated(denied, wanted.path, self._feed.client.hide(denied.str()), self._feed)
             elif self._clock() - since > self._patience:
@@ -149,10 +150,10 @@ class MessageRangeReader(ABC, Generic[Some]):
         self._held[partition] = consumer  # the last used is the last to go
         return consumer
 
-    def _renew(self, consumer: HeldClient[Some], wanted: OffsetRange) -> PartitionClient[Some]:
-        """Another client in place of one that has handed out all it has: some never fetch again after a restart."""
+    def _renew(self, consumer: HeldClient[Some], wanted: OffsetRange, start: int) -> PartitionClient[Some]:
+        """Another client in place of one that has handed out all before ``start``: some never fetch after a restart."""
         renewed = self._open(wanted.topic, wanted.partition, wanted.topic_id)
-        renewed.assign(max(wanted.start, consumer.client.last + 1))
+        renewed.assign(start)
         consumer.client.close()
         consumer.client = renewed
         return renewed

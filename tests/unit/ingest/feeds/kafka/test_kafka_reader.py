@@ -170,6 +170,12 @@ def test_a_client_that_stays_silent_is_replaced_by_one_that_goes_on_behind_it() 
     ]  # fmt: skip
 
 
+def test_a_second_silent_client_is_replaced_behind_what_the_first_one_brought() -> None:
+    reader = Reader(Script([[5, 6], [], [], [], [], [7]], passes=1.9))
+    assert offsets(reader, 5, 8) == [[5, 6], [7]]
+    assert [call[2] for call in reader.called() if call[1] == "assign"] == [5, 7, 7]
+
+
 def test_time_of_whoever_takes_the_messages_is_not_counted() -> None:
     script = Script([[1, 2, 3], [], [4]], passes=3.0)
     reading = Reader(script).read(wanted(0, 5))
