@@ -10,6 +10,8 @@ from sparkhaven.store.native.library import core
 Ends = npt.NDArray[np.int32]
 _LINE_FEED = 10
 _STEP = 1 << 18  # bytes that stay in the processor's cache
+_SAMPLE = 1 << 16  # bytes whose lines tell how much room all lines are likely to need
+_SHORT = 16  # bytes: room for lines that are shorter is made once they are counted
 
 
 def line_ends(data: bytes) -> Ends:
@@ -19,14 +21,20 @@ def line_ends(data: bytes) -> Ends:
         return plain_line_ends(data)
     octets = np.frombuffer(data, np.uint8)
     address, size = octets.ctypes.data, len(octets)
-    count = native.sh_line_ends(address, size, None, 0)
-    open_end = size > 0 and data[-1] != _LINE_FEED
-    ends = np.empty(count + 1 + open_end, np.int32)
+    sample = min(size, _SAMPLE)
+    of_sample = native.sh_line_ends(address, sample, None, 0)
+    room = min(of_sample * (size + sample) // max(sample, 1), of_sample + size // _SHORT)
+    while True:
+        ends = np.empty(room + 2, np.int32)
+        count = native.sh_line_ends(address, size, ends.ctypes.data + ends.itemsize, room)
+        if count <= room:
+            break
+        room = count
     ends[0] = 0
-    native.sh_line_ends(address, size, ends.ctypes.data + ends.itemsize, count)
-    if open_end:
-        ends[-1] = size
-    return ends
+    if size > 0 and data[-1] != _LINE_FEED:
+        count += 1
+        ends[count] = size
+    return ends[: count + 1]
 
 
 def plain_line_ends(data: bytes) -> Ends:

