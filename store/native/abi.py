@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 24
+ABI = 25
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -87,6 +87,46 @@ class MapRoomLayout(ctypes.Structure):
         ("values", _PTR),
         ("valid_values", _PTR),
         ("value_data", _PTR),
+    ]
+
+
+class DirectoryFormLayout(ctypes.Structure):
+    """``struct sh_directory_form``."""
+
+    _fields_ = [
+        ("names", _BYTES),
+        ("names_size", _I64),
+        ("count", _I64),
+        ("starts", _PTR),
+        ("record", _BYTES),
+        ("record_size", _I64),
+        ("places", _PTR),
+    ]
+
+
+class DirectoryLayout(ctypes.Structure):
+    """``struct sh_directory``."""
+
+    _fields_ = [
+        ("form", _I64),
+        ("path", _I64),
+        ("packed", _I64),
+        ("rows", _I64),
+        ("time", _I64),
+        ("epoch", _I64),
+    ]
+
+
+class DirectoriesLayout(ctypes.Structure):
+    """``struct sh_directories``."""
+
+    _fields_ = [
+        ("forms", _PTR),
+        ("form_count", _I64),
+        ("paths", _BYTES),
+        ("paths_size", _I64),
+        ("packed", _PTR),
+        ("packed_size", _I64),
     ]
 
 
@@ -422,6 +462,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_decode_free_decimals": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _PTR, _PTR, _I64]),
     "sh_row_sets": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_read_files": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR]),
+    "sh_compare_directories": (_I64, [_BYTES, _PTR, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_release": (None, [_PTR, _I64, _PTR]),

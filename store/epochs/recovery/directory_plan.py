@@ -14,6 +14,7 @@ from sparkhaven.store.epochs.files.published_size import (
     read_published,
     record_bytes,
 )
+from sparkhaven.store.epochs.recovery.exact_locations import exact_locations
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
@@ -74,7 +75,11 @@ def settle_locations(
     With ``leave_damaged`` locations with missing or short files are collected, else the first is a CorruptFileError.
     """
     plan = Settlement()
-    for key in keys:
+    asked = list(keys)
+    exact = exact_locations(place, state, asked)
+    for key in asked:
+        if key in exact:
+            continue
         location = state.locations[key]
         directory = place.intraday_location(key)
         names = set(place.fs.names(directory))

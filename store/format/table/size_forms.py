@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from struct import Struct
 
 from sparkhaven.store.format.table.table_size import TableSize, encode
@@ -51,6 +52,18 @@ class SizeForm:
         parts[::2] = self.pieces
         parts[1::2] = [numbers[index] for index in self.order]
         return self.layout.pack(*parts)
+
+    @property
+    def blank(self) -> bytes:
+        """A record with zeros for all of its numbers."""
+        return bytes(8).join(self.pieces)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where in a record the numbers stand: rows, time, epoch, lengths, checksums, then as in ``fill``."""
+        ends = accumulate(map(len, self.pieces[:-1]))
+        offsets = {index: end + 8 * before for before, (index, end) in enumerate(zip(self.order, ends, strict=True))}
+        return tuple(offsets[index] for index in sorted(offsets))
 
     def read(self, data: bytes) -> TableSize | None:
         """The record of a file's content, as ``decode`` gives it; None: the content is not of this form, or damaged."""

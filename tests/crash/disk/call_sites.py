@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from sparkhaven.store.io.open_files import Opened
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 
+T = TypeVar("T")
 _THROUGH = (
     "sparkhaven/store/io/fs.py",
     "sparkhaven/store/io/sync.py",
@@ -120,6 +122,10 @@ class CallSiteFs(PowerCutFs):
     def names(self, path: Path) -> list[str]:
         self._call("list", path)
         return super().names(path)
+
+    def read_together(self, paths: Sequence[str], read: Callable[[], T]) -> T:
+        self._call("read", Path(paths[0]))
+        return super().read_together(paths, read)
 
     def free_bytes(self, path: Path) -> int:
         self._call("stat", path)

@@ -63,10 +63,12 @@ def calls_of_a_start(root: Path, *, locations: int, columns: int, removals: int 
     return len(calls)
 
 
-def test_a_start_costs_a_few_calls_for_a_file_and_one_look(tmp_path: Path) -> None:
+def test_a_start_costs_no_call_for_a_file_and_few_for_a_location(tmp_path: Path) -> None:
     few = calls_of_a_start(tmp_path / "few", locations=20, columns=10)
-    more = calls_of_a_start(tmp_path / "more", locations=20, columns=30)
-    assert (more - few) / (20 * 20) < 8
+    wider = calls_of_a_start(tmp_path / "wider", locations=20, columns=30)
+    more = calls_of_a_start(tmp_path / "more", locations=60, columns=10)
+    assert (wider - few) / (20 * 20) < 2
+    assert (more - few) / 40 < 40
 
 
 def test_a_start_makes_no_objects_of_old_removals(tmp_path: Path) -> None:
