@@ -144,8 +144,11 @@ def read_removals(place: StreamPlace, start: int = 0) -> Removals:
     return Removals(tuple(entries), base + records.end, records.rest, file.placed(records))
 
 
-def read_named(place: StreamPlace) -> Named:
-    """The newest epoch and generation in all removals, without decoding folded ones; raises as ``read_removals``."""
+def read_named(place: StreamPlace, start: int = 0) -> Named:
+    """The newest epoch and generation in removals, without decoding folded ones; raises as ``read_removals``.
+
+    Of records that end before place ``start`` only the checksums are looked at.
+    """
     path = place.stream_removals
     file = _opened(place.fs, path)
     if file is None:
@@ -153,6 +156,8 @@ def read_named(place: StreamPlace) -> Named:
     named, last, end = Named(), None, HEADER.size
     for part in walk(file.source):
         last, end = part, part.end
+        if file.base + end <= start:
+            continue
         named |= _named_by(part.payload, f"{path} at byte {part.offset}")
     refuse_damage(ending(file.source, end, last), path)
     return named

@@ -38,9 +38,12 @@ def named_by_ledger(place: StreamPlace) -> int:
         return 0
 
 
-def named_beyond(place: TablePlace, state: StreamState) -> int:
-    """The newest epoch that files beside a stream's log name, if it is later than the log's, else 0."""
+def named_beyond(place: TablePlace, state: StreamState, known_removals: int = 0) -> int:
+    """The newest epoch that files beside a stream's log name, if it is later than the log's, else 0.
+
+    Removals before place ``known_removals`` name none that the log has not.
+    """
     own = place.of_stream(state.stream)
     head = named_by_head(place.fs, own.stream_head, beyond=state.epoch)
-    named = max(read_named(own).epoch, head, named_by_ledger(own))
+    named = max(read_named(own, known_removals).epoch, head, named_by_ledger(own))
     return named if named > state.epoch else 0

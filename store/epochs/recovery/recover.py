@@ -21,6 +21,7 @@ from sparkhaven.store.epochs.files.published_size import (
     publish_location,
     read_published,
 )
+from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement, settle_locations
 from sparkhaven.store.epochs.recovery.named_epochs import named_beyond
@@ -169,12 +170,13 @@ def plan_recovery(place: TablePlace, resumed: Resumed, *, leave_damaged: bool = 
     """
     state = resumed.state
     witnesses = Witnesses(place, [state])
-    for part in (witnesses.beside_logs(), witnesses.removals(), witnesses.merges()):
+    removed = witnesses.removed_by(state.stream, read_named(place.of_stream(state.stream), resumed.known_removals))
+    for part in (witnesses.beside_logs(), removed, witnesses.merges()):
         refuse(witness for witness in part if witness.stream == state.stream)
     plan = settle_locations(place, state, state.locations, ahead=resumed.went_down, leave_damaged=leave_damaged)
     find_strays(place, resumed, plan)
     if resumed.went_down:
-        plan.ahead = max(plan.ahead, named_beyond(place, state))
+        plan.ahead = max(plan.ahead, named_beyond(place, state, resumed.known_removals))
     return plan
 
 

@@ -32,7 +32,8 @@ class Resumed:
 
     ``log``: the start of the new log; ``more``: a record after it; the files of their epochs are synced. ``head_end``:
     offset of the last record in the head in use (0: no head). ``went_down``: there were unsynced epochs and another
-    boot id. ``working``: the oldest generation that may have left uncommitted files, that of the newest epoch.
+    boot id. ``known_removals``: removals before this place name nothing beyond the log, since the head in use has
+    applied them. ``working``: the oldest generation that may have left uncommitted files, that of the newest epoch.
     """
 
     state: StreamState
@@ -47,6 +48,7 @@ class Resumed:
     dropped_bytes: int = 0
     lost: tuple[int, ...] = ()
     went_down: bool = False
+    known_removals: int = 0
     working: int = field(default=0, compare=False)  # from a head on it may be a later one, which has recovered
 
 
@@ -111,6 +113,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
         dropped_bytes=log_end.rest,
         lost=lost,
         went_down=went_down,
+        known_removals=files.removals if files.head else 0,
         working=working,
     )
 

@@ -110,6 +110,22 @@ def test_a_stream_folds_between_batches_and_its_head_stays_in_use(made: Path) ->
         assert read_state(FS, made, log.state)[KEYS[0]] == [9]
 
 
+def test_of_removals_before_a_place_only_the_checksums_are_looked_at(made: Path) -> None:
+    place = StreamPlace(FS, Layout(made), TABLE, STREAM)
+    end = read_removals(place).end
+    remove(FS, made, Removal(OTHER, 1, 1, "truncate", 3, {}, 7, 1_000_000_000, 2))
+    assert [read_named(place, start) for start in (0, end, end + 1)] == [Named(3, 2)] * 3
+    assert read_named(place, read_removals(place).end) == Named()
+    assert _fold(FS, made)
+    assert read_named(place, end) == Named(3, 2), "what is folded beyond the place counts as a whole"
+    assert read_named(place, read_removals(place).end) == Named()
+    remove(FS, made, Removal(KEYS[4], 1, 1, "delete", 1, {}, 6, 1_000_000_000, 1))
+    data = _path(made).read_bytes()
+    _path(made).write_bytes(data[:60] + bytes([data[60] ^ 1]) + data[61:])
+    with pytest.raises(CorruptFileError, match="damaged"):
+        read_named(place, end)
+
+
 def test_little_is_not_folded(made: Path) -> None:
     data = _path(made).read_bytes()
     assert fold_removals(StreamPlace(FS, Layout(made), TABLE, STREAM), least_bytes=len(data)) is None
