@@ -62,11 +62,8 @@ def finish_removal(
 
 def interrupted_removals(place: StreamPlace, state: StreamState, *, now_ms: int) -> list[Removal]:
     """The deletes that a kill between steps 2 and 3 has left unrecorded."""
-    moved = [
-        location
-        for key in state.locations
-        if (location := state.locations[key]).truncated and place.fs.stat(aside_of(place, location)) is not None
-    ]
+    truncated = state.locations.truncated()
+    moved = [location for location in truncated if place.fs.stat(aside_of(place, location)) is not None]
     return [_deleted(state, truncate, now_ms) for truncate in _truncates(place, moved).values()] if moved else []
 
 

@@ -125,6 +125,12 @@ def scan(data: bytes, start: int = HEADER.size) -> Scan:
 
 def walk(source: ByteSource, start: int = HEADER.size) -> Iterator[Frame]:
     """Sound frames from ``start`` to the first damage or the end; holds one of them, and ``PIECE`` bytes, at a time."""
+    for piece, base, offset, end in _walk(source, start):
+        yield Frame(offset, end, piece[offset + FRAME.size - base : end - base])
+
+
+def _walk(source: ByteSource, start: int) -> Iterator[tuple[bytes, int, int, int]]:
+    """The same: bytes of the source, where they begin, and where a frame among them begins and ends."""
     piece, base, offset = b"", start, start
     while True:
         if offset + FRAME.size > base + len(piece):
@@ -137,24 +143,27 @@ def walk(source: ByteSource, start: int = HEADER.size) -> Iterator[Frame]:
             return
         if end > base + len(piece):
             piece, base = source.read(offset, max(PIECE, end - offset)), offset
-        sound = _frame_at(piece, offset - base)
-        if sound is None:
+        if _end_of(piece, offset - base) is None:
             return
-        yield Frame(offset, end, sound.payload)
+        yield piece, base, offset, end
         offset = end
 
 
 def survey(source: ByteSource, start: int = HEADER.size) -> Survey:
     """Reads every frame from ``start``; never raises, the caller checks the result."""
     end, last = start, None
-    for part in walk(source, start):
-        end, last = part.end, part
-    return ending(source, end, last)
+    for _, _, offset, stop in _walk(source, start):
+        end, last = stop, offset
+    return _ending(source, end, last)
 
 
 def ending(source: ByteSource, end: int, last: Frame | None) -> Survey:
     """What comes after the last sound frame."""
-    mark = (last.offset, frame(last.payload)[: FRAME.size]) if last else (HEADER.size, b"")
+    return _ending(source, end, last.offset if last else None)
+
+
+def _ending(source: ByteSource, end: int, last: int | None) -> Survey:
+    mark = (HEADER.size, b"") if last is None else (last, bytes(source.read(last, FRAME.size)))
     rest = source.size - end
     beyond = () if rest <= FRAME.size else _beyond(source.read(end, rest), 0)
     sound = (Frame(f.offset + end, f.end + end, f.payload.partition(b"\n")[0]) for f in beyond)
@@ -174,16 +183,20 @@ def refuse_damage(survey: Scan | Survey, where: object) -> None:
 
 
 def _frame_at(data: bytes | memoryview, offset: int) -> Frame | None:
+    end = _end_of(data, offset)
+    return None if end is None else Frame(offset, end, bytes(data[offset + FRAME.size : end]))
+
+
+def _end_of(data: bytes | memoryview, offset: int) -> int | None:
+    """The end of the sound frame that begins there."""
     if offset + FRAME.size > len(data):
         return None
     length, crc = FRAME.unpack_from(data, offset)
-    start, end = offset + FRAME.size, offset + FRAME.size + length
-    if length < len(_OPENING) or end > len(data):
+    start = offset + FRAME.size
+    end: int = start + length
+    if length < len(_OPENING) or end > len(data) or zlib.crc32(memoryview(data)[start:end]) != crc:
         return None
-    payload = bytes(data[start:end])
-    if zlib.crc32(payload) != crc:
-        return None
-    return Frame(offset, end, payload)
+    return end
 
 
 def _beyond(data: bytes, start: int) -> tuple[Frame, ...]:

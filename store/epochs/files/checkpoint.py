@@ -33,17 +33,8 @@ from itertools import islice
 from typing import Any
 
 from sparkhaven.store.epochs.files.checkpoint_v1 import open_v1
-from sparkhaven.store.epochs.files.saved_state import (
-    ENTRY,
-    TAIL,
-    TAIL_BYTES,
-    Checkpoint,
-    Data,
-    SavedLocations,
-    SavedState,
-    damaged,
-    read_tail,
-)
+from sparkhaven.store.epochs.files.saved_locations import ENTRY, Data, SavedLocations, damaged
+from sparkhaven.store.epochs.files.saved_state import TAIL, TAIL_BYTES, Checkpoint, SavedState, read_tail
 from sparkhaven.store.epochs.state.locations import encode_location
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.offsets import encode_offsets

@@ -12,7 +12,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from sparkhaven.store.epochs.files.saved_state import SavedLocations, SavedState, damaged
+from sparkhaven.store.epochs.files.saved_locations import SavedLocations, damaged
+from sparkhaven.store.epochs.files.saved_state import SavedState
 from sparkhaven.store.epochs.state.log_records import decode_files, decode_location
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.taken_files import Taken

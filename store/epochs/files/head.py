@@ -100,9 +100,11 @@ def decode_head(
     return Head(checkpoint.state, saved.number("floor"), mark, checkpoint.removals, last, undone, size)
 
 
-def read_head(place: StreamPlace) -> memoryview | None:
-    """The bytes of the head; None if there is none or it is unreadable."""
+def read_head(place: StreamPlace, *, held: bool = False) -> memoryview | None:
+    """The bytes of the head, mapped, or ``held`` in memory; None if there is none or it is unreadable."""
     try:
+        if held:
+            return memoryview(place.fs.read(place.stream_head))
         stat = place.fs.stat(place.stream_head)
         return memoryview(place.fs.map(place.stream_head, stat.size)) if stat else None
     except (OSError, CorruptFileError):
@@ -116,14 +118,18 @@ def find_head(
     log: ByteSource,
     *,
     locations: bool,
+    held: bool = False,
     rescue: Callable[[int], StreamState] | None = None,
 ) -> tuple[int, Head] | None:
     """The head in ``data``, and the offset in the log of the records after it; None if it is not usable.
 
-    Does not check whether a later record rolls back to before it. ``rescue`` as in ``SavedState.decode``.
+    Does not check whether a later record rolls back to before it. ``rescue`` as in ``SavedState.decode``. With ``held``
+    all of ``data`` is looked at now, and the state goes on using it.
     """
     try:
         saved = open_head(data, place.stream_head)
+        if held:
+            saved.hold()
         head = decode_head(saved, place.stream, len(data), locations=locations, rescue=rescue)
         (offset, mark), size = head.mark, FRAME.size
         if head.floor != floor or len(mark) != size or log.read(offset, size) != mark:

@@ -10,26 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from sparkhaven.store.epochs.files.saved_locations import Data, SavedLocations, damaged
 from sparkhaven.store.epochs.state.file_positions import FileWindow
-from sparkhaven.store.epochs.state.locations import Locations, decode_location
+from sparkhaven.store.epochs.state.locations import Locations, PackedLocations
 from sparkhaven.store.epochs.state.log_records import decode_zone
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.offsets import decode_offsets
-from sparkhaven.store.epochs.state.packed_reports import Shape, decode_shapes
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack
 from sparkhaven.store.epochs.state.taken_files import Taken
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import BEHIND, BROKEN, load, written
+from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 
 TAIL = struct.Struct("<QQII")
-ENTRY = struct.Struct("<IIIQ")
-_ENTRIES = np.dtype([("internal", "<u4"), ("value", "<u4"), ("length", "<u4"), ("offset", "<u8")])  # the same
 TAIL_BYTES = 8 + TAIL.size
-Data = bytes | memoryview
 
 
 @frozen
@@ -38,66 +35,6 @@ class Checkpoint:
 
     state: StreamState
     removals: int
-
-
-class SavedLocations:
-    """The locations of such a file. CorruptFileError: the frame of a location is damaged."""
-
-    def __init__(self, data: Data, index: bytes, where: object) -> None:
-        self._data, self._where = data, where
-        text = written(index)
-        value = load(text, where)
-        self.files = int(value["files"])
-        self._shapes: tuple[Shape, ...] = decode_shapes(value["shapes"])
-        self._internals, self._values = list(map(str, value["internals"])), list(map(str, value["values"]))
-        packed = index[len(text) + len(BEHIND) :]
-        self._entries = np.frombuffer(packed, _ENTRIES) if packed else np.zeros(0, _ENTRIES)
-        self._numbers = {name: number for number, name in enumerate(self._values)}
-        counted = np.arange(len(self._values) + 1)  # values are numbered in file order
-        self._starts: list[int] = np.searchsorted(self._entries["value"], counted).tolist()
-
-    def keys(self) -> Iterator[LocationKey]:
-        internals, values = self._internals, self._values
-        named = zip(self._entries["internal"].tolist(), self._entries["value"].tolist(), strict=True)
-        return (LocationKey(internals[internal], values[value]) for internal, value in named)
-
-    def values(self) -> list[str]:
-        return self._values
-
-    def of_value(self, value: str) -> list[LocationKey]:
-        first, last = self._span(value)
-        return [LocationKey(self._internals[n], value) for n in self._entries["internal"][first:last].tolist()]
-
-    def _span(self, value: str) -> tuple[int, int]:
-        """The entries of a partition value: from the first to the one behind the last."""
-        number = self._numbers.get(value)
-        return (0, 0) if number is None else (self._starts[number], self._starts[number + 1])
-
-    def find(self, key: LocationKey) -> LocationState | None:
-        index = self._place(key)
-        if index is None:
-            return None
-        _, _, length, offset = self._entries[index].item()
-        part = frame_at(self._data, offset, length)
-        if part is None:
-            raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", "damage")
-        try:
-            return decode_location(key, part.payload, self._shapes)
-        except BROKEN as error:
-            raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", repr(error)) from error
-
-    def _place(self, key: LocationKey) -> int | None:
-        first, last = self._span(key.value)
-        for index, internal in enumerate(self._entries["internal"][first:last].tolist(), first):
-            if self._internals[internal] == key.internal:
-                return index
-        return None
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, LocationKey) and self._place(key) is not None
 
 
 @frozen
@@ -128,6 +65,12 @@ class SavedState:
         computed = zlib.crc32(self.data[:-TAIL_BYTES])
         if computed != crc:
             raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {computed}")
+
+    def hold(self) -> None:
+        """Looks at all bytes, which are in memory and stay as they are: then no part is damaged later."""
+        self.check()
+        index, first, _, _ = read_tail(self.data, self.where)
+        self.locations.hold(first, index)
 
     def files(self) -> Iterator[Taken]:
         (offset, end), count = self.taken, 0
@@ -163,6 +106,8 @@ class SavedState:
 class _Rescued:
     """Locations of a head; a damaged one is loaded from checkpoint and log."""
 
+    held = False
+
     def __init__(self, saved: SavedLocations, epoch: int, rescue: Callable[[int], StreamState]) -> None:
         self._saved, self._epoch, self._rescue = saved, epoch, rescue
         self.keys, self.values, self.of_value = saved.keys, saved.values, saved.of_value
@@ -172,6 +117,9 @@ class _Rescued:
             return self._saved.find(key)
         except CorruptFileError:
             return self._rescue(self._epoch).locations.get(key)
+
+    def packed(self) -> PackedLocations:
+        return self._saved.packed()
 
     def __len__(self) -> int:
         return len(self._saved)
@@ -234,13 +182,3 @@ def _decode_taken(part: Frame, where: object) -> Taken:
     except BROKEN as error:
         raise damaged(where, part.offset, "taken files", repr(error)) from error
     return paths, numbers[count:], numbers[:count]
-
-
-def damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(
-        "checkpoint is damaged",
-        where=f"{where} at byte {offset}",
-        expected=expected,
-        found=found,
-        hint="restore it from a copy. The log begins where it ends and cannot replace it",
-    )

@@ -92,13 +92,14 @@ def read_files(place: StreamPlace, *, whole: bool = False) -> LogFiles:
     return _files(open_files(place, whole=whole))
 
 
-def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True) -> Newest:
+def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True, held: bool = False) -> Newest:
     """The same for the newest state only, from a usable head on.
 
+    With ``held`` the state has the whole head in memory, verified, and decodes its locations when they are asked for.
     Without ``cached`` the head is not used and the whole checkpoint is verified. Without ``reports`` the state has no
     locations from records or head.
     """
-    opened = open_files(place, head=cached, whole=not cached)
+    opened = open_files(place, head=cached, whole=not cached, held=held)
 
     @lru_cache
     def rescue(epoch: int) -> StreamState:
@@ -187,7 +188,8 @@ def _from_head(
 ) -> Newest | None:
     if opened.base > opened.epoch:
         return None
-    placed = find_head(place, data, opened.epoch, opened.source, locations=reports, rescue=rescue)
+    again = None if opened.held else rescue
+    placed = find_head(place, data, opened.epoch, opened.source, locations=reports, held=opened.held, rescue=again)
     if placed is None:
         return None
     offset, head = placed

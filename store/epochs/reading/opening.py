@@ -28,6 +28,7 @@ class OpenedFiles:
     source: ByteSource
     base: int
     head: memoryview | None
+    held: bool = False
 
     @property
     def epoch(self) -> int:
@@ -40,18 +41,21 @@ class OpenedFiles:
         return self.checkpoint.number("n") if self.checkpoint else 0
 
 
-def open_files(place: StreamPlace, *, head: bool = False, whole: bool = False) -> OpenedFiles:
+def open_files(place: StreamPlace, *, head: bool = False, whole: bool = False, held: bool = False) -> OpenedFiles:
     """Opens checkpoint and log, and the head if asked for; again if a compaction came in between.
 
-    ``whole``: verifies the whole checkpoint. TableNotFoundError: there is no log. CorruptFileError: the checkpoint is
-    damaged, or older than the log's first epoch.
+    ``whole``: verifies the whole checkpoint. ``held``: the head is read into memory, not mapped.
+    TableNotFoundError: there is no log. CorruptFileError: the checkpoint is damaged, or older than the log's first
+    epoch.
     """
     path = place.stream_log
     checkpoint_path = place.stream_checkpoint
     epoch = base = 0
     for _ in range(READ_ATTEMPTS):
         saved, size = _checkpoint(place.fs, checkpoint_path, whole)
-        cached = read_head(place) if head else None  # read before the log, so that the log is at least as new
+        cached = (
+            read_head(place, held=held) if head else None
+        )  # read before the log, so that the log is at least as new
         try:
             source = place.fs.open(path)
         except FileNotFoundError:
@@ -64,7 +68,7 @@ def open_files(place: StreamPlace, *, head: bool = False, whole: bool = False) -
             ) from None
         epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
         if base <= epoch:
-            return OpenedFiles(place.stream, path, saved, size, source, base, cached)
+            return OpenedFiles(place.stream, path, saved, size, source, base, cached, held)
     raise CorruptFileError(
         "the checkpoint that the commit log continues from is missing",
         where=checkpoint_path,

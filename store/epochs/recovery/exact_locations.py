@@ -7,10 +7,14 @@ looked at by ``directory_plan``, which knows what is wrong. So a plan does not d
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparkhaven.store.epochs.files.published_size import data_start
+from sparkhaven.store.epochs.state.locations import PackedLocations
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.format.table.size_forms import size_form
@@ -21,36 +25,57 @@ from sparkhaven.store.places import TablePlace
 
 def exact_locations(place: TablePlace, state: StreamState, keys: Iterable[LocationKey]) -> set[LocationKey]:
     """Those of these locations of the state of which recovery has nothing to do or to say."""
+    stored = state.locations.stored()
+    exact = _exact_stored(place, state.stream, stored) if stored is not None else set()
+    others = keys if stored is None else set(keys).difference(stored.keys)
+    return exact | _exact_decoded(place, state.stream, [state.locations[key] for key in others])
+
+
+def _exact_stored(place: TablePlace, stream: str, stored: PackedLocations) -> set[LocationKey]:
+    """Of locations that were not decoded, and are not."""
+    asked = np.flatnonzero((stored.numbers["marks"] == 0) & (stored.numbers["shape"] < len(stored.shapes)))
+    numbers, keys = stored.numbers[asked], [stored.keys[index] for index in asked.tolist()]
+    kinds, forms = np.unique(numbers[["shape", "schema_version"]], return_inverse=True)
+    entries = np.zeros(len(keys), DIRECTORY)
+    entries["form"], entries["packed"] = forms, stored.starts[asked]
+    for name, number in (("rows", "rows"), ("time", "time_ms"), ("epoch", "epoch")):
+        entries[name] = numbers[number]
+    alike = [_form(stream, stored.shapes[shape][0], version) for shape, version in kinds.tolist()]
+    return _compared(place, keys, alike, entries, stored.data)
+
+
+def _exact_decoded(place: TablePlace, stream: str, locations: list[LocationState]) -> set[LocationKey]:
     forms: dict[tuple[tuple[str, ...], int], int] = {}
-    asked: list[LocationKey] = []
-    paths: list[str] = []
+    keys: list[LocationKey] = []
     entries: list[tuple[int, int, int, int, int, int]] = []
     packed: list[bytes] = []
-    end, table = 0, place.table.table
-    for key in keys:
-        location = state.locations[key]
+    end = 0
+    for location in locations:
         if location.truncated or location.withdrawn:
             continue
         files = Files.of(location.files)
         form = forms.setdefault((files.names, location.schema_version), len(forms))
-        asked.append(key)
-        paths.append(f"{key.internal}/{key.value}/{table}")
+        keys.append(location.key)
         entries.append((form, 0, end, location.rows, location.time_ms, location.epoch))
         packed.append(files.data)
         end += len(files.data)
-    if not asked:
+    alike = [_form(stream, *kind) for kind in forms]
+    return _compared(place, keys, alike, np.array(entries, DIRECTORY), b"".join(packed))
+
+
+def _compared(
+    place: TablePlace,
+    keys: list[LocationKey],
+    forms: list[DirectoryForm],
+    entries: NDArray[Any],
+    packed: bytes | memoryview,
+) -> set[LocationKey]:
+    if not keys:
         return set()
-    exact = compare_directories(
-        place.fs,
-        Directories(
-            place.intraday,
-            [_form(state.stream, *kind) for kind in forms],
-            paths,
-            np.array(entries, DIRECTORY),
-            b"".join(packed),
-        ),
-    )
-    return {key for key, good in zip(asked, exact.tolist(), strict=True) if good}
+    end = place.table.table
+    paths = [f"{internal}/{value}/{end}" for internal, value in keys]
+    exact = compare_directories(place.fs, Directories(place.intraday, forms, paths, entries, packed))
+    return {key for key, good in zip(keys, exact.tolist(), strict=True) if good}
 
 
 def _form(stream: str, names: tuple[str, ...], schema_version: int) -> DirectoryForm:

@@ -97,7 +97,8 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
     for _, removal in removals.entries:
         state.remove(removal)
     state.locations.settle()
-    state.files.read()
+    if files.head is None:
+        state.files.read()  # else they are held in memory
     undone = rolled_back_epochs_of(records, base, files.full)
     last = files.head.last_removal if files.head and not removals.last[1] else removals.last
     return Resumed(
@@ -127,7 +128,7 @@ def _first_kept(files: Newest, path: Path) -> int:
 
 def _read(place: StreamPlace) -> Newest:
     """Reads from the head on, unless earlier epochs may be unsynced: then their records are needed."""
-    files = read_newest(place)
+    files = read_newest(place, held=True)
     if files.head is not None:
         noted = replace(files.start)
         for record in files.records:

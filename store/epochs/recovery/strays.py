@@ -46,8 +46,9 @@ def find_strays(place: TablePlace, resumed: Resumed, plan: Settlement) -> None:
     state, ahead = resumed.state, resumed.went_down
     witnesses = Witnesses(place, [state])
     origins = _Origins(place, resumed)
+    known = set(state.locations)
     for key in walk_locations(place):
-        if key in state.locations:
+        if key in known:
             continue
         directory = place.intraday_location(key)
         if place.fs.stat(directory) is None:

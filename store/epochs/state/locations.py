@@ -9,20 +9,28 @@ each, and the rows (``store.epochs.state.statistics``); of a location with withd
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Set
 from itertools import accumulate, pairwise
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Shape
 from sparkhaven.store.epochs.state.withdrawal import RANGE_BYTES, pack_ranges, unpack_ranges
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS
 
 TRUNCATED, WITHDRAWN = 1, 2
 _FIXED = struct.Struct("<qqqqqiBI")
 _COUNT = struct.Struct("<I")
+_NUMBERS = np.dtype(  # the same as _FIXED
+    [(name, "<i8") for name in ("since", "epoch", "rows", "time_ms", "made_ms")]
+    + [("schema_version", "<i4"), ("marks", "u1"), ("shape", "<u4")]
+)
 
 
 def shape_of(location: LocationState) -> tuple[Shape, Files, Stats]:
@@ -68,9 +76,45 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
     return LocationState(key, since, epoch, rows, files, stats, schema, *times, withdrawn)
 
 
-class LazyLocations(Protocol):
-    """Locations stored in a file, by value of the partitioning column, then internal partition."""
+@frozen
+class PackedLocations:
+    """Locations as a file stores them: the ``numbers`` before the files of each, whose states begin at ``starts``.
 
+    ``numbers`` has ``since``, ``epoch``, ``rows``, ``time_ms``, ``made_ms``, ``schema_version``, ``marks``, ``shape``.
+    """
+
+    keys: list[LocationKey]
+    numbers: NDArray[Any]
+    starts: NDArray[np.int64]
+    data: bytes | memoryview
+    shapes: tuple[Shape, ...]
+
+    @staticmethod
+    def of(
+        keys: list[LocationKey], data: bytes | memoryview, offsets: NDArray[np.int64], shapes: tuple[Shape, ...]
+    ) -> PackedLocations:
+        """Those whose payloads begin at ``offsets``. IndexError: data is missing."""
+        octets = np.frombuffer(data, np.uint8)[offsets[:, None] + np.arange(_FIXED.size)]
+        return PackedLocations(keys, octets.view(_NUMBERS)[:, 0], offsets + _FIXED.size, data, shapes)
+
+    def without(self, keys: Set[LocationKey]) -> PackedLocations:
+        """The same without some."""
+        if not keys:
+            return self
+        others = [index for index, key in enumerate(self.keys) if key not in keys]
+        left = [self.keys[index] for index in others]
+        return PackedLocations(left, self.numbers[others], self.starts[others], self.data, self.shapes)
+
+
+class LazyLocations(Protocol):
+    """Locations stored in a file, by value of the partitioning column, then internal partition.
+
+    ``held``: the bytes are in memory, and sound.
+    """
+
+    held: bool
+
+    def packed(self) -> PackedLocations: ...
     def keys(self) -> Iterator[LocationKey]: ...
     def of_value(self, value: str) -> list[LocationKey]: ...
     def values(self) -> list[str]: ...
@@ -126,7 +170,11 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         self._later.setdefault(key, []).append(step)
 
     def settle(self) -> None:
-        """Decodes everything, applies all pending changes, and releases the file."""
+        """Applies all pending changes. Decodes everything, and releases the file, unless its bytes are held."""
+        if self._saved is not None and self._saved.held:
+            for key in list(self._later):
+                self[key]
+            return
         self._known = {key: self[key] for key in list(self)}
         self._saved = None
         self._gone.clear()
@@ -147,6 +195,21 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         if self._saved is None:
             return len(self._known.keys() | self._later.keys())
         return sum(1 for _ in self)
+
+    def stored(self) -> PackedLocations | None:
+        """Those that were not decoded yet, of a file whose bytes are held; None: there is no such file."""
+        if self._saved is None or not self._saved.held:
+            return None
+        return self._saved.packed().without(self._known.keys() | self._later.keys() | self._gone)
+
+    def truncated(self) -> list[LocationState]:
+        """Those that are truncated; only they are decoded."""
+        stored = self.stored()
+        if stored is None:
+            return [location for location in self.values() if location.truncated]
+        keys = [stored.keys[index] for index in np.flatnonzero(stored.numbers["marks"] & TRUNCATED).tolist()]
+        keys += [key for key in (*self._known, *self._later) if self[key].truncated]
+        return [self[key] for key in dict.fromkeys(keys)]
 
     def dates(self) -> set[str]:
         dates = {key.value for key in self._known} | {key.value for key in self._later}

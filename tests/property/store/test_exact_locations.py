@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from sparkhaven.store.epochs.recovery import directory_plan
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
 from sparkhaven.store.epochs.recovery.exact_locations import exact_locations
+from sparkhaven.store.epochs.recovery.resume import resume
+from sparkhaven.store.epochs.state.locations import TRUNCATED, WITHDRAWN, Locations
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
@@ -79,9 +81,11 @@ def _plan(place: StreamPlace, state: StreamState) -> Settlement | str:
 
 
 def _written(root: Path) -> tuple[StreamPlace, StreamState]:
+    """Locations, of which all but two are as the head has them."""
     with open_log(FS, root) as log:
-        for number in range(2):
-            write_batch(FS, root, log, {key: range(number, 3 * number + 1) for key in KEYS}, number)
+        write_batch(FS, root, log, {key: [number] for number, key in enumerate(KEYS)}, 0)
+        assert log.write_head()
+        write_batch(FS, root, log, dict.fromkeys(KEYS[:2], range(5)), 1)
     FS.mkdirs(Layout(root).schema(TABLE).parent)
     FS.write_new(Layout(root).schema(TABLE), b"it is there")
     return StreamPlace(FS, Layout(root), TABLE, STREAM), log.state
@@ -97,10 +101,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StreamState
 @given(
     asked=st.dictionaries(
         st.sampled_from(KEYS), st.tuples(st.sampled_from(sorted(ALL)), st.integers(0, 500)), max_size=3
-    )
+    ),
+    stored=st.booleans(),
 )
 def test_the_plan_is_the_one_that_is_made_without_the_core(
     asked: dict[LocationKey, tuple[str, int]],
+    stored: bool,
     written: tuple[Path, StreamState],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -109,6 +115,10 @@ def test_the_plan_is_the_one_that_is_made_without_the_core(
     place = StreamPlace(FS, Layout(root), TABLE, STREAM)
     for key, (change, number) in asked.items():
         ALL[change](location_path(root, key), number)
+    if stored:
+        state = resume(place, boot_id=FS.boot_id(), time_ms=1).state
+        packed = state.locations.stored()
+        assert packed is not None and len(packed.keys) == len(KEYS) - 2
     untouched = {key for key in KEYS if key not in asked}
     exact = exact_locations(place, state, KEYS)
     assert untouched <= exact <= {key for key in KEYS if key in untouched or asked[key][0] in HARMLESS}
@@ -138,6 +148,18 @@ def test_numbers_of_the_log_that_differ_are_seen(tmp_path: Path) -> None:
     state.locations[KEYS[5]] = replace(state.locations[KEYS[5]], withdrawn=RowRanges.of([(0, 1)]))
     state.locations[KEYS[6]] = replace(state.locations[KEYS[6]], truncated=True)
     assert exact_locations(place, state, KEYS) == {KEYS[7]}
+
+
+@pytest.mark.parametrize("mark", [TRUNCATED, WITHDRAWN])
+def test_what_is_marked_in_the_head_is_not_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: int) -> None:
+    place, _ = _written(tmp_path)
+    state = resume(place, boot_id=FS.boot_id(), time_ms=1).state
+    stored = state.locations.stored()
+    assert stored is not None and state.locations.truncated() == []
+    stored.numbers["marks"][1] |= mark
+    stored.numbers["rows"][2] += 1
+    monkeypatch.setattr(Locations, "stored", lambda _: stored)
+    assert exact_locations(place, state, KEYS) == {*KEYS} - {*stored.keys[1:3]}
 
 
 def test_without_the_core_none_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sparkhaven.store.epochs.files import saved_locations
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
 from sparkhaven.store.epochs.reading import log_reader as logs
+from sparkhaven.store.epochs.reading.log_reader import read_newest
 from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
+from sparkhaven.store.epochs.state.locations import decode_location
 from sparkhaven.store.epochs.state.log_records import Record, decode
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header, scan
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import CrashingFs
@@ -24,6 +29,7 @@ from tests.support.streams.head_cases import FS, A, B, epochs, made, newest, pla
 from tests.support.streams.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, remove, write_batch
 
 __all__ = ["made"]
+C = LocationKey("c", "d")
 
 
 def test_only_the_records_after_the_head_are_decoded(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,12 +69,64 @@ def test_damage_anywhere_in_it_is_no_error(made: Path) -> None:
     for at in range(0, len(whole), 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         unused += newest(made).head is None  # else what is damaged in it comes from the log
+        if at % 2:
+            assert read_newest(StreamPlace(FS, Layout(made), TABLE, STREAM), held=True).head is None
     assert 0 < unused < len(whole) // 3
     for data in (b"", whole[:7], whole[:40], whole[:-1], b"\0" * len(whole), whole + b"x"):
         path.write_bytes(data)
         assert newest(made).head is None
     path.write_bytes(whole)
     assert newest(made).head is not None
+
+
+def test_a_start_decodes_what_was_touched_since_and_keeps_the_rest_in_memory(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[LocationKey] = []
+
+    def decode_and_tell(key: LocationKey, *parts: Any) -> LocationState:
+        decoded.append(key)
+        return decode_location(key, *parts)
+
+    monkeypatch.setattr(saved_locations, "decode_location", decode_and_tell)
+    with open_log(FS, made) as log:
+        epochs(made, log, 7)
+        log.write_head()
+    wanted = load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM), cached=False)
+    with open_log(FS, made) as log:
+        decoded.clear()
+        write_batch(FS, made, log, {C: [1]}, 90)
+    with open_log(FS, made) as log:
+        assert decoded == [] and log.recovery.clean
+        place(made).write_bytes(b"something else")  # the same file: what was read of it stays
+        state, stored = log.state, log.state.locations.stored()
+        assert stored is not None and set(stored.keys) == {A, B}
+        assert set(state.locations) == {A, B, C} and len(state.locations) == 3
+        assert {key: state.locations[key] for key in (A, B)} == dict(wanted.locations)
+        assert set(decoded) == {A, B} and set(state.files) >= set(wanted.files)
+        left = state.locations.stored()
+        assert left is not None and left.keys == []
+
+
+def test_truncated_locations_are_known_without_decoding_others(made: Path) -> None:
+    with open_log(FS, made) as log:
+        location = log.state.locations[A]
+        remove(
+            FS, made, Removal(A, location.since, location.rows, "truncate", log.state.epoch, {}, 5, location.made_ms)
+        )
+        assert log.state.locations.truncated() == []
+        log.refresh()
+        assert [one.key for one in log.state.locations.truncated()] == [A]
+        log.write_head()
+    with open_log(FS, made) as log:
+        assert [one.key for one in log.state.locations.truncated()] == [A]
+        left = log.state.locations.stored()
+        assert left is not None and left.keys == [B]
+        log.write_head()
+    place(made).unlink()
+    with open_log(FS, made) as log:
+        assert log.state.locations.stored() is None
+        assert [one.key for one in log.state.locations.truncated()] == [A]
 
 
 def test_an_unreadable_one_is_no_error(made: Path) -> None:
