@@ -82,17 +82,17 @@ TEXTS_SHARE = 8  # texts of symbols take at most this part of the heap
 TEXT_BYTES = 56  # of a text of Java beside its characters, with the reference to it
 _ERRORS = (SparkhavenError, OSError, IndexError, KeyError, ValueError, pa.ArrowException)
 _TYPES = tuple(dict.fromkeys(chunk for chunk, _ in KINDS.values()))  # Instants are longs, too
+_FILES = ("Regions", "KeyFilter", "MappedPage", "Region", "TextRegion", "LongRegion")
 _EACH = re.compile(r" *// of each type\n(.*?) *// end\n", re.DOTALL)
 _IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
 
 
 def source() -> str:
     """The class with its parts, and what it says of longs said of each type."""
-    files = (HERE.joinpath(f"{name}.java") for name in ("Regions", "KeyFilter", "TextRegion", "LongRegion"))
-    whole, filters, text, longs = (file.read_text(encoding="utf-8") for file in files)
+    whole, *parts, longs = (HERE.joinpath(f"{name}.java").read_text(encoding="utf-8") for name in _FILES)
     whole = whole.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
     whole = _EACH.sub(lambda match: "".join(_of(match[1], name) for name in _TYPES), whole)
-    return "\n".join([whole.rstrip().removesuffix("}"), filters, text, *(_of(longs, name) for name in _TYPES), "}\n"])
+    return "\n".join([whole.rstrip().removesuffix("}"), *parts, *(_of(longs, name) for name in _TYPES), "}\n"])
 
 
 def _of(text: str, name: str) -> str:
