@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Whether the texts from number `low` to `high` differ, of which text k is data[ends[k]] to data[ends[k + 1]]. `slots` has
- * room for twice as many, rounded up to a power of two. */
-int sh_are_different(const int32_t *ends, const uint8_t *data, int64_t low, int64_t high, int32_t *slots);
+/* Whether the texts from number `low` to `high` differ, of which text k is data[ends[k]] to data[ends[k + 1]]. `numbers`
+ * has room for twice as many. */
+int sh_are_different(const int32_t *ends, const uint8_t *data, int64_t low, int64_t high, int32_t *numbers);
 
 #endif

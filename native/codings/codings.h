@@ -71,8 +71,8 @@ SH_API int64_t sh_decode_texts(const int64_t *ends, const int32_t *starts, int64
                                int64_t *nulls);
 
 /* string_maps.c: keys, none of them null, and values of `width` bytes, 0 for bits, -1 for texts, which `values` has the
- * ends of. Those that are read lie in memory that has room for all bytes of the maps. `slots` has room for twice the
- * entries of the longest map, rounded up to a power of two. */
+ * ends of. Those that are read lie in memory that has room for all bytes of the maps. `numbers` has room for twice
+ * the entries of the longest map. */
 struct sh_map_entries {
     const int32_t *keys;
     const uint8_t *key_data;
@@ -96,7 +96,7 @@ struct sh_map_room {
 };
 
 SH_API int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
-                                     const struct sh_map_entries *entries, int32_t *slots, int64_t longest,
+                                     const struct sh_map_entries *entries, int32_t *numbers, int64_t longest,
                                      int64_t *ends, uint8_t *out, int64_t room);
 SH_API int64_t sh_string_map_lengths(const int64_t *ends, int64_t count, const uint8_t *data, int64_t bytes,
                                      int64_t width, int32_t *starts, uint8_t *valid);

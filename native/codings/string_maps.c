@@ -63,7 +63,7 @@ static inline uint8_t *put_value(uint8_t *out, const uint8_t *limit, const struc
 }
 
 int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64_t first, int64_t count,
-                              const struct sh_map_entries *entries, int32_t *slots, int64_t longest, int64_t *ends,
+                              const struct sh_map_entries *entries, int32_t *numbers, int64_t longest, int64_t *ends,
                               uint8_t *out, int64_t room) {
     uint8_t *p = out;
     const uint8_t *limit = out + room;
@@ -85,7 +85,7 @@ int64_t sh_encode_string_maps(const int32_t *starts, const uint8_t *valid, int64
                     return -1;
                 }
             }
-            if (!sh_are_different(entries->keys, entries->key_data, low, high, slots)) {
+            if (!sh_are_different(entries->keys, entries->key_data, low, high, numbers)) {
                 return -1;
             }
         }

@@ -122,14 +122,11 @@ static void check_maps(const uint8_t *data, size_t size, int64_t cuts, int64_t w
         int64_t nulls = sh_decode_string_maps(blobs.ends, starts, blobs.count, blobs.data, width, null, &room);
         if (nulls >= 0) {
             const int32_t *ends = room.values;
-            int64_t longest = 0, slots = 1;
+            int64_t longest = 0;
             for (int64_t i = 0; i < blobs.count; i++) {
                 longest = starts[i + 1] - starts[i] > longest ? starts[i + 1] - starts[i] : longest;
             }
-            while (slots < 2 * longest) {
-                slots *= 2;
-            }
-            int32_t *slot = made(sizeof *slot * (size_t)slots);
+            int32_t *numbers = made(sizeof *numbers * (size_t)(2 * longest));
             int64_t *stops = made(sizeof *stops * (size_t)blobs.count);
             uint8_t *again = made((size_t)blobs.size);
             struct sh_map_entries entries = {room.keys,
@@ -144,14 +141,14 @@ static void check_maps(const uint8_t *data, size_t size, int64_t cuts, int64_t w
                                              width,
                                              null};
             int64_t used =
-                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, slot, longest, stops, again, blobs.size);
+                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, numbers, longest, stops, again, blobs.size);
             HOLDS(nulls <= total && (used < 0 || used == blobs.size)); /* a key may come twice */
             HOLDS(used < 0 || width == 0 || memcmp(again, blobs.data, (size_t)used) == 0);
             if (total > 0) {
                 room.keys[total / 2] = (int32_t)((uint32_t)data[0] << 24 | 1);
-                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, slot, longest, stops, again, blobs.size);
+                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, numbers, longest, stops, again, blobs.size);
             }
-            free(slot);
+            free(numbers);
             free(stops);
             free(again);
         }

@@ -29,19 +29,16 @@ static void check_texts(const uint8_t *input, size_t size, const int32_t *ends, 
 /* The same input as objects, whose values are of the column, or texts. */
 static void check_maps(struct sh_scan *scan, const uint8_t *input, size_t size, const int32_t *ends,
                        const uint8_t *wanted, int64_t total, int64_t room, int texts) {
-    int64_t longest = 0, slots = 1;
+    int64_t longest = 0;
     for (int64_t i = 0; i < total; i++) {
         longest = ends[i + 1] - ends[i] > longest ? ends[i + 1] - ends[i] : longest;
-    }
-    while (slots < longest / 2) {
-        slots *= 2;
     }
     struct sh_map_lists maps;
     memset(&maps, 0, sizeof maps);
     maps.room = room;
     maps.key_ends = made(sizeof *maps.key_ends * (size_t)(room + 1));
     maps.keys = made(size);
-    maps.slots = made(sizeof *maps.slots * (size_t)slots);
+    maps.numbers = made(sizeof *maps.numbers * (size_t)(2 * (longest / 5)));
     if (texts) {
         maps.value_ends = made(sizeof *maps.value_ends * (size_t)(room + 1));
         maps.values = made(size);
@@ -64,7 +61,7 @@ static void check_maps(struct sh_scan *scan, const uint8_t *input, size_t size, 
     }
     free(maps.key_ends);
     free(maps.keys);
-    free(maps.slots);
+    free(maps.numbers);
     free(maps.value_ends);
     free(maps.values);
     free(list_ends);

@@ -51,7 +51,7 @@ int64_t sh_map_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *e
         int64_t start = keys.used;
         doubt[i] = wanted[i] &&
                    !(take_map(scan, &keys, texts ? &values : NULL, maps->room, data + ends[i], data + ends[i + 1]) &&
-                     sh_are_different(keys.ends, keys.bytes, start, keys.used, maps->slots));
+                     sh_are_different(keys.ends, keys.bytes, start, keys.used, maps->numbers));
         if (doubt[i]) {
             if (!texts) {
                 sh_drop_elements(scan, start, keys.used);

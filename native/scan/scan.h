@@ -180,14 +180,14 @@ SH_API int64_t sh_text_lists(const uint8_t *data, const int32_t *ends, const uin
                              uint8_t *doubt);
 
 /* map_lists.c: room for so many entries, and for the bytes of all texts; `value_ends` is NULL where values are no texts.
- * `slots` has room for half the bytes of the longest text, rounded up to a power of two. */
+ * `numbers` has room for two of them for each five bytes of the longest text. */
 struct sh_map_lists {
     int64_t room;
     int32_t *key_ends;
     uint8_t *keys;
     int32_t *value_ends;
     uint8_t *values;
-    int32_t *slots;
+    int32_t *numbers;
 };
 
 SH_API int64_t sh_map_lists(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, const uint8_t *wanted,

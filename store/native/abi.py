@@ -429,7 +429,7 @@ class MapListsLayout(ctypes.Structure):
         ("keys", _PTR),
         ("value_ends", _PTR),
         ("values", _PTR),
-        ("slots", _PTR),
+        ("numbers", _PTR),
     ]
 
 

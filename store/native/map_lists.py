@@ -33,8 +33,8 @@ def map_lists(
     column = PlainColumn(name, low, high, 0 if name == "String" else room)
     key_ends, keys = np.empty(room + 1, np.int32), np.empty(texts.size, np.uint8)
     longest = int(np.diff(texts.starts).max(initial=0))
-    slots = np.empty(1 << (longest // 2).bit_length(), np.int32)
-    maps = MapListsLayout(room=room, key_ends=address(key_ends), keys=address(keys), slots=address(slots))
+    numbers = np.empty(2 * (longest // _LEAST), np.int32)
+    maps = MapListsLayout(room=room, key_ends=address(key_ends), keys=address(keys), numbers=address(numbers))
     if name == "String":
         value_ends, values = np.empty(room + 1, np.int32), np.empty(texts.size, np.uint8)
         maps.value_ends, maps.values = address(value_ends), address(values)

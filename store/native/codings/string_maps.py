@@ -48,10 +48,10 @@ def encode_maps(array: pa.Array, coding: StringMaps) -> tuple[Ends, Octets] | No
         null=null,
     )
     longest = int(np.diff(starts).max())
-    slots = np.empty(1 << (2 * longest).bit_length(), np.int32)
+    numbers = np.empty(2 * longest, np.int32)
     ends, out = np.empty(rows, np.int64), np.empty(room, np.uint8)
     lists = address(starts), valid_address(array), array.offset, rows
-    where = byref(inside), address(slots), longest, address(ends), address(out), room
+    where = byref(inside), address(numbers), longest, address(ends), address(out), room
     used = library.sh_encode_string_maps(*lists, *where)
     return (ends, out[:used]) if used >= 0 else None
 

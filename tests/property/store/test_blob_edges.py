@@ -121,3 +121,16 @@ def test_a_whole_number_has_no_places() -> None:
     assert decoded(FreeDecimals(whole=False), b"\0\0\0\1\x0c") is not None
     assert decoded(FreeDecimals(whole=True), b"\0\0\0\1\x0c") is None
     assert decoded(FreeDecimals(whole=True), b"\0\0\0\0\x0c") is not None
+
+
+@pytest.mark.parametrize("count", [2, 15, 16, 17, 31, 32, 33, 100, 1000])
+@pytest.mark.parametrize("again", [0.0, 0.5, 1.0])
+def test_a_key_that_comes_again_is_found_wherever_it_is(count: int, again: float) -> None:
+    """As many keys of one length as of several: both orders are compared."""
+    keys = [f"{number * 7919 % 1000:03}" + "k" * (number % 3) for number in range(count)]
+    maps, coding = pa.map_(pa.string(), pa.int64()), StringMaps("Long")
+    different = pa.array([[(key, 1) for key in keys]], maps)
+    assert encode_blobs(different, coding) is not None
+    for place in {0, count // 2, count}:
+        doubled = [*keys[:place], keys[int(again * (count - 1))], *keys[place:]]
+        assert encode_blobs(pa.array([[(key, 1) for key in doubled]], maps), coding) is None
