@@ -21,6 +21,10 @@ STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py
 # A link into the cache: one environment for all checkouts with the same pins and Python.
 AIRFLOW_VENV := .venv-airflow
 DEEPHAVEN_VENV := .venv-deephaven
+# "yes": there is room for the files of tests in memory. They are synced thousands of times, which no test measures.
+MEMORY = $(if $(PYTEST_DEBUG_TEMPROOT),,$(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -ge 4000000 ] 2>/dev/null && echo yes))
+IN_MEMORY = $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=/dev/shm )
+KEPT = -o tmp_path_retention_policy=failed
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven
 define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	@set -e; made="$(CACHE)/$(1)-$$({ cat requirements/$(1).txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)"; \
@@ -93,7 +97,8 @@ cluster: setup ## a standalone Spark cluster on loopback, a master and two worke
 
 test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end; SPARKHAVEN_EXAMPLES=1 for all examples of property tests
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
-	SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.5} $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
+	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.5} $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 \
+	  $(if $(MEMORY),$(KEPT))
 
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
 	$(BIN)/python -m pytest -q tests/dags
@@ -105,8 +110,7 @@ test-python-reader: setup ## tests/spark with Python as the reader of batches; `
 	SPARKHAVEN_TEST_READER=python $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/spark
 
 test-fast: setup ## quick tests without a JVM, with fewer examples; their files are kept in memory where that is offered
-	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
-	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
+	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto $(KEPT) -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
 check: check-code check-site ## format, lint, types, import rules, words, names, the C core, the documentation and its links
 

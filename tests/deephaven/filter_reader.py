@@ -16,7 +16,12 @@ from deephaven_server import Server
 def main() -> None:
     """Starts the engine, filters, ends the process."""
     values, expressions = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-    arguments = ["-Xmx512m", "-Dauthentication.psk=unused", "-Ddeephaven.console.disable=true"]
+    arguments = [
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx512m",
+        "-Dauthentication.psk=unused",
+        "-Ddeephaven.console.disable=true",
+    ]
     Server(host="127.0.0.1", port=0, jvm_args=arguments).start()
     from deephaven import arrow, new_table
     from deephaven.column import double_col, int_col

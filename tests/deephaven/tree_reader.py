@@ -24,7 +24,7 @@ PATIENCE = 60.0  # seconds
 def main() -> None:
     """Starts the engine, reads all trees, ends the process."""
     trees, out = json.loads(sys.argv[1]), Path(sys.argv[2])
-    arguments = ["-Xmx1g", "-Dauthentication.psk=unused", "-Ddeephaven.console.disable=true"]
+    arguments = ["-XX:TieredStopAtLevel=1", "-Xmx1g", "-Dauthentication.psk=unused", "-Ddeephaven.console.disable=true"]
     arguments.append("-DTableDataRefreshService.tableLocationsRefreshMillis=200")
     server = Server(host="127.0.0.1", port=0, jvm_args=arguments)
     server.start()

@@ -26,6 +26,7 @@ from tests.support.places import REPOSITORY
 PYTHON = REPOSITORY / ".venv-deephaven" / "bin" / "python"
 PROGRAM = Path(sys.executable).with_name("sparkhaven")
 PATIENCE = 120.0
+QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}  # an engine of a test ends before well compiled code pays
 
 
 class ClientError(Exception):
@@ -159,7 +160,7 @@ def serving(root: Path, logs: Path, *words: str) -> Iterator[Served]:
     """Serves a root until the end of the body; skips where there is no engine."""
     require_engine()
     notes = logs / "serve.log"
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("SPARKHAVEN")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SPARKHAVEN")} | QUICK
     command = [str(PROGRAM), "--root", str(root), "serve", "--port", "0", "--memory", "1g", "--json", *words]
     with notes.open("w", encoding="utf-8") as log:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environ)

@@ -8,6 +8,7 @@ in a loop. Full size is ``python -m tests.crash.beside.campaign``: 1,000 epochs,
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import subprocess
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,17 +110,17 @@ def call(root: Path, out: Path, name: str, tally: Tally) -> None:
     tally.wrong.append((name, code, json.dumps(findings[:3] or value)[:2000]))
 
 
-def beside(process: subprocess.Popen[bytes], root: Path, out: Path, *, calls: int, tally: Tally) -> int:
-    """Calls the commands in turn while a process runs, ``calls`` of each at most; returns the rounds."""
-    rounds = 0
-    out.mkdir(parents=True)
-    while process.poll() is None and rounds < calls:
-        (out / f"{rounds}").mkdir()
-        for name in COMMANDS:
-            if process.poll() is None:
-                call(root, out / f"{rounds}", name, tally)
-        rounds += 1
-    return rounds
+def beside(
+    process: subprocess.Popen[bytes], root: Path, out: Path, names: Iterator[str], *, calls: int, tally: Tally
+) -> None:
+    """Calls the next commands of ``names`` while a process runs, ``calls`` of each at most."""
+    before = tally.calls.copy()
+    for name in names:
+        number = tally.calls[name] - before[name]
+        if number == calls or process.poll() is not None:
+            return
+        (out / f"{number}").mkdir(parents=True, exist_ok=True)
+        call(root, out / f"{number}", name, tally)
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:
@@ -134,10 +135,10 @@ def ingest_all(root: Path, stream: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def maintain(root: Path, stream: Path, rounds: int) -> None:
+def maintain(root: Path, stream: Path, first: int, rounds: int) -> None:
     """The process that ingests a little, merges, truncates, rolls back and recovers, in turn."""
-    rng = random.Random(rounds)
-    for number in range(rounds):
+    rng = random.Random(first + rounds)
+    for number in range(first, first + rounds):
         for step in steps(root, stream, number, rng):
             step()
 
@@ -169,21 +170,29 @@ def steps(root: Path, stream: Path, number: int, rng: random.Random) -> Iterator
         yield command("truncate", TABLE, "--date", day)
 
 
-def campaign(base: Path, *, epochs: int, locations: int, calls: int, rounds: int) -> Tally:
-    """Both halves of the campaign, in a new directory ``base``."""
+def campaign(base: Path, *, epochs: int, locations: int, calls: int, rounds: int, least: int = 0) -> Tally:
+    """Both halves of the campaign, in a new directory ``base``; the second until there are ``least`` calls of each."""
     root, out, tally = base / "db", base / "out", Tally()
-    stream = write_feed(base, epochs, locations)
+    stream, names = write_feed(base, epochs, locations), itertools.cycle(COMMANDS)
     run(root, "partitions", "add", "Beside", "0")
-    for words in (("ingest", str(root), str(stream)), ("maintain", str(root), str(stream), str(rounds))):
-        process = start(*words)
-        try:
-            while process.poll() is None and not any((root / "Intraday").glob("Beside/Rows/*/*/Rows/table.size")):
-                time.sleep(0.01)
-            beside(process, root, out / words[0], calls=calls, tally=tally)
-        finally:
-            code = process.wait()
-        assert code == 0, f"{words[0]} ended with {code}"
+    _half(root, out / "ingest", names, ("ingest", str(root), str(stream)), calls=calls, tally=tally)
+    for first in itertools.count(step=rounds):
+        words = ("maintain", str(root), str(stream), str(first), str(rounds))
+        _half(root, out / f"maintain-{first}", names, words, calls=calls, tally=tally)
+        if all(tally.calls[name] >= least for name in COMMANDS):
+            break
     return tally
+
+
+def _half(root: Path, out: Path, names: Iterator[str], words: Sequence[str], *, calls: int, tally: Tally) -> None:
+    process = start(*words)
+    try:
+        while process.poll() is None and not any((root / "Intraday").glob("Beside/Rows/*/*/Rows/table.size")):
+            time.sleep(0.01)
+        beside(process, root, out, names, calls=calls, tally=tally)
+    finally:
+        code = process.wait()
+    assert code == 0, f"{words[0]} ended with {code}"
 
 
 def main() -> None:
@@ -191,7 +200,7 @@ def main() -> None:
     if sys.argv[1:2] == ["ingest"]:
         return ingest_all(Path(sys.argv[2]), Path(sys.argv[3]))
     if sys.argv[1:2] == ["maintain"]:
-        return maintain(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        return maintain(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=1000)
     parser.add_argument("--locations", type=int, default=50)

@@ -11,6 +11,6 @@ from tests.crash.beside.campaign import COMMANDS, campaign
 
 @pytest.mark.slow
 def test_no_command_reports_damage_beside_a_stream_or_maintenance(tmp_path: Path) -> None:
-    tally = campaign(tmp_path / "beside", epochs=60, locations=30, calls=100, rounds=3)
+    tally = campaign(tmp_path / "beside", epochs=60, locations=30, calls=100, rounds=3, least=2)
     assert tally.wrong == []
-    assert all(tally.calls[name] > 1 for name in COMMANDS)
+    assert set(tally.calls) == set(COMMANDS)
