@@ -140,13 +140,14 @@ static void check_maps(const uint8_t *data, size_t size, int64_t cuts, int64_t w
                                              total,
                                              width,
                                              null};
-            int64_t used =
-                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, numbers, longest, stops, again, blobs.size);
+            int64_t used = sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, numbers, longest, stops,
+                                                 again, blobs.size);
             HOLDS(nulls <= total && (used < 0 || used == blobs.size)); /* a key may come twice */
             HOLDS(used < 0 || width == 0 || memcmp(again, blobs.data, (size_t)used) == 0);
             if (total > 0) {
                 room.keys[total / 2] = (int32_t)((uint32_t)data[0] << 24 | 1);
-                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, numbers, longest, stops, again, blobs.size);
+                sh_encode_string_maps(starts, valid, 0, blobs.count, &entries, numbers, longest, stops, again,
+                                      blobs.size);
             }
             free(numbers);
             free(stops);
