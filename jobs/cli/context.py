@@ -18,7 +18,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.cli.result_file import ResultFile
 
 EXIT_INTERRUPTED = 130
+COMMAND_ROWS = "sparkhaven.jobs.logs.command_rows"
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
 
 
@@ -62,6 +65,7 @@ class CliContext:
     limits: LocalLimits = LIMITS
     result_file: ResultFile | None = None
     results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged, or has a result file
+    _log_imports: Thread | None = None
 
     def layout(self) -> Layout:
         """The database root that the user has named, which may not exist yet; SettingsError without one."""
@@ -112,8 +116,16 @@ class CliContext:
         if self.result_file is not None or logged_command(self.words):
             self.results.append(record)
 
+    def expect_log(self) -> None:
+        """Imports what ``log`` needs in a thread, while a command goes on that mostly waits and computes in C."""
+        if self.logs and self._log_imports is None and logged_command(self.words) is not None:
+            self._log_imports = Thread(target=import_module, args=(COMMAND_ROWS,), name="log-imports")
+            self._log_imports.start()
+
     def log(self, code: int, seconds: float) -> None:
         """Adds what the command has done to the log tables, if it is one that they log."""
+        if self._log_imports is not None:
+            self._log_imports.join()
         command = logged_command(self.words)
         if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
             return

@@ -57,8 +57,9 @@ def log_command(
                 except (SparkhavenError, OSError) as error:
                     rows = []
                     warn(f"{STORAGE.table} has no row of this merge: {error}")
-            for row in rows:
-                writer.add(STORAGE, row)
+                for row in rows:
+                    writer.add(STORAGE, row)
+                writer.flush(STORAGE)
     elif command == "validate" and not dry_run:
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)

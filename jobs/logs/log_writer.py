@@ -52,7 +52,7 @@ class LogWriter:
         self._host = socket.gethostname()
         self._waiting: dict[LogTable, deque[LogRow]] = {}
         self._lost: dict[LogTable, int] = {}
-        self._adding, self._writing = threading.Lock(), threading.Lock()
+        self._adding, self._writing = threading.Lock(), dict[LogTable, threading.Lock]()
         self._warned: dict[LogTable, str] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -61,17 +61,21 @@ class LogWriter:
         """Buffers a row, with the time, the run and the host; returns at once."""
         whole = {TIMESTAMP: int(self._clock() * 1000) * 1_000_000, "RunId": self.run_id, "Host": self._host, **row}
         with self._adding:
+            self._writing.setdefault(table, threading.Lock())
             rows = self._waiting.setdefault(table, deque(maxlen=self._max_rows))
             if len(rows) == self._max_rows:
                 self._lost[table] = self._lost.get(table, 0) + 1
             rows.append(whole)
 
-    def flush(self) -> bool:
-        """Appends the rows that wait, and returns whether none is left. Raises nothing: errors are warnings."""
-        with self._writing:
-            for table in list(self._waiting):
+    def flush(self, only: LogTable | None = None) -> bool:
+        """Appends the rows that wait, of all tables or of one, and returns whether none of them is left.
+
+        Raises nothing: errors are warnings. Several threads may write at once, each another table.
+        """
+        for table in [table for table in list(self._waiting) if only in (None, table)]:
+            with self._writing[table]:
                 self._flush(table)
-            return not any(self._waiting.values())
+        return not any(rows for table, rows in list(self._waiting.items()) if only in (None, table))
 
     def _flush(self, table: LogTable) -> None:
         with self._adding:

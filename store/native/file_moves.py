@@ -81,8 +81,8 @@ def stretches_of(sizes: tuple[int, ...]) -> WindowStretches:
     windows, rows = windows_of(sizes), sum(sizes)
     stops = np.cumsum(np.array(sizes, np.int64))
     changes = (np.flatnonzero(np.diff(windows)) + 1) << SHIFT
-    begins = np.unique(np.concatenate((np.zeros(1, np.int64), changes, stops)))
-    begins = begins[begins < rows]
+    begins = np.sort(np.concatenate((np.zeros(1, np.int64), changes, stops)))
+    begins = begins[np.diff(begins, append=rows) > 0]  # the last of equal ones; none behind the rows
     counts = np.diff(np.append(begins, rows))
     source = np.searchsorted(stops, begins, side="right")
     firsts = begins - (stops[source] - np.array(sizes, np.int64)[source])

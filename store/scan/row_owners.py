@@ -38,10 +38,12 @@ class RowOwners:
 
     def _add_long(self, first: int, starts: Positions, stops: Positions, counts: Positions) -> int | None:
         numbers = np.repeat(np.arange(first, first + len(counts), dtype=np.uint32), counts)
+        apart = bool((starts[1:] >= stops[:-1]).all())  # then no row has two of these keys
+        free = apart and len(starts) > 0 and bool((self._owners[starts[0] : stops[-1]] == NO_KEY).all())
         ranges = zip(starts.tolist(), stops.tolist(), numbers, strict=True)
         for index, (start, stop, number) in enumerate(ranges):
             rows = self._owners[start:stop]
-            if (rows != NO_KEY).any():
+            if not free and (rows != NO_KEY).any():
                 return index
             rows[:] = number
         return None

@@ -256,6 +256,7 @@ def merge(
     )
     rolling = roll_limit(roll_above, roll_to)
     where = chosen_runner(local, spark)
+    cli.expect_log()
     with ExitStack() as opened:
         count = workers or local_workers()
         here = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))

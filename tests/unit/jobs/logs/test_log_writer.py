@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.logs.append import STREAMS, stream_name
-from sparkhaven.jobs.logs.log_tables import ADMIN
+from sparkhaven.jobs.logs.log_tables import ADMIN, MERGE, STORAGE
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.streams.reports.metrics import Metrics
 from sparkhaven.readers.arrow.opening import open_table
@@ -74,8 +74,31 @@ def test_all_streams_locked_is_an_error(tmp_path: Path) -> None:
             )
         assert not log.flush() and not log.flush()
         assert len(said) == 1 and "cannot be written, the job goes on: " in said[0]  # said once
+    assert log.flush(STORAGE), "no row of that table waits"
     assert log.flush()  # the row was kept
     assert [row["Command"] for row in rows_of(tmp_path, ADMIN)] == ["a"]
+
+
+def test_two_tables_are_written_at_once(tmp_path: Path) -> None:
+    both = threading.Barrier(2)
+
+    class Meeting(Fs):
+        """A disk on which a commit waits for that of another thread."""
+
+        def during(self, name: str) -> Any:
+            if name == "commit-record":
+                both.wait(60)
+            return super().during(name)
+
+    log = LogWriter(Meeting(), Layout(tmp_path), warn=pytest.fail)
+    log.add(MERGE, {"RowsIn": 3})
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(log.flush, MERGE)
+        log.add(STORAGE, {"Bytes": 5})
+        assert log.flush(STORAGE) and other.result(60)
+    assert log.flush()
+    assert [row["RowsIn"] for row in rows_of(tmp_path, MERGE)] == [3]
+    assert [row["Bytes"] for row in rows_of(tmp_path, STORAGE)] == [5]
 
 
 class FullDisk(Fs):
