@@ -55,12 +55,41 @@ struct pair {
     uint64_t a, b;
 };
 
+static inline struct pair pair_at(const uint8_t *p) { return (struct pair){word(p), word(p + 8)}; }
+
 /* Two pieces of 16 bytes with 32 bytes of the secret. */
+static inline void mix_pairs(struct pair *acc, struct pair one, struct pair two, const uint8_t *key) {
+    acc->a += folded(one.a ^ word(key), one.b ^ word(key + 8));
+    acc->b += folded(two.a ^ word(key + 16), two.b ^ word(key + 24));
+    acc->a ^= two.a + two.b;
+    acc->b ^= one.a + one.b;
+}
+
 static inline void mix(struct pair *acc, const uint8_t *one, const uint8_t *two, const uint8_t *key) {
-    acc->a += folded(word(one) ^ word(key), word(one + 8) ^ word(key + 8));
-    acc->b += folded(word(two) ^ word(key + 16), word(two + 8) ^ word(key + 24));
-    acc->a ^= word(two) + word(two + 8);
-    acc->b ^= word(one) + word(one + 8);
+    mix_pairs(acc, pair_at(one), pair_at(two), key);
+}
+
+static inline sh_u128 finished(struct pair acc, int64_t length) {
+    uint64_t high = acc.a * SH_PRIME_1 + acc.b * PRIME_4 + (uint64_t)length * SH_PRIME_2;
+    return joined(sh_avalanche(acc.a + acc.b), 0 - sh_avalanche(high));
+}
+
+/* 16 bytes of prefix and text, from byte `at` on: what lies in both is put together in a register. */
+static inline struct pair joint_at(uint64_t prefix, const uint8_t *text, int64_t at) {
+    uint64_t first = at < SH_PREFIX ? prefix >> 8 * at | word(text) << 8 * (SH_PREFIX - at)
+                                    : word(text + (at - SH_PREFIX));
+    return (struct pair){first, word(text + (at + 8 - SH_PREFIX))};
+}
+
+/* 17 to 128 bytes of prefix and text. */
+static inline sh_u128 joint(uint64_t prefix, const uint8_t *text, int64_t length) {
+    struct pair acc = {(uint64_t)length * SH_PRIME_1, 0};
+    for (int64_t i = (length - 1) >> 5; i > 0; i--) {
+        mix_pairs(&acc, pair_at(text + (i * 16 - SH_PREFIX)), joint_at(prefix, text, length - i * 16 - 16),
+                  secret + i * 32);
+    }
+    mix_pairs(&acc, joint_at(prefix, text, 0), joint_at(prefix, text, length - 16), secret);
+    return finished(acc, length);
 }
 
 /* Up to 16 bytes, in steps of known lengths. */
@@ -78,29 +107,20 @@ static inline void copy_few(uint8_t *to, const uint8_t *text, int64_t length) {
     }
 }
 
-/* 17 to 240 bytes. Those behind HEAD are read where they lie: `text` has those from SH_PREFIX on, `head` those
+/* 129 to 240 bytes. Those behind HEAD are read where they lie: `text` has those from SH_PREFIX on, `head` those
  * before. */
 static inline sh_u128 medium(const uint8_t *head, const uint8_t *text, int64_t length) {
     struct pair acc = {(uint64_t)length * SH_PRIME_1, 0};
-    if (length <= 128) {
-        for (int64_t i = (length - 1) >> 5; i >= 0; i--) {
-            int64_t at = length - i * 16 - 16;
-            const uint8_t *last = at < SH_PREFIX ? head + at : text + (at - SH_PREFIX);
-            mix(&acc, i == 0 ? head : text + (i * 16 - SH_PREFIX), last, secret + i * 32);
-        }
-    } else {
-        for (int64_t i = 0; i < 4; i++) {
-            mix(&acc, i == 0 ? head : text + (i * 32 - SH_PREFIX), text + (i * 32 + 16 - SH_PREFIX), secret + i * 32);
-        }
-        acc.a = sh_avalanche(acc.a);
-        acc.b = sh_avalanche(acc.b);
-        for (int64_t i = 4; i < length >> 5; i++) {
-            mix(&acc, text + (i * 32 - SH_PREFIX), text + (i * 32 + 16 - SH_PREFIX), secret + (i - 4) * 32 + 3);
-        }
-        mix(&acc, text + (length - 16 - SH_PREFIX), text + (length - 32 - SH_PREFIX), secret + 103);
+    for (int64_t i = 0; i < 4; i++) {
+        mix(&acc, i == 0 ? head : text + (i * 32 - SH_PREFIX), text + (i * 32 + 16 - SH_PREFIX), secret + i * 32);
     }
-    uint64_t high = acc.a * SH_PRIME_1 + acc.b * PRIME_4 + (uint64_t)length * SH_PRIME_2;
-    return joined(sh_avalanche(acc.a + acc.b), 0 - sh_avalanche(high));
+    acc.a = sh_avalanche(acc.a);
+    acc.b = sh_avalanche(acc.b);
+    for (int64_t i = 4; i < length >> 5; i++) {
+        mix(&acc, text + (i * 32 - SH_PREFIX), text + (i * 32 + 16 - SH_PREFIX), secret + (i - 4) * 32 + 3);
+    }
+    mix(&acc, text + (length - 16 - SH_PREFIX), text + (length - 32 - SH_PREFIX), secret + 103);
+    return finished(acc, length);
 }
 
 static inline void accumulate(uint64_t *acc, const uint8_t *stripe, const uint8_t *key) {
@@ -139,6 +159,9 @@ static sh_u128 large(const uint8_t *head, const uint8_t *text, int64_t length) {
 sh_u128 sh_hash_text(uint64_t prefix, const uint8_t *text, int64_t length) {
     uint8_t input[STRIPE];
     int64_t total = length + SH_PREFIX;
+    if (LIKELY(total > 16 && total <= 128)) {
+        return joint(prefix & ((UINT64_C(1) << 8 * SH_PREFIX) - 1), text, total);
+    }
     memcpy(input, &prefix, 8);
     if (total > MEDIUM) {
         memcpy(input + SH_PREFIX, text, STRIPE - SH_PREFIX);

@@ -330,7 +330,7 @@ class _Import:
         task = WholeDate(plan, record, record.time_ms)
         if plan.large:
             reporting = ProgressExecutor(self.executor, part.value, self.clock, self.on_progress)
-            checked = run_large(self.place, task, reporting.run)
+            checked = run_large(self.place, task, reporting.run, threads=self.executor.threads)
         else:
             (checked,) = run_group(self.place.fs, [task])
         result = checked.result

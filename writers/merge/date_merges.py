@@ -251,7 +251,7 @@ class DateMerges:
         result: Checked
         try:
             reporting = ProgressExecutor(self.executor, date.value, self.clock, self.on_progress)
-            result = run_large(self._place, date.task, reporting.run)
+            result = run_large(self._place, date.task, reporting.run, threads=self.executor.threads)
         except (SparkhavenError, OSError) as error:
             result = Checked(Failure(error), ())
         yield from self._end([date], [result])

@@ -132,6 +132,7 @@ def _end_with_parent() -> None:
 WORK = {
     "order_piece": "ordering rows",
     "write_column": "writing columns",
+    "order_and_write": "ordering rows and writing columns",
     "measure": "counting rows",
     "write_piece": "writing pieces",
     "verify_file": "verifying source files",

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.lazy_compute import null_mask, pc
+from sparkhaven.store.native.checked_columns import check_texts
 from sparkhaven.store.types.frozen import frozen
 
 Ends = npt.NDArray[np.int64]
@@ -125,10 +126,12 @@ def encode_values(array: pa.Array, encoding: str, locate: ValuePosition) -> tupl
     ``array`` is string or large_string. A value that cannot be stored is a SchemaMismatchError at ``locate(index)``.
     """
     row = charset(encoding)
+    ends, data = _parts(array)
+    if row.unit == 1 and not array.null_count and _is_stored_as_it_is(ends, data, row):
+        return ends[1:] - ends[0], data[ends[0] : ends[-1]].data
     bad = unencodable(array, encoding)
     if bad.any():
         raise _refuse(array, bad, encoding, locate)
-    ends, data = _parts(array)
     lengths = np.diff(ends)
     empty = lengths == 0
     if array.null_count:
@@ -150,6 +153,12 @@ def encode_values(array: pa.Array, encoding: str, locate: ValuePosition) -> tupl
     if empty.any():
         text, rel = _insert(text, rel, rel[:-1][empty], (0,), empty)
     return rel[1:], text.data
+
+
+def _is_stored_as_it_is(ends: Ends, data: Octets, row: Charset) -> bool:
+    """Whether the bytes of texts, none of which is null, are those of the charset, and none is empty or a NUL alone."""
+    facts = check_texts(ends[1:], int(ends[0]), data[ends[0] :], ascii_only=row.codec != "utf-8")
+    return facts is not None and not facts.empty and not facts.alone
 
 
 def _widen(ascii_text: Octets, row: Charset) -> Octets:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
+from sparkhaven.store.format.column.plain_texts import plain_texts
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
 from sparkhaven.store.format.column.used_entries import used_entries
@@ -116,6 +117,9 @@ def decode_symbols(sym: pa.Buffer, sym_bytes: pa.Buffer, encoding: str, order: B
             found=sym.size,
             hint=HINT,
         )
+    texts = plain_texts(sym, sym_bytes, 0, encoding) if sym.size and order == LITTLE else None
+    if texts is not None and texts.buffers()[2].size == sym_bytes.size:
+        return texts
     ends = decode_ends(sym, 0, sym_bytes.size, order, where)
     if ends[-1] != sym_bytes.size:
         raise CorruptFileError(

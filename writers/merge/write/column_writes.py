@@ -257,7 +257,8 @@ def write_symbols(
     for path in files:
         fs.write_new(path, b"")
     for first in range(0, len(union), most):
-        texts = picked(union.slice(first, most), np.flatnonzero(used[first : first + most]))
+        texts, flags = union.slice(first, most), used[first : first + most]
+        texts = texts if flags.all() else picked(texts, np.flatnonzero(flags))
         parts = encode_symbols(texts, charset_of(column), sizes[-1]) if len(texts) else ()
         for number, data in enumerate(parts):
             fs.write_at(files[number], sizes[number], data)

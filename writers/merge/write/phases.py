@@ -101,12 +101,12 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> 
     return [Checked(result, watch.times) for result in results]
 
 
-def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any]) -> Checked:
-    """The same for one date whose tasks run in ``run``; raises the error."""
+def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any], *, threads: bool = False) -> Checked:
+    """The same for one date whose tasks run in ``run``; raises the error. ``threads``: they share memory."""
     fs, record, watch = place.fs, task.record, PhaseWatch()
     with _guarded(fs, [task]) as guards:
         with fs.during("merge-stage"), watch.phase(MergePhase.STAGE):
-            staged = _stage(fs, task, run, True)
+            staged = _stage(fs, task, run, True, threads)
         record = replace(record, phase=MergePhase.STAGE)
         store_record(place, record)
         with fs.during("merge-sync"), watch.phase(MergePhase.SYNC):
@@ -126,8 +126,8 @@ def _tried(phase: str, fn: Callable[..., T], *arguments: Any) -> T | Failure:
         return Failure(error)
 
 
-def _stage(fs: Fs, task: WholeDate, run: Run[Any, Any], split: bool) -> _Staged:
-    return _Staged(task.plan, *stage_date(fs, task.plan, run, split, task.now_ms))
+def _stage(fs: Fs, task: WholeDate, run: Run[Any, Any], split: bool, threads: bool = False) -> _Staged:
+    return _Staged(task.plan, *stage_date(fs, task.plan, run, split, task.now_ms, threads=threads))
 
 
 @contextmanager

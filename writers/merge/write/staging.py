@@ -125,7 +125,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
         unions = load_unions(fs, plan)
     keys = Keys(fs, plan, unions, _ROOM)
     selection, order = _in_order(keys, piece, unions, run)
-    segments = _segments(selection, order, len(plan.destinations))
+    segments = segments_of(selection, order, len(plan.destinations))
     counts = tuple(stop - start for _, start, stop in segments)
     if piece.rows is not None and counts != piece.rows:
         raise source_changed(plan, piece.rows, counts)
@@ -158,7 +158,7 @@ def _runs_and_moves(
 ) -> tuple[dict[str, tuple[Runs | None, ...]], list[Moves]]:
     plan = piece.plan
     steps: tuple[Callable[[], Any], ...] = (
-        lambda: _all_runs(plan, piece.first_rows, selection, order, segments),
+        lambda: all_runs(plan, piece.first_rows, selection, order, segments),
         lambda: [planned(order, selection.counts)] if _can_move(plan, len(order)) else [],
     )
     runs, moves = run(lambda step: step(), steps)
@@ -201,8 +201,8 @@ def order_piece(fs: Fs, task: OrderTask) -> StagedPiece:
     plan = task.plan
     selection = select(Keys(fs, plan, load_unions(fs, plan)), task.lower, task.upper)
     order = order_of(selection)
-    segments = _segments(selection, order, len(plan.destinations))
-    runs = _all_runs(plan, None, selection, order, segments)
+    segments = segments_of(selection, order, len(plan.destinations))
+    runs = all_runs(plan, None, selection, order, segments)
     if any(rows is not None for rows in selection.rows):
         numbers = [
             (np.arange(len(source), dtype=np.uint32) if rows is None else rows) + np.uint32(plan.offset(index))
@@ -217,16 +217,23 @@ def order_piece(fs: Fs, task: OrderTask) -> StagedPiece:
 def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     plan = task.plan
     order = load_order(fs, task.orders, moved=are_worth_planning(plan, plan.rows))
-    ends = np.cumsum(task.rows).tolist()
-    segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
     unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
+    return write_segments(fs, plan, task.column, unions, order, task.rows)
+
+
+def write_segments(
+    fs: Fs, plan: MergePlan, column: Column, unions: Unions, order: OutputOrder, rows: tuple[int, ...]
+) -> StagedPiece:
+    """Writes a column of all rows in their order, of which each destination has ``rows``."""
+    ends = np.cumsum(rows).tolist()
+    segments = [(index, end - count, end) for index, (end, count) in enumerate(zip(ends, rows, strict=True))]
     everything: Rows = (None,) * len(plan.sources)
-    offsets = WriteOffsets((0,) * len(task.rows), {})
+    offsets = WriteOffsets((0,) * len(rows), {})
     keys = Keys(fs, plan, unions, _ROOM)
     with early_sync(fs, plan) as syncs:
         writer = ColumnWriter(fs, offsets, keys, unions, everything, order, segments, syncs)
-        writer.column(task.column)
-    return StagedPiece((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
+        writer.column(column)
+    return StagedPiece((0,) * len(rows), writer.digests.totals, {}, keys.columns.verified)
 
 
 def source_changed(plan: MergePlan, expected: object, found: object) -> MergeError:
@@ -241,14 +248,14 @@ def source_changed(plan: MergePlan, expected: object, found: object) -> MergeErr
     )
 
 
-def _segments(selection: RowSelection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
+def segments_of(selection: RowSelection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
     if destinations == 1 or not len(order):
         return [(index, 0, len(order)) for index in range(destinations)]
     ends = np.cumsum(np.bincount(selection.keys[0], minlength=destinations)).tolist()
     return [(i, 0 if i == 0 else ends[i - 1], end) for i, end in enumerate(ends)]
 
 
-def _all_runs(
+def all_runs(
     plan: MergePlan,
     first_rows: tuple[int, ...] | None,
     selection: RowSelection,

@@ -35,6 +35,7 @@ from sparkhaven.writers.merge.write.parted_rows import (
     remove_piece,
 )
 from sparkhaven.writers.merge.write.row_order import Keys, bounds
+from sparkhaven.writers.merge.write.shared_order import fits_threads, write_together
 from sparkhaven.writers.merge.write.staging import (
     ColumnWrite,
     OrderTask,
@@ -55,11 +56,11 @@ SORTED = 4  # times as long as copying a text takes until it is sorted
 
 
 def stage_date(
-    fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool, now_ms: int
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool, now_ms: int, *, threads: bool = False
 ) -> tuple[list[StagedPiece], list[Finished]]:
     """Writes every destination's location, complete except ``table.size``; ``split`` cuts the date as planned.
 
-    ``now_ms``: the time of the merge.
+    ``now_ms``: the time of the merge. ``threads``: tasks of ``run`` share memory, and begin in their order.
     """
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
@@ -76,7 +77,7 @@ def stage_date(
         used = {name: np.zeros((count, 0), np.bool_) for name in texts}
         written = [StagedPiece((0,) * count, {}, {})]
     elif by_columns:
-        written = _stage_columns(fs, plan, run, texts)
+        written = _stage_columns(fs, plan, run, texts, threads)
     elif split:
         written, used = _stage_pieces(fs, plan, run, texts)
     else:
@@ -132,8 +133,15 @@ def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = (
     return load_unions(fs, plan)
 
 
-def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions) -> list[StagedPiece]:
-    """Orders one piece per worker; then writes the columns, those that take longest first."""
+def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions, threads: bool) -> list[StagedPiece]:
+    """Orders one piece per worker; then writes the columns, those that take longest first.
+
+    Threads share one order if there is memory for it.
+    """
+    late = late_columns(plan)
+    columns = sorted(plan.columns, key=lambda column: _cost(plan, column, column in late), reverse=True)
+    if threads and plan.options.max_columns is None and fits_threads(plan):
+        return write_together(fs, plan, run, columns)
     cuts = [None, *bounds(Keys(fs, plan, texts), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, plan.work / f"order-{index}")
@@ -146,16 +154,15 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions) -
         before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
     if sum(before) != plan.rows:
         raise source_changed(plan, plan.rows, sum(before))
-    paths, late = tuple(task.target for task in orders), late_columns(plan)
-    tasks = [ColumnWrite(plan, column, tuple(before), paths, column in late) for column in plan.columns]
-    written += at_once(run, plan)(partial(write_column, fs), sorted(tasks, key=_cost, reverse=True))
+    paths = tuple(task.target for task in orders)
+    tasks = [ColumnWrite(plan, column, tuple(before), paths, column in late) for column in columns]
+    written += at_once(run, plan)(partial(write_column, fs), tasks)
     return written
 
 
-def _cost(task: ColumnWrite) -> int:
-    """Bytes of a column; a text is handled several times until it has a rank."""
-    texts = stored_texts(task.plan, task.column)
-    return texts * (SORTED if task.late else 1) + task.plan.rows * task.column.width
+def _cost(plan: MergePlan, column: Column, late: bool) -> int:
+    """Bytes of a column; a text of one that is ``late`` is handled several times until it has a rank."""
+    return stored_texts(plan, column) * (SORTED if late else 1) + plan.rows * column.width
 
 
 def _moved(ordered: StagedPiece, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:

@@ -293,11 +293,11 @@ def test_rows_are_written_while_files_are_looked_at(tmp_path: Path) -> None:
     begun, looked, ended = Event(), Event(), Event()
 
     class Writer(LogWriter):
-        def flush(self) -> bool:
+        def flush(self, only: LogTable | None = None) -> bool:
             begun.set()
             assert looked.wait(60)
             time.sleep(0.2)  # whoever does not wait is well ahead of it
-            done = super().flush()
+            done = super().flush(only)
             ended.set()
             return done
 

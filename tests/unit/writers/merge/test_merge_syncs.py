@@ -99,10 +99,12 @@ def test_the_body_fails_before_its_syncs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "work"), [(100, "write_column"), (1000, "column")], ids=["whole columns", "one task of the date"]
+    ("rows", "work", "all_work", "all_tasks"),
+    [(100, "write_column", "order_and_write", 12 + 1), (1000, "column", "column", 12)],
+    ids=["whole columns", "one task of the date"],
 )
 def test_so_many_columns_are_given_out_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, work: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, work: str, all_work: str, all_tasks: int
 ) -> None:
     given: dict[int | None, list[tuple[str, int]]] = {None: [], 2: []}
     run = LocalExecutor.run
@@ -116,7 +118,7 @@ def test_so_many_columns_are_given_out_at_once(
         db, _ = make(tmp_path / str(columns), 300, partitions=1)
         merge(db.layout, workers=3, parallel_rows=rows, max_columns=columns)
     by_column = {work, "read_part"}
-    assert [number for name, number in given[None] if name in by_column] == [12, 12 + 1]  # and an index
+    assert [number for name, number in given[None] if name in {all_work, "read_part"}] == [all_tasks, 12 + 1]
     assert [number for name, number in given[2] if name in by_column] == [2] * 12 + [1]
     assert [number for name, number in given[2] if name == "step"] == ([] if work == "write_column" else [1])
     assert history_bytes(Layout(tmp_path / "2")) == history_bytes(Layout(tmp_path / "None"))
