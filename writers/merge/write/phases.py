@@ -3,8 +3,9 @@
 Phase 0, plan, comes before; phases 4 (publish) to 7 (clean) are in ``writers.merge.publish.publish_phase``:
 
 1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
-2. *sync*: files, then directories; several workers compare sources with their committed checksums meanwhile;
-3. *check*: sources, unless they are compared, results read back, rows and digests in = out, ``table.size``.
+2. *sync*: files, then directories. Several workers meanwhile compare sources with their committed checksums, and read
+   column files back: what a failed sync has lost is no result, whatever was read;
+3. *check*: sources and results, unless they are looked at, rows and digests in = out, ``table.size``.
 
 Several small dates run through all phases in one task and share each sync. The tasks of a large date are spread over
 the workers in each phase.
@@ -110,10 +111,10 @@ def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any], *, threads
         record = replace(record, phase=MergePhase.STAGE)
         store_record(place, record)
         with fs.during("merge-sync"), watch.phase(MergePhase.SYNC):
-            verified = _sync_and_verify(fs, guards, run, staged)
+            read_back = _sync_and_read(fs, guards, run, staged)
         store_record(place, replace(record, phase=MergePhase.SYNC))
     with fs.during("merge-check"), watch.phase(MergePhase.CHECK):
-        record = _check(fs, task, run, staged, verified=verified)
+        record = _check(fs, task, run, staged, read_back)
         _sync_sizes(fs, [(task, record)])
     return Checked(record, watch.times)
 
@@ -160,19 +161,25 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
             guard.sync(files, [*directories, root_])
 
 
-def _sync_and_verify(fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged) -> bool:
-    """Syncs; several workers compare the sources with their checksums meanwhile. Whether they did."""
+def _sync_and_read(
+    fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged
+) -> list[ColumnFound] | None:
+    """Syncs; several workers compare the sources with their checksums meanwhile, and read column files back.
+
+    Returns what was read; None: one worker does both after the sync.
+    """
     if staged.plan.options.workers == 1:
         _sync(fs, guards, [staged])
-        return False
+        return None
     from concurrent.futures import ThreadPoolExecutor  # which one worker does not need
 
     with ThreadPoolExecutor(1) as syncing:
         synced = syncing.submit(_sync, fs, guards, [staged])
         with in_phase("merge-check"):
             _verify(fs, run, staged)
+            read_back = _read_back(fs, run, staged)
         synced.result()
-    return True
+    return read_back
 
 
 def _verify(fs: Fs, run: Run[Any, Any], staged: _Staged) -> None:
@@ -183,18 +190,15 @@ def _verify(fs: Fs, run: Run[Any, Any], staged: _Staged) -> None:
             pass
 
 
-def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, verified: bool = False) -> MergeRecord:
+def _check(
+    fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, read_back: list[ColumnFound] | None = None
+) -> MergeRecord:
     plan = task.plan
-    if not verified:
+    if read_back is None:
         _verify(fs, run, staged)
-    checks = [IndexCheck(plan, done, columns) for done in staged.finished for columns in done.indexes]
-    columns = plan.columns if plan.format != "parquet" else ()
-    tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in columns]
-    beside = checks if plan.format == "deephaven" else []  # DuckDB has proved table.parquet before it is compared with
-    longest_first: list[IndexCheck | ColumnTask] = sorted([*tasks, *beside], key=lambda task: -task.size())
-    read_back = [part for part in at_once(run, plan)(partial(read_part, fs), longest_first) if part is not None]
+        read_back = _read_back(fs, run, staged)
     if plan.format != "deephaven":
-        parquet = _read_parquet(fs, plan, run, staged)
+        parquet, checks = _read_parquet(fs, plan, run, staged), _index_checks(staged)
         read_back = _agreed(plan, read_back, parquet) if read_back else parquet
         for _ in run(partial(check_index, fs), checks) if checks else ():
             pass
@@ -211,6 +215,21 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
         raise proof_failure(proof, f"{plan.table} {plan.value}")
     outputs = tuple(_output(fs, plan, done, read_back, task.now_ms) for done in staged.finished)
     return replace(task.record, phase=MergePhase.CHECK, outputs=outputs, proof=proof)
+
+
+def _index_checks(staged: _Staged) -> list[IndexCheck]:
+    return [IndexCheck(staged.plan, done, columns) for done in staged.finished for columns in done.indexes]
+
+
+def _read_back(fs: Fs, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
+    """What is in column files; those of Parquet alone have none."""
+    plan = staged.plan
+    columns = plan.columns if plan.format != "parquet" else ()
+    tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in columns]
+    # DuckDB has proved table.parquet before it is compared with
+    beside = _index_checks(staged) if plan.format == "deephaven" else []
+    longest_first: list[IndexCheck | ColumnTask] = sorted([*tasks, *beside], key=lambda task: -task.size())
+    return [part for part in at_once(run, plan)(partial(read_part, fs), longest_first) if part is not None]
 
 
 def read_part(fs: Fs, task: IndexCheck | ColumnTask) -> ColumnFound | None:

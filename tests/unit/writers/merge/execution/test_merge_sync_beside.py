@@ -1,4 +1,4 @@
-"""Several workers compare sources with their checksums during the sync; if one of both fails, nothing is published."""
+"""Several workers compare sources and read results back during the sync; if one of both fails, nothing is published."""
 
 from __future__ import annotations
 
@@ -56,6 +56,25 @@ def test_sources_are_compared_while_files_are_synced(db: IntradayRows, monkeypat
     monkeypatch.setattr(phases, "verify_file", verify)
     merge(db.layout, fs=SyncFs(wait), workers=2, parallel_rows=1)
     assert len(found) == len({(task.index, task.name) for task in found}) > 10
+
+
+def test_columns_are_read_back_while_files_are_synced(db: IntradayRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, found, read_part = threading.Event(), [], phases.read_part
+
+    def noted(fs: Any, task: Any) -> Any:
+        part = read_part(fs, task)
+        found.append(part)
+        read.set()
+        return part
+
+    def wait() -> None:
+        if not read.wait(PATIENCE_S):
+            raise AssertionError("no column was read before the sync had ended")
+
+    monkeypatch.setattr(phases, "read_part", noted)
+    merge(db.layout, fs=SyncFs(wait), workers=2, parallel_rows=1)
+    columns = [(part.destination, part.column) for part in found if part is not None]
+    assert len(columns) == len(set(columns)) > 10, "each is read once"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
