@@ -30,18 +30,19 @@ for cache in caches:
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     found = []
-    for _ in range(2):
+    for read in (
+        lambda: spark.read.format("deephaven").option("root", root).load("NS.T"),
+        lambda: sparkhaven.read_frame(spark, root, "NS.T"),
+    ):
         sparkhaven.register(spark)
-        for frame in (
-            spark.read.format("deephaven").option("root", root).load("NS.T"), sparkhaven.read_frame(spark, root, "NS.T")
-        ):
-            plan = frame._jdf.queryExecution().optimizedPlan().toString()
-            found.append(["Python" if "] deephaven" in plan else "Java", frame.agg({"N": "sum"}).collect()[0][0]])
+        frame = read()
+        plan = frame._jdf.queryExecution().optimizedPlan().toString()
+        found.append(["Python" if "] deephaven" in plan else "Java", frame.agg({"N": "sum"}).collect()[0][0]])
     print(json.dumps(found), flush=True)
     spark.stop()
 """
 MISSING = "io/sparkhaven/spark/PlanAnswer.class"
-JAVA, PYTHON = [["Java", 6]] * 4, [["Python", 6]] * 4
+JAVA, PYTHON = [["Java", 6]] * 2, [["Python", 6]] * 2
 
 
 def submit(place: Place, *caches: Path, jars: Path | None = None) -> tuple[list[list[Any]], list[str]]:
