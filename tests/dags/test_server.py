@@ -59,8 +59,9 @@ class Server:
         """Waits until the first such run has ended. AssertionError, with its tasks, if it does not."""
         end = time.monotonic() + PATIENCE
         while not (runs := self.runs(dag, kind)) or runs[0]["state"] not in ENDED:
-            tasks = self.tasks(runs[0]) if runs else "no run"
-            assert time.monotonic() < end, f"{dag} {kind} does not end: {tasks}\n{self.log()}"
+            if time.monotonic() > end:
+                tasks = self.tasks(runs[0]) if runs else "no run"
+                raise AssertionError(f"{dag} {kind} does not end: {tasks}\n{self.log()}")
             time.sleep(0.5)
         return runs[0]
 
