@@ -74,6 +74,24 @@ def exact_of(token: str, one: Target) -> Any:
     given_tokens=['"AQ=="', '"AR=="', '"AQI="', '"AQJ="', '"AQID"', '"A==="', '"AQ="', '"=AQI"', '"AQ=I"'], skipped=0
 )
 @example(given_tokens=['"AQIDBA=="', '"AQIDBAU="', "[1,2,-3]", "[128]", "[-128,127]", "[null]", '"', '""'], skipped=0)
+@example(
+    given_tokens=['{"a";1}', '{"a":1;"b":2}', '{"a":1]', '{"a":1,}', "{,}", "{", '{"a"', '{"a":', '{"a":1'], skipped=0
+)
+@example(
+    given_tokens=[
+        '{"a":null,"a":1}',
+        '{"c":5,"d":6}',
+        "{}}",
+        '{"a":1,"a":1}',
+        '{"a":3}}',
+        '{"b":2} ',
+        '["a":1}',
+        '{"a":4}',
+    ],
+    skipped=0,
+)
+@example(given_tokens=['{"a":"x"}', '{"a":"x","a":"y"}', '{"a":"x","b":y}', '{"c":"z"}'], skipped=0)
+@example(given_tokens=["[1]]", "[]]", "[1}", "[", "[256]", "[-129]", '"AQIDx', 'AQID"', '""', '"', "[1]"], skipped=0)
 @example(given_tokens=['{"a":1,"a":2}', '{"a":true,"b":null}', '{"a":"x","\\u0061":"y"}', '{"":""}', "{}"], skipped=0)
 def test_values_are_those_of_the_exact_pass(kind: str, given_tokens: list[str | None], skipped: int) -> None:
     one = target(kind, "x")
