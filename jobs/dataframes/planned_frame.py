@@ -15,6 +15,7 @@ from sparkhaven.readers.spark.jvm.planning import make_plan, refused
 from sparkhaven.readers.spark.jvm.reader_choice import why_python
 from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,4 +62,5 @@ def plan_of(given: Mapping[str, str]) -> bytes | str:
         )
     except SparkhavenError as error:
         return error.what
-    return make_plan(pinned_of(table), options)
+    with gc_paused():
+        return make_plan(pinned_of(table), options)

@@ -42,4 +42,10 @@ SH_API int64_t sh_compare_directories(const char *root, const struct sh_director
                                       const struct sh_directory *asked, int64_t count, uint8_t *scratch, int64_t room,
                                       uint8_t *exact);
 
+/* small.c */
+SH_API int64_t sh_read_whole_files(const char *root, const char *names, int64_t names_size, int64_t count,
+                                   uint8_t *scratch, int64_t most, uint8_t *out, int64_t room, int64_t *sizes);
+SH_API int64_t sh_list_directories(const char *root, const char *names, int64_t names_size, int64_t count, uint8_t *out,
+                                   int64_t room, int64_t *sizes);
+
 #endif

@@ -89,6 +89,52 @@ static void make_places(void) {
     }
 }
 
+/* Names in the directories, and their records, with more or less room: what is set is right, what is not is asked for. */
+static void read_all(const uint8_t *record, int64_t count, const char *paths, int64_t paths_size, int64_t room,
+                     bool cut) {
+    enum { RECORD_PATH = 13 };
+    uint8_t *out = made((size_t)room), *scratch = made(RECORD_SIZE + 1);
+    int64_t *sizes = made(sizeof *sizes * (size_t)count), used = 0;
+    int64_t most = RECORD_SIZE + 1 - cut, whole = paths_size / 2;
+    int64_t done = sh_list_directories(root, paths, paths_size, count, out, room, sizes);
+    HOLDS(done >= 0 && done <= whole && done <= count);
+    for (int64_t i = 0; i < done; i++) {
+        int place = record[i * RECORD] % PLACES, names = 0;
+        HOLDS((sizes[i] == -1) == (place == MISSING) && sizes[i] >= -1 && sizes[i] <= room - used);
+        for (int64_t j = 0; j < sizes[i]; j++) {
+            names += out[used + j] == 0;
+        }
+        HOLDS(names == (place == MISSING ? 0 : FILES + 3 - (place == UNDEFINED) - (place == UNPUBLISHED)));
+        used += sizes[i] > 0 ? sizes[i] : 0;
+    }
+    HOLDS(done == whole || room - used < 64);
+
+    char *records = made((size_t)count * RECORD_PATH);
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(records + i * RECORD_PATH, "0/table.size", RECORD_PATH);
+        records[i * RECORD_PATH] = (char)('0' + record[i * RECORD] % PLACES);
+    }
+    done = sh_read_whole_files(root, records, count * RECORD_PATH, count, scratch, most, out, room, sizes);
+    used = 0;
+    for (int64_t i = 0; i < done; i++) {
+        int place = record[i * RECORD] % PLACES;
+        bool absent = place == MISSING || place == UNPUBLISHED;
+        HOLDS(sizes[i] == (absent ? -1 : cut ? -2 : RECORD_SIZE));
+        if (sizes[i] > 0) {
+            uint8_t wanted[RECORD_SIZE];
+            make_record(wanted, false);
+            wanted[RECORD_SIZE - 1] ^= place == OTHER_RECORD;
+            HOLDS(memcmp(out + used, wanted, RECORD_SIZE) == 0);
+            used += sizes[i];
+        }
+    }
+    HOLDS(done == count || room - used < RECORD_SIZE);
+    free(out);
+    free(scratch);
+    free(sizes);
+    free(records);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int64_t ODD[] = {-1, INT64_MIN, INT64_MAX, 1, 2, 3, 5, 9};
     if (size < SETTINGS) {
@@ -166,6 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         good += exact[i];
     }
     HOLDS(found == good);
+    read_all(data + SETTINGS, count, paths, paths_size, data[3] * 8, data[2] % 2 == 1);
     free(every_path);
     free(every_packed);
     free(asked);

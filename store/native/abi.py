@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 25
+ABI = 26
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -463,6 +463,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_row_sets": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_read_files": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR]),
     "sh_compare_directories": (_I64, [_BYTES, _PTR, _PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_read_whole_files": (_I64, [_BYTES, _BYTES, _I64, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_list_directories": (_I64, [_BYTES, _BYTES, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
     "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_release": (None, [_PTR, _I64, _PTR]),

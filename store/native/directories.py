@@ -71,7 +71,8 @@ def compare_directories(fs: Fs, asked: Directories) -> npt.NDArray[np.bool_]:
         where = address(scratch), room, address(exact[first:])
         library.sh_compare_directories(root, ctypes.addressof(all_of), address(some), len(some), *where)
 
-    fs.read_together(asked.paths, lambda: _by_threads(compare, range(0, len(exact), TOGETHER)))
+    looked_at = [f"{asked.root}/{path}" for path in asked.paths]
+    fs.read_together(looked_at, lambda: _by_threads(compare, range(0, len(exact), TOGETHER)))
     del kept
     return exact.view(np.bool_)
 

@@ -19,6 +19,9 @@ no later record rolls back to an epoch before it; otherwise the log is read from
 damaged location or list of files in it. After a power failure record numbers may be reused (modes ``periodic`` and
 ``none``), but never with the same generation, which is part of every record. So the same frame at the same offset means
 the same log up to it. The rollback floor stays that of the checkpoint.
+
+The start of a writer reads the whole head, looks at all of its bytes, and decodes a location when it is asked for.
+Removals that a usable head has applied name no epoch beyond the log, so of them it looks at the checksums only.
 """
 
 from __future__ import annotations

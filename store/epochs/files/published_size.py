@@ -12,6 +12,7 @@ from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_stream
+from sparkhaven.store.native.many_files import names_below, small_files
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -37,7 +38,7 @@ def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda valu
     """
     root = place.intraday
     internals = [name for name in place.fs.names(root) if not name.startswith(".")]
-    for internal, values in zip(internals, place.fs.names_below(root, internals), strict=True):
+    for internal, values in zip(internals, names_below(place.fs, root, internals), strict=True):
         for value in values:
             if takes(value) and not value.startswith("."):
                 yield LocationKey(internal, value)
@@ -49,7 +50,7 @@ def published_files(place: TablePlace, keys: Iterable[LocationKey]) -> Iterator[
     None: it is to be read by itself.
     """
     end = f"/{place.table.table}/{TABLE_SIZE}"
-    return place.fs.small_files(place.intraday, (f"{key.internal}/{key.value}{end}" for key in keys))
+    return small_files(place.fs, place.intraday, (f"{key.internal}/{key.value}{end}" for key in keys))
 
 
 def record_bytes(stream: str, location: LocationState) -> bytes:
