@@ -30,6 +30,7 @@ class BlockSizes:
     moved_rows: int = 1 << 18  # the entries of fewer lie in the processor's cache anyway
     hashed_beside: int = 1 << 18  # symbols that are worth a thread that hashes them while others are written
     groups: int = 4  # tasks per worker that small dates are given to, to even them out
+    sorted_bytes: int = 8  # of texts a row: to sort them takes as long as to put the row in order
 
 
 SIZES = BlockSizes()

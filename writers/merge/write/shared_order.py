@@ -18,7 +18,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.unions import late_columns
-from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
+from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions, stored_texts
 from sparkhaven.writers.merge.write.row_moves import OutputOrder, are_worth_planning, planned
 from sparkhaven.writers.merge.write.row_order import Keys, order_of, select
 from sparkhaven.writers.merge.write.staging import (
@@ -37,6 +37,12 @@ ROW_BYTES = 4  # the number of a row in the order
 def fits_threads(plan: MergePlan) -> bool:
     """Whether a worker can put all rows in order, and then hold the order and one whole column."""
     return plan.rows * (plan.row_cost() + ROW_BYTES + MOVE_BYTES) <= plan.usable() and plan.rows < 1 << 32
+
+
+def is_worth_sharing(plan: MergePlan) -> bool:
+    """Whether a column has so many texts to sort that nobody waits for the order; else pieces are ordered at once."""
+    most = max((stored_texts(plan, column) for column in late_columns(plan)), default=0)
+    return most >= plan.options.sizes.sorted_bytes * plan.rows and fits_threads(plan)
 
 
 @frozen

@@ -35,7 +35,7 @@ from sparkhaven.writers.merge.write.parted_rows import (
     remove_piece,
 )
 from sparkhaven.writers.merge.write.row_order import Keys, bounds
-from sparkhaven.writers.merge.write.shared_order import fits_threads, write_together
+from sparkhaven.writers.merge.write.shared_order import is_worth_sharing, write_together
 from sparkhaven.writers.merge.write.staging import (
     ColumnWrite,
     OrderTask,
@@ -136,11 +136,11 @@ def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = (
 def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions, threads: bool) -> list[StagedPiece]:
     """Orders one piece per worker; then writes the columns, those that take longest first.
 
-    Threads share one order if there is memory for it.
+    Threads share one order if a column has many texts to sort, and there is memory for it.
     """
     late = late_columns(plan)
     columns = sorted(plan.columns, key=lambda column: _cost(plan, column, column in late), reverse=True)
-    if threads and plan.options.max_columns is None and fits_threads(plan):
+    if threads and plan.options.max_columns is None and is_worth_sharing(plan):
         return write_together(fs, plan, run, columns)
     cuts = [None, *bounds(Keys(fs, plan, texts), plan.options.workers), None]
     orders = [

@@ -100,7 +100,7 @@ def test_the_body_fails_before_its_syncs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "work", "all_work", "all_tasks"),
-    [(100, "write_column", "order_and_write", 12 + 1), (1000, "column", "column", 12)],
+    [(100, "write_column", "write_column", 12), (1000, "column", "column", 12)],
     ids=["whole columns", "one task of the date"],
 )
 def test_so_many_columns_are_given_out_at_once(

@@ -13,14 +13,16 @@ from sparkhaven.store.errors import MergeError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.write import shared_order
 from sparkhaven.writers.merge.write.row_order import select
-from sparkhaven.writers.merge.write.shared_order import ROW_BYTES, SharedOrder, fits_threads
+from sparkhaven.writers.merge.write.shared_order import ROW_BYTES, SharedOrder, fits_threads, is_worth_sharing
 from sparkhaven.writers.merge.write.staging import MOVE_BYTES
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import history_bytes, make, merge
 
 ROWS, PARALLEL = 300, 100
+ANY_TEXTS = BlockSizes(sorted_bytes=0)  # few are enough
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_files_and_digests_are_those_of_a_date_in_pieces(
     assert "order_piece" in given and "order_and_write" not in given
     del given[:]
     shared, _ = make(tmp_path / "shared", ROWS, partitions=partitions)
-    merge(shared.layout, workers=3, parallel_rows=PARALLEL, **options)
+    merge(shared.layout, workers=3, parallel_rows=PARALLEL, sizes=ANY_TEXTS, **options)
     assert "order_and_write" in given and "order_piece" not in given
     assert history_bytes(shared.layout) == history_bytes(pieces.layout) == history_bytes(plain.layout)
     records = [newest(db.place, DAY) for db in (plain, pieces, shared)]
@@ -72,7 +74,7 @@ def test_an_order_that_fails_ends_the_merge_and_nobody_waits(tmp_path: Path, mon
     monkeypatch.setattr(shared_order, "order_of", fail)
     db, _ = make(tmp_path, ROWS, partitions=1)
     with pytest.raises(MergeError, match="no order"):
-        merge(db.layout, workers=3, parallel_rows=PARALLEL)
+        merge(db.layout, workers=3, parallel_rows=PARALLEL, sizes=ANY_TEXTS)
     record = newest(db.place, DAY)
     assert record is None or not record.outputs
     assert not list(db.layout.partitions("Test").glob(f"*/{DAY}"))
@@ -86,7 +88,7 @@ def test_rows_that_are_missing_from_a_source_are_an_error(tmp_path: Path, monkey
     monkeypatch.setattr(shared_order, "select", fewer)
     db, _ = make(tmp_path, ROWS, partitions=1)
     with pytest.raises(MergeError, match="a source changed while it was merged"):
-        merge(db.layout, workers=2, parallel_rows=PARALLEL)
+        merge(db.layout, workers=2, parallel_rows=PARALLEL, sizes=ANY_TEXTS)
 
 
 def test_who_waits_gets_the_error_of_the_order(tmp_path: Path) -> None:
@@ -103,6 +105,24 @@ def test_a_date_has_to_fit_memory_with_its_order(spare: int) -> None:
     room = 1000 * (60 + ROW_BYTES + MOVE_BYTES) + spare
     plan = SimpleNamespace(rows=1000, row_cost=lambda: 60, usable=lambda: room)
     assert fits_threads(cast(MergePlan, plan)) is (spare == 0)
+
+
+@pytest.mark.parametrize(("bytes_a_row", "shared"), [(8, True), (7, False)])
+def test_an_order_is_shared_where_texts_take_as_long(
+    monkeypatch: pytest.MonkeyPatch, bytes_a_row: int, shared: bool
+) -> None:
+    monkeypatch.setattr(shared_order, "late_columns", lambda plan: plan.columns)
+    monkeypatch.setattr(shared_order, "stored_texts", lambda plan, column: column * bytes_a_row)
+    options = SimpleNamespace(sizes=BlockSizes(sorted_bytes=8))
+    for columns, expected in (((100, 1000, 10), shared), ((), False)):
+        plan = SimpleNamespace(rows=1000, columns=columns, row_cost=lambda: 60, usable=lambda: 2**40, options=options)
+        assert is_worth_sharing(cast(MergePlan, plan)) is expected
+
+
+def test_without_texts_to_sort_pieces_are_ordered_at_once(tmp_path: Path, given: list[str]) -> None:
+    db, _ = make(tmp_path, ROWS, partitions=1)
+    merge(db.layout, workers=3, parallel_rows=PARALLEL, sizes=BlockSizes(sorted_bytes=1 << 20))
+    assert "order_piece" in given and "order_and_write" not in given
 
 
 def test_numbers_of_rows_have_four_bytes() -> None:
