@@ -76,8 +76,8 @@ static inline sh_u128 finished(struct pair acc, int64_t length) {
 
 /* 16 bytes of prefix and text, from byte `at` on: what lies in both is put together in a register. */
 static inline struct pair joint_at(uint64_t prefix, const uint8_t *text, int64_t at) {
-    uint64_t first = at < SH_PREFIX ? prefix >> 8 * at | word(text) << 8 * (SH_PREFIX - at)
-                                    : word(text + (at - SH_PREFIX));
+    uint64_t first =
+        at < SH_PREFIX ? prefix >> 8 * at | word(text) << 8 * (SH_PREFIX - at) : word(text + (at - SH_PREFIX));
     return (struct pair){first, word(text + (at + 8 - SH_PREFIX))};
 }
 
