@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.abi import DirectoriesLayout, DirectoryFormLayout, DirectoryLayout
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
+from sparkhaven.store.native.many_files import by_threads
 from sparkhaven.store.types.frozen import frozen
 
 DIRECTORY = np.dtype(DirectoryLayout)
-THREADS = 4  # a look waits for the system, and for the disk where it was not there before
 TOGETHER = 256  # directories that a thread looks at one after another
 
 
@@ -72,7 +71,7 @@ def compare_directories(fs: Fs, asked: Directories) -> npt.NDArray[np.bool_]:
         library.sh_compare_directories(root, ctypes.addressof(all_of), address(some), len(some), *where)
 
     looked_at = [f"{asked.root}/{path}" for path in asked.paths]
-    fs.read_together(looked_at, lambda: _by_threads(compare, range(0, len(exact), TOGETHER)))
+    fs.read_together(looked_at, lambda: by_threads(compare, range(0, len(exact), TOGETHER)))
     del kept
     return exact.view(np.bool_)
 
@@ -93,12 +92,3 @@ def _forms(forms: Sequence[DirectoryForm]) -> tuple[Any, list[Any]]:
 def _starts_of(paths: bytes) -> npt.NDArray[np.int64]:
     ends = np.flatnonzero(np.frombuffer(paths, np.uint8) == 0) + 1
     return np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-
-
-def _by_threads(compare: Callable[[int], None], starts: range) -> None:
-    if len(starts) == 1:
-        compare(0)
-        return
-    with ThreadPoolExecutor(min(THREADS, len(starts))) as pool:
-        for _ in pool.map(compare, starts):
-            pass

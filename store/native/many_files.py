@@ -19,9 +19,10 @@ from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.frozen import frozen
 
-THREADS = 4
+THREADS = 4  # a call waits for the system, and for the disk where it was not there before
 _ABSENT = -1
 _Call = Callable[..., int]
+P = TypeVar("P")
 T = TypeVar("T")
 
 
@@ -67,16 +68,17 @@ def _each(
             continue
         pieces = [some[first : first + size] for first in range(0, len(some), size)]
         paths = [f"{directory}/{part}" for part in some]
-        read = partial(_by_threads, partial(ask, directory, portions.room), pieces)
+        read = partial(by_threads, partial(ask, directory, portions.room), pieces)
         for answers in fs.read_together(paths, read):
             for part, answer in answers:
                 yield next(plain(directory, [part])) if answer is None else answer
 
 
-def _by_threads(ask: Callable[[Sequence[str]], T], pieces: Sequence[Sequence[str]]) -> list[T]:
+def by_threads(ask: Callable[[P], T], pieces: Sequence[P]) -> list[T]:
+    """What is answered for each piece, several of them asked at once."""
     if len(pieces) == 1:
         return [ask(pieces[0])]
-    with ThreadPoolExecutor(len(pieces)) as pool:
+    with ThreadPoolExecutor(min(THREADS, len(pieces))) as pool:
         return list(pool.map(ask, pieces))
 
 

@@ -53,9 +53,8 @@ def open_files(place: StreamPlace, *, head: bool = False, whole: bool = False, h
     epoch = base = 0
     for _ in range(READ_ATTEMPTS):
         saved, size = _checkpoint(place.fs, checkpoint_path, whole)
-        cached = (
-            read_head(place, held=held) if head else None
-        )  # read before the log, so that the log is at least as new
+        # read before the log, so that the log is at least as new
+        cached = read_head(place, held=held) if head else None
         try:
             source = place.fs.open(path)
         except FileNotFoundError:

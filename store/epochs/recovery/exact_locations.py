@@ -38,8 +38,7 @@ def _exact_stored(place: TablePlace, stream: str, stored: PackedLocations) -> se
     kinds, forms = np.unique(numbers[["shape", "schema_version"]], return_inverse=True)
     entries = np.zeros(len(keys), DIRECTORY)
     entries["form"], entries["packed"] = forms, stored.starts[asked]
-    for name, number in (("rows", "rows"), ("time", "time_ms"), ("epoch", "epoch")):
-        entries[name] = numbers[number]
+    entries["rows"], entries["time"], entries["epoch"] = numbers["rows"], numbers["time_ms"], numbers["epoch"]
     alike = [_form(stream, stored.shapes[shape][0], version) for shape, version in kinds.tolist()]
     return _compared(place, keys, alike, entries, stored.data)
 
@@ -80,4 +79,4 @@ def _compared(
 
 def _form(stream: str, names: tuple[str, ...], schema_version: int) -> DirectoryForm:
     form = size_form(stream, names, schema_version, False)
-    return DirectoryForm(names, tuple(map(data_start, names)), form.blank, form.places)
+    return DirectoryForm(names, tuple(map(data_start, names)), form.template, form.places)

@@ -54,7 +54,7 @@ class SizeForm:
         return self.layout.pack(*parts)
 
     @property
-    def blank(self) -> bytes:
+    def template(self) -> bytes:
         """A record with zeros for all of its numbers."""
         return bytes(8).join(self.pieces)
 
