@@ -67,16 +67,16 @@ static const char *next_name(const char *name, const char *end) {
     return stop == NULL ? NULL : stop + 1;
 }
 
-/* Of each file below `root` all bytes, if they are fewer than `most`, one file's behind the other's in `out`: sizes[i]
- * of them, or why there are none. `scratch` has room for `most`. Returns of how many sizes[i] was set: of the first
- * for which there was no room, of none. */
-int64_t sh_read_whole_files(const char *root, const char *names, int64_t names_size, int64_t count, uint8_t *scratch,
-                            int64_t most, uint8_t *out, int64_t room, int64_t *sizes) {
+/* Of each name below `root` the whole file, or where there is no `scratch` the names in the directory. */
+static int64_t each_below(const char *root, const char *names, int64_t names_size, int64_t count, uint8_t *scratch,
+                          int64_t most, uint8_t *out, int64_t room, int64_t *sizes) {
     int directory = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *name = names, *end = names + names_size, *next;
     int64_t done = 0, used = 0;
     for (; done < count && (next = next_name(name, end)) != NULL; done++, name = next) {
-        int64_t size = directory < 0 ? UNREAD : read_whole(directory, name, scratch, most, out + used, room - used);
+        int64_t size = directory < 0     ? UNREAD
+                       : scratch == NULL ? list_names(directory, name, out + used, room - used)
+                                         : read_whole(directory, name, scratch, most, out + used, room - used);
         if (size == NO_ROOM) {
             break;
         }
@@ -89,22 +89,16 @@ int64_t sh_read_whole_files(const char *root, const char *names, int64_t names_s
     return done;
 }
 
+/* Of each file below `root` all bytes, if they are fewer than `most`, one file's behind the other's in `out`: sizes[i]
+ * of them, or why there are none. `scratch` has room for `most`. Returns of how many sizes[i] was set: of the first
+ * for which there was no room, of none. */
+int64_t sh_read_whole_files(const char *root, const char *names, int64_t names_size, int64_t count, uint8_t *scratch,
+                            int64_t most, uint8_t *out, int64_t room, int64_t *sizes) {
+    return each_below(root, names, names_size, count, scratch, most, out, room, sizes);
+}
+
 /* The same of the names in each directory, without `.` and `..`, in any order, each with a NUL at its end. */
 int64_t sh_list_directories(const char *root, const char *names, int64_t names_size, int64_t count, uint8_t *out,
                             int64_t room, int64_t *sizes) {
-    int directory = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const char *name = names, *end = names + names_size, *next;
-    int64_t done = 0, used = 0;
-    for (; done < count && (next = next_name(name, end)) != NULL; done++, name = next) {
-        int64_t size = directory < 0 ? UNREAD : list_names(directory, name, out + used, room - used);
-        if (size == NO_ROOM) {
-            break;
-        }
-        sizes[done] = size;
-        used += size > 0 ? size : 0;
-    }
-    if (directory >= 0) {
-        close(directory);
-    }
-    return done;
+    return each_below(root, names, names_size, count, NULL, 0, out, room, sizes);
 }
