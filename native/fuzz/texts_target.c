@@ -1,4 +1,4 @@
-/* Texts with any ends, in order or not, within the data or not: sorting, ranks, picking and digests. What comes out is
+/* Texts with any ends, in order or not, within the data or not: distinct ones and ranks, picking and digests. What comes out is
  * compared with what one text after the other gives. */
 #include <stdbool.h>
 
@@ -39,45 +39,50 @@ static int compared(const struct array *a, int64_t one, int64_t other) {
     return length_of(a, one) < length_of(a, other) ? -1 : length_of(a, one) > length_of(a, other);
 }
 
-static void check_sort(const struct array *a, const uint8_t *chosen) {
+/* As two tables, either of which may be empty; there is not always room for all. */
+static void check_union(const struct array *a, const uint8_t *chosen) {
+    const int64_t cut = chosen[2] % (a->count + 1);
     struct sh_keyed *items = made(sizeof *items * (size_t)a->count), *spare = made(sizeof *spare * (size_t)a->count);
-    int32_t *ranks = made(sizeof *ranks * (size_t)a->count);
-    uint32_t *distinct = made(sizeof *distinct * (size_t)a->count);
-    bool *met = made(sizeof *met * (size_t)a->count);
+    int32_t *ranks = made(sizeof *ranks * (size_t)(a->count + 2)), *ends = made(sizeof *ends * (size_t)(a->count + 1));
+    int64_t *sorted = made(sizeof *sorted * (size_t)a->count);
     uint8_t *valid = chosen[0] % 16 < 4 ? made((size_t)((a->first + a->count + 7) / 8)) : NULL;
-    int64_t there = 0;
+    int64_t there = 0, kinds = 0, bytes = 0;
+    const struct sh_texts tables[] = {{a->ends, a->wide, valid, a->first, cut, a->data, a->size},
+                                      {a->ends, a->wide, valid, a->first + cut, a->count - cut, a->data, a->size}};
     for (int64_t i = 0; i < a->count; i++) {
-        bool null = valid != NULL && (i + chosen[1]) % 3 == 0;
-        if (valid != NULL && !null) {
+        if (valid != NULL && (i + chosen[1]) % 3 == 0) {
+            continue;
+        }
+        if (valid != NULL) {
             valid[(a->first + i) / 8] |= (uint8_t)(1 << (a->first + i) % 8);
         }
-        there += !null;
-    }
-    int64_t found = sh_sort_texts(a->ends, a->wide, valid, a->first, a->count, a->data, a->size, items, spare);
-    HOLDS(found == (a->sound ? there : -1));
-    if (found >= 0) {
-        int64_t kinds = 0;
-        for (int64_t i = 0; i < there; i++) {
-            HOLDS(items[i].index >= 0 && items[i].index < a->count && !met[items[i].index]);
-            HOLDS(valid == NULL || (items[i].index + chosen[1]) % 3 != 0);
-            met[items[i].index] = true;
-            HOLDS(i == 0 || compared(a, items[i - 1].index, items[i].index) <= 0);
+        int64_t at = there++;
+        for (; a->sound && at > 0 && compared(a, sorted[at - 1], i) > 0; at--) {
+            sorted[at] = sorted[at - 1];
         }
-        int64_t given = sh_rank_texts(items, there, ranks, distinct);
-        for (int64_t i = 0; i < there; i++) {
-            if (i == 0 || compared(a, items[i - 1].index, items[i].index) != 0) {
-                HOLDS(distinct[kinds++] == items[i].index);
-            }
-            HOLDS(ranks[items[i].index] == kinds - 1 && items[i].key <= 1);
-        }
-        HOLDS(given == kinds);
+        sorted[at] = i;
     }
-    free(valid);
-    free(items);
-    free(spare);
-    free(ranks);
-    free(distinct);
-    free(met);
+    for (int64_t i = 0; a->sound && i < there; i++) {
+        bytes += i == 0 || compared(a, sorted[i - 1], sorted[i]) != 0 ? length_of(a, sorted[i]) : 0;
+    }
+    const int64_t room = chosen[4] % 8 == 0 ? chosen[5] : bytes;
+    const int64_t most = a->size + 8 * a->count + 16 * (SH_PARTS + 1);
+    uint8_t *scratch = made((size_t)most), *out = made((size_t)room);
+    const int64_t found = sh_union_texts(tables, 2, items, spare, scratch, most, ranks, ends, out, room);
+    for (int64_t i = 0, used = 0; a->sound && bytes <= room && i < there; i++) {
+        const int64_t text = sorted[i];
+        if (i == 0 || compared(a, sorted[i - 1], text) != 0) {
+            HOLDS(memcmp(out + used, a->data + low_of(a, text), (size_t)length_of(a, text)) == 0);
+            used += length_of(a, text);
+            HOLDS(ends[++kinds] == used);
+        }
+        HOLDS(ranks[text + (text >= cut)] == kinds - 1);
+    }
+    HOLDS(found == (!a->sound ? -1 : bytes > room ? -2 : kinds));
+    void *const all[] = {valid, items, spare, ranks, ends, sorted, scratch, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        free(all[i]);
+    }
 }
 
 static void check_ordered(const struct array *a) {
@@ -368,7 +373,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     sh_limit((int64_t[]){64, 32, 16, 0}[size % 4]);
     struct array a = texts_of(data + SETTINGS, size - SETTINGS, data);
-    check_sort(&a, data);
+    check_union(&a, data);
     check_ordered(&a);
     check_take(&a, data + SETTINGS, data);
     check_digest(&a, data + SETTINGS, data);

@@ -31,10 +31,23 @@ struct sh_words {
 SH_API int64_t sh_sort_rows(const struct sh_words *keys, int64_t key_count, uint32_t *order, int64_t count,
                             struct sh_keyed *items, struct sh_keyed *spare, int64_t *places);
 
+/* Texts as one Arrow array has them: text i of `count` is between ends first + i and first + i + 1, of 8 bytes each if
+ * wide, else of 4. Bit first + i of `valid`, if given, is 0 where it is null. */
+struct sh_texts {
+    const void *ends;
+    int64_t wide;
+    const uint8_t *valid;
+    int64_t first, count;
+    const uint8_t *data;
+    int64_t size; /* bytes of `data` */
+};
+
+enum { SH_PARTS = 1 << 12 }; /* of texts, at most, which are sorted part by part */
+
 /* symbols.c */
-SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
-                             const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare);
-SH_API int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct);
+SH_API int64_t sh_union_texts(const struct sh_texts *tables, int64_t table_count, struct sh_keyed *items,
+                              struct sh_keyed *spare, uint8_t *scratch, int64_t scratch_room, int32_t *ranks,
+                              int32_t *out_ends, uint8_t *out, int64_t out_room);
 SH_API int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
                                 int64_t size);
 

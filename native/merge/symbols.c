@@ -1,161 +1,214 @@
-/* Texts in the order of their UTF-16 code units: sorting, and ranks among the distinct ones. */
+/* Distinct texts of several tables in the order of their UTF-16 code units, and the rank of each among them.
+ *
+ * Texts lie anywhere in memory. They are read twice in the order of their tables: to see which first bytes there are,
+ * and to copy them to parts by these bytes. Then each part is sorted in the processor's cache. */
 #include "bytes/bytes.h"
 #include "merge/keyed.h"
 #include "merge/merge.h"
+#include "merge/numbered.h"
+#include "merge/spans.h"
 
-enum { WORD = 8, NEXT = 16, AFTER_NEXT = 2 * NEXT };
+enum { WORD = 8, MANY = 32, BYTES = 3, SAMPLES = 64, SLACK = 16, HEAD = sizeof(struct sh_number) };
 
-/* Texts as one Arrow array has them; `end` is the end of all bytes. */
-struct texts {
-    const void *ends;
-    int64_t wide, first;
-    const uint8_t *data, *end;
-};
+/* Where text i begins, which is where the one before it ends. */
+static inline int64_t begin_of(const struct sh_texts *t, int64_t i) { return sh_end(t->ends, t->wide, t->first + i); }
 
-static inline const uint8_t *start_of(const struct texts *t, int64_t i) {
-    return t->data + sh_end(t->ends, t->wide, t->first + i);
+static inline int64_t length_of(const struct sh_texts *t, int64_t i) { return begin_of(t, i + 1) - begin_of(t, i); }
+
+static inline int is_valid(const struct sh_texts *t, int64_t i) {
+    const int64_t bit = t->first + i;
+    return t->valid == NULL || (t->valid[bit >> 3] >> (bit & 7) & 1);
 }
 
-static inline int64_t length_of(const struct texts *t, int64_t i) {
-    return sh_end(t->ends, t->wide, t->first + i + 1) - sh_end(t->ends, t->wide, t->first + i);
+static inline uint64_t first_key(const struct sh_texts *t, int64_t i, int64_t depth) {
+    return key_at(t->data + begin_of(t, i) + depth, length_of(t, i) - depth, t->data + t->size);
 }
 
 /* Whether all texts lie in the data. */
-static int fit(const void *ends, int64_t wide, int64_t first, int64_t count, int64_t size) {
-    int64_t last = count > 0 ? sh_end(ends, wide, first) : 0, wrong = last < 0;
-    for (int64_t i = 1; i <= count; i++) {
-        int64_t end = sh_end(ends, wide, first + i);
+static int fit(const struct sh_texts *t) {
+    int64_t last = t->count > 0 ? begin_of(t, 0) : 0, wrong = last < 0;
+    for (int64_t i = 1; i <= t->count; i++) {
+        int64_t end = begin_of(t, i);
         wrong |= end < last;
         last = end;
     }
-    return !wrong && last <= size;
+    return !wrong && last <= t->size;
 }
 
-/* UTF-8 orders by code point. UTF-16 has U+10000 and above (first byte F0 to F4) before U+E000 to U+FFFF (EE and EF);
- * these bytes are first bytes of a character only. */
-static inline uint8_t raised(uint8_t byte) {
-    return byte < 0xEE ? byte : byte < 0xF0 ? byte + 5 : byte < 0xF5 ? byte - 2 : byte;
-}
+/* To which part a text belongs: by its first bytes behind the `depth` that all begin with. Digits number the different
+ * ones of each byte, in order. */
+struct spread {
+    int64_t depth, bytes, parts;
+    uint32_t kinds[BYTES], digits[BYTES][256];
+};
 
-/* The eight bytes of a text from `depth` on, zeros behind its end, so that they compare as numbers. */
-static uint64_t key_of(const struct texts *t, int64_t i, int64_t depth) {
-    int64_t left = length_of(t, i) - depth;
-    if (left <= 0) {
-        return 0;
+static inline uint32_t part_of(const struct spread *spread, uint64_t key) {
+    uint32_t part = 0;
+    for (int64_t b = 0; b < spread->bytes; b++) {
+        part = part * spread->kinds[b] + spread->digits[b][key >> 8 * (WORD - 1 - b) & 255];
     }
-    uint64_t word = first_bytes(word_at(start_of(t, i) + depth, t->end), left);
-    if (word & UINT64_C(0x8080808080808080)) {
-        uint64_t other = 0;
-        for (int k = 0; k < WORD; k++) {
-            other |= (uint64_t)raised((uint8_t)(word >> 8 * k)) << 8 * k;
-        }
-        word = other;
-    }
-    return __builtin_bswap64(word);
+    return part;
 }
 
-/* Gives all items the keys of their texts from `depth` on. They lie anywhere: later ones are fetched meanwhile. */
-static void set_keys(const struct texts *t, struct sh_keyed *items, int64_t count, int64_t depth) {
-    for (int64_t i = 0; i < count; i++) {
-        if (i + AFTER_NEXT < count) {
-            __builtin_prefetch((const uint8_t *)t->ends + (t->first + items[i + AFTER_NEXT].index) * (t->wide ? 8 : 4));
-            __builtin_prefetch(start_of(t, items[i + NEXT].index) + depth);
-        }
-        items[i].key = key_of(t, items[i].index, depth);
+/* How many of `most` bytes a text begins with as another one does. */
+static int64_t common_of(const struct sh_texts *t, int64_t i, const uint8_t *other, int64_t most) {
+    const int64_t length = length_of(t, i);
+    const uint8_t *p = t->data + begin_of(t, i);
+    int64_t same = 0;
+    while (same < most && same < length && p[same] == other[same]) {
+        same++;
     }
+    return same;
 }
 
-/* The same behind what all texts begin with from `depth` on. Returns the depth of the keys. */
-static int64_t set_differing_keys(const struct texts *t, struct sh_keyed *items, int64_t count, int64_t depth) {
-    for (;;) {
-        set_keys(t, items, count, depth);
-        uint64_t one = items[0].key, differing = 0;
-        for (int64_t i = 1; i < count; i++) {
-            differing |= items[i].key ^ one;
-        }
-        int64_t same = differing == 0 ? WORD : __builtin_clzll(differing) >> 3, common = 0;
-        while (common < same && (one >> 8 * (WORD - 1 - common) & 255) != 0) { /* a zero may be the end of a text */
-            common++;
-        }
-        if (common == 0) {
-            return depth;
-        }
-        depth += common;
-    }
-}
-
-/* Orders texts whose first `depth` bytes are equal; then a key is 1 where a text is that before it, else 0. The largest
- * group of equal keys is done by going round again, the others, at most half as large, by calls: they nest to the
- * logarithm of the count. */
-static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_keyed *spare, int64_t count,
-                       int64_t depth) {
-    while (count > 1) {
-        depth = set_differing_keys(t, items, count, depth);
-        sh_sort_keyed(items, spare, count);
-        struct sh_keyed *large = NULL;
-        int64_t large_count = 0;
-        for (int64_t low = 0, high; low < count; low = high) {
-            uint64_t key = items[low].key, before = WORD + 2;
-            for (high = low + 1; high < count && items[high].key == key; high++) {
-            }
-            if (high - low == 1) {
-                items[low].key = 0;
+/* Counts the bytes behind what all texts begin with, of which spread->depth says how many they may be. Whether they are
+ * so many; if not, it says how many they are. */
+static int count_bytes(const struct sh_texts *tables, int64_t table_count, const uint8_t *one, const uint8_t *one_end,
+                       struct spread *spread) {
+    const int64_t depth = spread->depth;
+    memset(spread->digits, 0, sizeof spread->digits);
+    for (const struct sh_texts *t = tables; t < tables + table_count; t++) {
+        for (int64_t i = 0; i < t->count; i++) {
+            if (!is_valid(t, i)) {
                 continue;
             }
-            for (int64_t i = low; i < high; i++) { /* texts that end within the eight bytes come first, by length */
-                int64_t left = length_of(t, items[i].index) - depth;
-                items[i].key = (uint64_t)(left > WORD ? WORD + 1 : left); /* none ends before depth */
+            const uint8_t *p = t->data + begin_of(t, i);
+            if (UNLIKELY(length_of(t, i) < depth || !same_bytes(p, t->data + t->size, one, one_end, depth))) {
+                spread->depth = common_of(t, i, one, spread->depth);
             }
-            sh_sort_keyed(items + low, spare, high - low);
-            int64_t longer = low;
-            for (; longer < high && items[longer].key <= WORD; longer++) {
-                uint64_t left = items[longer].key;
-                items[longer].key = left == before;
-                before = left;
-            }
-            if (high - longer > count / 2) {
-                large = items + longer;
-                large_count = high - longer;
-            } else {
-                sort_texts(t, items + longer, spare, high - longer, depth + WORD);
+            const uint64_t key = first_key(t, i, depth);
+            for (int b = 0; b < BYTES; b++) {
+                spread->digits[b][key >> 8 * (WORD - 1 - b) & 255]++;
             }
         }
-        items = large;
-        count = large_count;
-        depth += WORD;
     }
-    if (count == 1) {
-        items[0].key = 0;
+    return spread->depth == depth;
+}
+
+/* Finds the parts of `total` texts, of which text `first` of the table `from` is not null. */
+static struct spread spread_of(const struct sh_texts *tables, int64_t table_count, int64_t total,
+                               const struct sh_texts *from, int64_t first) {
+    const uint8_t *one = from->data + begin_of(from, first);
+    struct spread spread = {.depth = length_of(from, first), .parts = 1};
+    for (const struct sh_texts *t = tables; t < tables + table_count; t++) { /* a guess, for the first pass */
+        for (int64_t i = 0; i < t->count; i += total / SAMPLES + 1) {
+            spread.depth = is_valid(t, i) ? common_of(t, i, one, spread.depth) : spread.depth;
+        }
+    }
+    while (!count_bytes(tables, table_count, one, from->data + from->size, &spread)) {
+    }
+    for (int b = 0; b < BYTES; b++) {
+        uint32_t kinds = 0;
+        for (int byte = 0; byte < 256; byte++) {
+            const uint32_t number = spread.digits[b][byte];
+            spread.digits[b][byte] = kinds;
+            kinds += number > 0;
+        }
+        if (spread.bytes == b && spread.parts * kinds <= (total < SH_PARTS ? total : SH_PARTS)) {
+            spread.kinds[b] = kinds;
+            spread.parts *= kinds;
+            spread.bytes++;
+        }
+    }
+    return spread;
+}
+
+/* The same of any texts: few are one part. */
+static struct spread parts_of(const struct sh_texts *tables, int64_t table_count) {
+    int64_t total = 0;
+    for (int64_t k = 0; k < table_count; k++) {
+        total += tables[k].count;
+    }
+    for (const struct sh_texts *t = tables; total >= MANY && t < tables + table_count; t++) {
+        for (int64_t i = 0; i < t->count; i++) {
+            if (is_valid(t, i)) {
+                return spread_of(tables, table_count, total, t, i);
+            }
+        }
+    }
+    return (struct spread){.parts = 1};
+}
+
+/* Copies texts to their parts, which end at `ends` then. A part has room for SLACK bytes behind it. */
+static void move(const struct sh_texts *tables, int64_t table_count, const struct spread *spread, uint8_t *room,
+                 int64_t *ends) {
+    uint32_t number = 0;
+    for (const struct sh_texts *t = tables; t < tables + table_count; t++, number++) {
+        for (int64_t i = 0; i < t->count; i++, number++) {
+            if (!is_valid(t, i)) {
+                continue;
+            }
+            const int64_t low = begin_of(t, i), length = length_of(t, i);
+            const struct span text = {t->data + low, length, t->size - low};
+            const struct sh_number head = {number, (uint32_t)length};
+            int64_t *end = ends + part_of(spread, first_key(t, i, spread->depth));
+            memcpy(room + *end, &head, HEAD);
+            copy(room + *end + HEAD, &text, length + SLACK);
+            *end += HEAD + length;
+        }
     }
 }
 
-/* Makes items of all texts that are not null, in order; a key is then 1 where a text is that before it, else 0. Bit
- * first + i of `valid`, if given, is 0 where text i is null. Returns how many items there are, -1 where texts are not
- * in the data. */
-int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
-                      const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare) {
-    if (!fit(ends, wide, first, total, size)) {
-        return -1;
-    }
-    int64_t count = 0;
-    for (int64_t i = 0; i < total; i++) {
-        items[count].index = i; /* the next is written over that of a null */
-        count += valid == NULL || (valid[(first + i) >> 3] >> ((first + i) & 7) & 1);
-    }
-    struct texts t = {ends, wide, first, data, data + size};
-    sort_texts(&t, items, spare, count, 0);
-    return count;
-}
-
-/* From items as sh_sort_texts leaves them: the rank of each text among the distinct ones, and the number of the first
- * text of each rank. Returns how many distinct there are. */
-int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct) {
-    int64_t found = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (items[i].key == 0) {
-            distinct[found++] = (uint32_t)items[i].index;
+/* Finds the distinct texts of tables, one behind the other: `out` gets them, `out_ends` where each ends, from [1] on, and
+ * `ranks` the rank of each text that is not null: those of a table, then one that stays, and so on. `items` and `spare`
+ * have room for all texts, `scratch` for all their bytes, 8 more for each and 16 * (SH_PARTS + 1). Returns how many
+ * distinct ones there are, -1 where texts are not in the data, -2 where they have no room. */
+int64_t sh_union_texts(const struct sh_texts *tables, int64_t table_count, struct sh_keyed *items,
+                       struct sh_keyed *spare, uint8_t *scratch, int64_t scratch_room, int32_t *ranks,
+                       int32_t *out_ends, uint8_t *out, int64_t out_room) {
+    int64_t ends[SH_PARTS] = {0}, found = 0, used = 0, at = 0, total = table_count;
+    for (int64_t k = 0; k < table_count; k++) {
+        if (!fit(tables + k)) {
+            return -1;
         }
-        ranks[items[i].index] = (int32_t)(found - 1);
+        total += tables[k].count;
+    }
+    if (total > UINT32_MAX) {
+        return -2;
+    }
+    const struct spread spread = parts_of(tables, table_count);
+    for (const struct sh_texts *t = tables; t < tables + table_count; t++) {
+        for (int64_t i = 0; i < t->count; i++) {
+            if (!is_valid(t, i)) { /* its bytes are not among those that were counted */
+                continue;
+            }
+            if (length_of(t, i) > INT32_MAX) {
+                return -2;
+            }
+            ends[part_of(&spread, first_key(t, i, spread.depth))] += HEAD + length_of(t, i);
+        }
+    }
+    for (int64_t part = 0; part < spread.parts; part++) {
+        const int64_t size = ends[part];
+        ends[part] = at;
+        at += size + SLACK;
+    }
+    if (at > scratch_room) {
+        return -2;
+    }
+    move(tables, table_count, &spread, scratch, ends);
+    const struct sh_numbered moved = {scratch, scratch + scratch_room};
+    at = 0;
+    for (int64_t part = 0; part < spread.parts; part++, at += SLACK) {
+        int64_t count = 0;
+        for (; at < ends[part]; at += HEAD + number_of(&moved, at).length) {
+            items[count++] = (struct sh_keyed){key_of(&moved, at, spread.depth), at};
+        }
+        sh_sort_numbered(&moved, items, spare, count, spread.depth);
+        for (int64_t i = 0; i < count; i++) {
+            const struct sh_number head = number_of(&moved, items[i].index);
+            if (items[i].key == 0) {
+                const struct span text = {scratch + items[i].index + HEAD, head.length,
+                                          scratch_room - items[i].index - HEAD};
+                if (text.length > out_room - used || text.length > INT32_MAX - used) {
+                    return -2;
+                }
+                copy(out + used, &text, out_room - used);
+                used += text.length;
+                out_ends[++found] = (int32_t)used;
+            }
+            ranks[head.number] = (int32_t)(found - 1);
+        }
     }
     return found;
 }
@@ -164,17 +217,17 @@ int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *rank
  * data. */
 int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
                          int64_t size) {
-    if (!fit(ends, wide, first, count, size)) {
+    const struct sh_texts t = {ends, wide, NULL, first, count, data, size};
+    if (!fit(&t)) {
         return -1;
     }
-    struct texts t = {ends, wide, first, data, data + size};
     for (int64_t i = 1; i < count; i++) {
         int64_t one = length_of(&t, i - 1), other = length_of(&t, i), shorter = one < other ? one : other, at = 0;
-        const uint8_t *p = start_of(&t, i - 1), *q = start_of(&t, i);
+        const uint8_t *p = data + begin_of(&t, i - 1), *q = data + begin_of(&t, i);
         fetch_ahead(data, q - data, q - data + other, size);
         uint64_t differing = 0;
         while (at < shorter && differing == 0) {
-            differing = word_at(p + at, t.end) ^ word_at(q + at, t.end);
+            differing = word_at(p + at, data + size) ^ word_at(q + at, data + size);
             at += differing == 0 ? WORD : __builtin_ctzll(differing) >> 3;
         }
         at = at < shorter ? at : shorter; /* what differs may be behind the shorter one */

@@ -1,38 +1,11 @@
 /* Texts in another order: picked from one array, or from several that are one behind the other. */
 #include "bytes/bytes.h"
 #include "merge/merge.h"
+#include "merge/spans.h"
 
-enum { BATCH = 32, LINE = 64, SHORT = 64 };
-
-/* Where a text lies, and how many bytes can be read from there on. */
-struct span {
-    const uint8_t *text;
-    int64_t length, left;
-};
+enum { BATCH = 32, AHEAD = 2 * BATCH };
 
 static inline int is_in(int64_t low, int64_t high, int64_t size) { return low >= 0 && high >= low && high <= size; }
-
-/* They lie anywhere in memory: fetched while others are copied. */
-static inline void fetch(const struct span *found) {
-    __builtin_prefetch(found->text);
-    if (found->length > LINE / 2) {
-        __builtin_prefetch(found->text + (found->length < LINE ? found->length - 1 : LINE));
-    }
-}
-
-/* Copies in steps of a known length, if both sides have room for them: what is too much is written over later. */
-static inline void copy(uint8_t *to, const struct span *from, int64_t room) {
-    int64_t left = from->left < room ? from->left : room;
-    if (from->length > SHORT || left < (from->length + 15) / 16 * 16) {
-        if (from->length > 0) {
-            memcpy(to, from->text, (size_t)from->length);
-        }
-        return;
-    }
-    for (int64_t at = 0; at < from->length; at += 16) {
-        memcpy(to + at, from->text + at, 16);
-    }
-}
 
 /* An Arrow array of texts. */
 struct array {
@@ -45,6 +18,9 @@ struct array {
 static int64_t find(const struct array *a, const uint32_t *picks, int64_t count, struct span *found) {
     int64_t number = count < BATCH ? count : BATCH;
     for (int64_t i = 0; i < number; i++) {
+        if (i + AHEAD < count) { /* where it is not the number of a text, nothing is read there */
+            __builtin_prefetch((const uint8_t *)a->ends + (a->first + picks[i + AHEAD]) * (a->wide ? 8 : 4));
+        }
         if (picks[i] >= a->total) {
             return -1;
         }

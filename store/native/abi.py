@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 26
+ABI = 27
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -186,6 +186,20 @@ class WordsLayout(ctypes.Structure):
     _fields_ = [
         ("words", _PTR),
         ("width", _I64),
+    ]
+
+
+class TextsLayout(ctypes.Structure):
+    """``struct sh_texts``."""
+
+    _fields_ = [
+        ("ends", _PTR),
+        ("wide", _I64),
+        ("valid", _PTR),
+        ("first", _I64),
+        ("count", _I64),
+        ("data", _PTR),
+        ("size", _I64),
     ]
 
 
@@ -477,8 +491,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_digest_values": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_sort_rows": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),
-    "sh_sort_texts": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
-    "sh_rank_texts": (_I64, [_PTR, _I64, _PTR, _PTR]),
+    "sh_union_texts": (_I64, [_PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR, _PTR, _PTR, _I64]),
     "sh_texts_ordered": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _I64]),
     "sh_take_texts": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _I64, _PTR, _I64, _PTR, _PTR, _I64]),
     "sh_take_parts": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _PTR, _I64]),

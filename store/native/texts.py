@@ -12,27 +12,45 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.native.abi import KeyedLayout, PartLayout
+from sparkhaven.store.native.abi import KeyedLayout, PartLayout, TextsLayout
 from sparkhaven.store.native.buffers import TextBuffers, address
 from sparkhaven.store.native.library import core
 
 MORE = 2  # times the bytes that picked texts take if they are as long as others
 KEYED = np.dtype(KeyedLayout)
+_TEXTS = np.dtype(TextsLayout)
+HEAD, SLACK = 8, 16 * ((1 << 12) + 2)  # bytes for each text, and for all, where they are put to be sorted
 
 
-def rank_texts(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]] | None:
-    """The rank of each text among the distinct ones, -1 for null; and of each rank, in order, one index that has it."""
+def rank_tables(
+    tables: Sequence[pa.Array], none: np.int32
+) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]] | None:
+    """The distinct texts of all string arrays, in order; and for each array the ranks of its texts among them.
+
+    ``none`` is the rank of null, and one more, the last of each array. None also if the distinct texts are 2 GiB.
+    """
     library = core()
     if library is None:
         return None
-    items, spare = np.empty(len(texts), KEYED), np.empty(len(texts), KEYED)
-    count = library.sh_sort_texts(*TextBuffers.of(texts).arguments, address(items), address(spare))
-    if count < 0:
+    rows = [tuple(value or 0 for value in TextBuffers.of(table).arguments) for table in tables]
+    entries, counts = np.array(rows, _TEXTS), [len(table) for table in tables]
+    total, size = sum(counts), sum(table.nbytes for table in tables)
+    items, spare = np.empty(total, KEYED), np.empty(total, KEYED)
+    scratch = np.empty(size + HEAD * total + SLACK, np.uint8)
+    ranks = np.full(total + len(tables), none, np.int32)
+    ends, data = np.zeros(total + 1, np.int32), np.empty(size, np.uint8)
+    room = address(items), address(spare), address(scratch), len(scratch)
+    kinds = library.sh_union_texts(
+        address(entries), len(tables), *room, address(ranks), address(ends), address(data), size
+    )
+    if kinds == -1:
         raise _damaged()
-    ranks = np.full(len(texts), -1, np.int32)
-    distinct = np.empty(count, np.uint32)
-    kinds = library.sh_rank_texts(address(items), count, address(ranks), address(distinct))
-    return ranks, distinct[:kinds]
+    if kinds < 0:
+        return None
+    union = pa.py_buffer(ends[: kinds + 1]), pa.py_buffer(data[: int(ends[kinds])])
+    stops = np.cumsum(np.array(counts, np.int64) + 1).tolist()
+    luts = [ranks[stop - count - 1 : stop] for stop, count in zip(stops, counts, strict=True)]
+    return pa.StringArray.from_buffers(kinds, *union), luts
 
 
 def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | None:

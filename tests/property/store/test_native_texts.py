@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
+from sparkhaven.store.native.texts import rank_tables, take_texts, texts_ordered
 from sparkhaven.writers.merge.sources.sort_keys import plain_is_sorted, plain_sorted_symbols, rank_lut, ranked_symbols
 from tests.support.guard_pages import guarded
 
@@ -32,17 +30,15 @@ def by_unit(text: str) -> bytes:
     return text.encode("utf-16-be")
 
 
-def check(array: pa.Array, order: Callable[[Any], Any] = by_unit) -> None:
-    texts = array.to_pylist()
-    found = rank_texts(array)
+def check(*arrays: pa.Array) -> None:
+    tables = [array.to_pylist() for array in arrays]
+    found = rank_tables(arrays, np.int32(-7))
     assert found is not None
-    ranks, firsts = found
-    distinct = sorted({text for text in texts if text is not None}, key=order)
+    union, luts = found
+    distinct = sorted({text for texts in tables for text in texts if text is not None}, key=by_unit)
     number = {text: rank for rank, text in enumerate(distinct)}
-    assert ranks.tolist() == [-1 if text is None else number[text] for text in texts]
-    assert [texts[index] for index in firsts.tolist()] == distinct
-    union = take_texts(array, firsts)
-    assert union is not None and union.to_pylist() == distinct and union.type == array.type
+    assert [lut.tolist() for lut in luts] == [[number.get(text, -7) for text in [*texts, None]] for texts in tables]
+    assert union.to_pylist() == distinct and union.type == pa.string()
     union.validate(full=True)
     assert texts_ordered(union) is True
 
@@ -53,7 +49,7 @@ def check(array: pa.Array, order: Callable[[Any], Any] = by_unit) -> None:
 def test_any_texts(texts: list[str | None], wide: bool, data: st.DataObject) -> None:
     array = pa.array(texts, pa.large_string() if wide else pa.string())
     low = data.draw(st.integers(0, len(texts)))
-    check(array.slice(low, data.draw(st.integers(0, len(texts) - low))))
+    check(array.slice(0, low), array.slice(low, data.draw(st.integers(0, len(texts) - low))))
 
 
 @pytest.mark.slow
@@ -92,7 +88,12 @@ def test_the_first_and_the_last_part_of_a_distribution_are_sorted(heads: str) ->
     begins = [bytes.fromhex(head) for head in heads.split()]
     texts = [chance.choice(begins) + b"%06d" % chance.randrange(10**6) for _ in range((1 << 16) + 300)]
     texts[0] = b"\0"
-    check(pa.array(texts, pa.binary()), lambda text: text)
+    found = rank_tables([pa.array(texts, pa.binary())], np.int32(-7))
+    assert found is not None
+    distinct = sorted(set(texts))
+    number = {text: rank for rank, text in enumerate(distinct)}
+    assert found[0].view(pa.binary()).to_pylist() == distinct
+    assert found[1][0].tolist() == [*(number[text] for text in texts), -7]
 
 
 @pytest.mark.slow
@@ -143,7 +144,11 @@ def test_nothing_is_read_or_written_behind_the_end() -> None:
 def test_damaged_offsets_and_picks_are_refused() -> None:
     for ends in ([0, 9, 6], [0, -1, 2], [3, 1, 6]):
         array = pa.StringArray.from_buffers(2, pa.py_buffer(np.array(ends, np.int32)), pa.py_buffer(b"abcdef"))
-        for work in (rank_texts, texts_ordered, lambda texts: take_texts(texts, np.array([0, 1]))):
+        for work in (
+            lambda texts: rank_tables([texts], np.int32(0)),
+            texts_ordered,
+            lambda texts: take_texts(texts, np.array([0, 1])),
+        ):
             with pytest.raises(ValueError, match="outside of its data"):
                 work(array)
     behind = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 9, 6], np.int32)), pa.py_buffer(b"abcdef"))

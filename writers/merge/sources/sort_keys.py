@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
+from sparkhaven.store.native.texts import rank_tables, take_texts, texts_ordered
 from sparkhaven.store.types.codings.coding import FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from sparkhaven.store.types.frozen import frozen
@@ -26,7 +26,6 @@ Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
 _ASTRAL = "[\U00010000-\U0010ffff]"
 RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
-MAX_TOGETHER = 1 << 30  # bytes of texts that are ranked in one array, whose offsets are i4
 
 
 @frozen
@@ -120,27 +119,13 @@ def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
 
 def ranked_symbols(tables: Sequence[pa.Array]) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]]:
     """The distinct strings of all tables, as ``sorted_symbols``, and the lookup table of each, as ``rank_lut``."""
-    together = _together(tables)
-    ranked = None if together is None else rank_texts(together)
-    union = None if ranked is None else take_texts(together, ranked[1])
-    if ranked is None or union is None:
-        union = plain_sorted_symbols(tables)
-        return union, [rank_lut(table, union) for table in tables]
-    luts, first = [], 0
-    for table in tables:
-        lut = np.full(len(table) + 1, INT_NULL, np.int32)
-        np.copyto(lut[:-1], ranked[0][first : first + len(table)], where=ranked[0][first : first + len(table)] >= 0)
-        luts.append(lut)
-        first += len(table)
-    return union, luts
-
-
-def _together(tables: Sequence[pa.Array]) -> pa.StringArray | None:
-    """All texts in one array; None where they are too many for one."""
-    arrays = [table if table.type == pa.string() else table.cast(pa.string()) for table in tables]
-    if sum(array.nbytes for array in arrays) > MAX_TOGETHER:
-        return None
-    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
+    ranked = rank_tables(
+        [table if table.type == pa.string() else table.cast(pa.string()) for table in tables], INT_NULL
+    )
+    if ranked is not None:
+        return ranked
+    union = plain_sorted_symbols(tables)
+    return union, [rank_lut(table, union) for table in tables]
 
 
 def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
