@@ -109,9 +109,8 @@ def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any], *, threads
         with fs.during("merge-stage"), watch.phase(MergePhase.STAGE):
             staged = _stage(fs, task, run, True, threads)
         record = replace(record, phase=MergePhase.STAGE)
-        store_record(place, record)
         with fs.during("merge-sync"), watch.phase(MergePhase.SYNC):
-            read_back = _sync_and_read(fs, guards, run, staged)
+            read_back = _sync_and_read(place, record, guards, run, staged)
         store_record(place, replace(record, phase=MergePhase.SYNC))
     with fs.during("merge-check"), watch.phase(MergePhase.CHECK):
         record = _check(fs, task, run, staged, read_back)
@@ -162,19 +161,25 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
 
 
 def _sync_and_read(
-    fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged
+    place: TablePlace, record: MergeRecord, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged
 ) -> list[ColumnFound] | None:
-    """Syncs; several workers compare the sources with their checksums meanwhile, and read column files back.
+    """Stores the record, then syncs; several workers compare the sources meanwhile, and read column files back.
 
     Returns what was read; None: one worker does both after the sync.
     """
-    if staged.plan.options.workers == 1:
+    fs = place.fs
+
+    def sync() -> None:
+        store_record(place, record)  # which waits for the disk where it is busy with the files
         _sync(fs, guards, [staged])
+
+    if staged.plan.options.workers == 1:
+        sync()
         return None
     from concurrent.futures import ThreadPoolExecutor  # which one worker does not need
 
     with ThreadPoolExecutor(1) as syncing:
-        synced = syncing.submit(_sync, fs, guards, [staged])
+        synced = syncing.submit(sync)
         with in_phase("merge-check"):
             _verify(fs, run, staged)
             read_back = _read_back(fs, run, staged)

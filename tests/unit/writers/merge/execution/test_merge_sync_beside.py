@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, phase_of
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write import phases
 from sparkhaven.writers.merge.write.date_survey import verify_file
 from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
 
 PATIENCE_S = 20.0
@@ -96,3 +99,15 @@ def test_a_failed_sync_publishes_nothing(db: IntradayRows, workers: int) -> None
     with pytest.raises(OSError, match="Input/output error") as reported:
         merge(db.layout, fs=SyncFs(fail), workers=workers, parallel_rows=1)
     assert phase_of(reported.value) == "sync" and not history_bytes(db.layout)
+
+
+def test_the_record_of_staged_files_is_stored_before_they_are_synced(db: IntradayRows) -> None:
+    stored: list[MergePhase] = []
+
+    def look() -> None:
+        record = newest(db.place, DAY, complete=False)
+        assert record is not None
+        stored.append(record.phase)
+
+    merge(db.layout, fs=SyncFs(look), workers=2, parallel_rows=1)
+    assert stored == [MergePhase.STAGE]
