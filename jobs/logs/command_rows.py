@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named, user_name
@@ -41,8 +41,20 @@ def log_command(
 ) -> None:
     """Writes the rows of a finished command; an error of writing them is a warning."""
     results = [result for result in results if not _wrong_usage(result)]
-    if not results:
-        return
+    if results:
+        with in_order(warn) as told:
+            _log(layout, command, words, results, code, seconds, told)
+
+
+def _log(
+    layout: Layout,
+    command: str,
+    words: Sequence[str],
+    results: Sequence[Result],
+    code: int,
+    seconds: float,
+    warn: Callable[[str], None],
+) -> None:
     fs, table = Fs(), table_of(words)
     writer = LogWriter(fs, layout, warn=warn)
     dry_run = DRY_RUN in words
@@ -71,6 +83,21 @@ def log_command(
                 details = _of_log(TablePlace(fs, layout, table), row, warn)
             writer.add(log_table, {**details, **row} if log_table is EPOCH else {**row, **details})
     writer.flush()
+
+
+@contextmanager
+def in_order(warn: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """A ``warn`` for this thread and those that it starts, whose warnings come first: its own wait for the end."""
+    own, waiting = get_ident(), list[str]()
+
+    def told(text: str) -> None:
+        (waiting.append if get_ident() == own else warn)(text)
+
+    try:
+        yield told
+    finally:
+        for text in waiting:
+            warn(text)
 
 
 @contextmanager

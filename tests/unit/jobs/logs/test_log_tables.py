@@ -6,14 +6,22 @@ import json
 import time
 from hashlib import sha256
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event
 
 import pytest
 
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import CheckContext
-from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, storage_rows, table_of, validation_rows, writing
-from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, STORAGE, VALIDATION, LogTable
+from sparkhaven.jobs.logs.command_rows import (
+    admin_rows,
+    log_command,
+    merge_rows,
+    storage_rows,
+    table_of,
+    validation_rows,
+    writing,
+)
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, MERGE, STORAGE, VALIDATION, LogTable
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.logged_commands import LOGGED, logged_command
 from sparkhaven.readers.table_stats import disk_use
@@ -306,3 +314,23 @@ def test_rows_are_written_while_files_are_looked_at(tmp_path: Path) -> None:
         looked.set()
         raise KeyError
     assert ended.is_set(), "nobody writes on when the rest is added"
+
+
+def test_both_tables_of_a_merge_are_written_at_once_and_told_of_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, tried, told = Barrier(2), list[LogTable](), list[str]()
+
+    def fail(fs: Fs, layout: Layout, table: LogTable, rows: object, **_: object) -> None:
+        tried.append(table)
+        if tried.count(table) == 1:  # later each is tried again
+            both.wait(20)
+            time.sleep(0.2 if table is MERGE else 0)  # the other one fails first
+        raise OSError(28, "No space left on device", str(table.table))
+
+    monkeypatch.setattr("sparkhaven.jobs.logs.log_writer.append_rows", fail)
+    monkeypatch.setattr("sparkhaven.jobs.logs.command_rows.storage_rows", lambda *_, **__: iter([{"Bytes": 1}]))
+    result = {"table": "A.B", "date": "d", "rows_in": 1, "rows_out": 1}
+    log_command(Layout(tmp_path), "merge", ["merge", "A.B"], [result], 0, 1.0, told.append)
+    assert [text.partition(" ")[0] for text in told] == [str(table.table) for table in (MERGE, STORAGE)]
+    assert all("No space left on device" in text for text in told)
