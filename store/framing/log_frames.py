@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
@@ -39,6 +39,8 @@ HEAD_MAGIC = b"SHVHED2\n"
 HEAD_MAGIC_3 = b"SHVHED3\n"
 PIECE = 1 << 20
 _OPENING = b'{"'
+Crc32 = Callable[[bytes | memoryview, int], int]
+"""Of bytes behind others, whose CRC-32 is given."""
 
 
 @frozen
@@ -125,12 +127,6 @@ def scan(data: bytes, start: int = HEADER.size) -> Scan:
 
 def walk(source: ByteSource, start: int = HEADER.size) -> Iterator[Frame]:
     """Sound frames from ``start`` to the first damage or the end; holds one of them, and ``PIECE`` bytes, at a time."""
-    for piece, base, offset, end in _walk(source, start):
-        yield Frame(offset, end, piece[offset + FRAME.size - base : end - base])
-
-
-def _walk(source: ByteSource, start: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """The same: bytes of the source, where they begin, and where a frame among them begins and ends."""
     piece, base, offset = b"", start, start
     while True:
         if offset + FRAME.size > base + len(piece):
@@ -145,16 +141,43 @@ def _walk(source: ByteSource, start: int) -> Iterator[tuple[bytes, int, int, int
             piece, base = source.read(offset, max(PIECE, end - offset)), offset
         if _end_of(piece, offset - base) is None:
             return
-        yield piece, base, offset, end
+        yield Frame(offset, end, piece[offset + FRAME.size - base : end - base])
         offset = end
 
 
-def survey(source: ByteSource, start: int = HEADER.size) -> Survey:
-    """Reads every frame from ``start``; never raises, the caller checks the result."""
+def survey(source: ByteSource, start: int = HEADER.size, crc32: Crc32 = zlib.crc32) -> Survey:
+    """Reads every frame from ``start``; never raises, the caller checks the result. ``crc32``: as that of zlib."""
     end, last = start, None
-    for _, _, offset, stop in _walk(source, start):
+    for offset, stop in _bounds(source, start, crc32):
         end, last = stop, offset
     return _ending(source, end, last)
+
+
+def _bounds(source: ByteSource, start: int, crc32: Crc32) -> Iterator[tuple[int, int]]:
+    """Where the frames of ``walk`` begin and end; holds ``PIECE`` bytes at a time, however long a frame is."""
+    piece, base, offset = b"", start, start
+    while True:
+        if offset + FRAME.size > base + len(piece):
+            piece, base = source.read(offset, PIECE), offset
+            if len(piece) < FRAME.size:
+                return
+        length, expected = FRAME.unpack_from(piece, offset - base)
+        position, computed = offset + FRAME.size, 0
+        end = position + length
+        if length < len(_OPENING) or end > source.size:
+            return
+        while position < end:
+            if position >= base + len(piece):
+                piece, base = source.read(position, PIECE), position
+                if not piece:
+                    return
+            stop = min(end, base + len(piece))
+            computed = crc32(memoryview(piece)[position - base : stop - base], computed)
+            position = stop
+        if computed != expected:
+            return
+        yield offset, end
+        offset = end
 
 
 def ending(source: ByteSource, end: int, last: Frame | None) -> Survey:

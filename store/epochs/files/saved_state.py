@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.native.running_crc import running_crc32
 from sparkhaven.store.types.frozen import frozen
 
 TAIL = struct.Struct("<QQII")
@@ -62,7 +62,7 @@ class SavedState:
 
     def check(self) -> None:
         index, _, crc, _ = read_tail(self.data, self.where)
-        computed = zlib.crc32(self.data[:-TAIL_BYTES])
+        computed = running_crc32(memoryview(self.data)[:-TAIL_BYTES])
         if computed != crc:
             raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {computed}")
 

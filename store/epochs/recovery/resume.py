@@ -22,6 +22,7 @@ from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.native.running_crc import running_crc32
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -61,7 +62,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
     if place.fs.stat(path) is None:
         return _first(place)
     files = _read(place)
-    log_end = survey(files.opened.source)
+    log_end = survey(files.opened.source, crc32=running_crc32)
     if files.head is not None and log_end.end < files.at:  # the damage lies before the head
         files = read_newest(place, cached=False)
     records, state, base = files.records, files.start, files.start.epoch
