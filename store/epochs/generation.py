@@ -83,10 +83,11 @@ class Generation:
 def open_generation(place: StreamPlace, opening: Opening) -> Generation:
     """Opens a stream as a new generation and recovers it.
 
-    1. lock; 2. read the log, sync it, decide which epochs are durable; 3. plan the changes of the directories;
-    4. choose an epoch number after those that were published but lost; nothing is changed up to here; 5. replace
-    the log by its sound records and the ``open`` record; 6. record deletes that a kill has left unrecorded, truncate
-    tails, remove strays, rewrite ``table.size`` where it is missing, torn or old.
+    1. lock; 2. read the log, sync it, decide which epochs are durable; 3. copy its sound records to a temporary file,
+    which the disk writes meanwhile, and plan the changes of the directories; 4. choose an epoch number after those that
+    were published but lost; up to here a failure leaves all as it was; 5. replace the log by the copy with the ``open``
+    record; 6. record deletes that a kill has left unrecorded, truncate tails, remove strays, rewrite ``table.size``
+    where it is missing, torn or old.
     SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
     stream. CorruptFileError: a file is damaged.
     """
@@ -150,22 +151,23 @@ def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | 
     interrupted = interrupted_removals(place, state, now_ms=opening.now_ms())
     for removal in interrupted:
         state.remove(removal)
-    plan = plan_recovery(place, resumed, leave_damaged=opening.leave_damaged)
-    removed, ahead, reason = None, plan.ahead, WENT_DOWN
-    if resumed.log.source is None and (removed := read_removed(place)) is not None:
-        state.generation, ahead, reason = removed.generation, removed.epoch, REMOVED
-    elif ahead:
-        lost += lost_beyond(state, plan)
-    if ahead:
-        passed = _pass_over(state, ahead, opening.now_ms(), reason)
-        undone += RolledBackEpochs.of([passed], [passed])
-        more += frame(encode(passed))
-    if removed is not None:
-        begin_anew(place, state)
-    record = _open_record(state, opening, boot_id)
     remove_temporaries(place)
     file = LogFile(place.fs, place.stream_log, lock.path)
-    file.begin(resumed.log, more, record)
+    with file.copying(resumed.log):
+        plan = plan_recovery(place, resumed, leave_damaged=opening.leave_damaged)
+        removed, ahead, reason = None, plan.ahead, WENT_DOWN
+        if resumed.log.source is None and (removed := read_removed(place)) is not None:
+            state.generation, ahead, reason = removed.generation, removed.epoch, REMOVED
+        elif ahead:
+            lost += lost_beyond(state, plan)
+        if ahead:
+            passed = _pass_over(state, ahead, opening.now_ms(), reason)
+            undone += RolledBackEpochs.of([passed], [passed])
+            more += frame(encode(passed))
+        if removed is not None:
+            begin_anew(place, state)
+        record = _open_record(state, opening, boot_id)
+        file.begin(more, record)
     if place.fs.stat(place.stream_removed) is not None:
         place.fs.unlink(place.stream_removed)  # of a stream that was removed, or was to be removed
     state.note(record)

@@ -22,14 +22,13 @@ import pyarrow as pa
 
 from sparkhaven.store.io.core_reads import CoreReads
 from sparkhaven.store.io.exchange import exchanged
-from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, shorter, write_whole
+from sparkhaven.store.io.open_files import COPY_CHUNK, MAP_FROM, WHOLE_FILE, Lock, Opened, shorter, write_whole
 from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
-COPY_CHUNK = 8 << 20
 SMALL_FILE = 1 << 16  # bytes of a file that one call reads
 
 
@@ -252,6 +251,10 @@ class Fs(Durability, CoreReads):
         finally:
             os.close(descriptor)
 
+    def copy_range(self, source: Opened, start: int, end: int, path: Path, offset: int) -> None:
+        """As ``write_at``, of bytes ``[start, end)`` of an open file; CorruptFileError where that ends before."""
+        source.copy(start, end, path, offset)
+
     def truncate(self, path: Path, length: int) -> None:
         """Truncates a file to ``length`` bytes; the caller makes sure that no reader uses the rest."""
         os.truncate(path, length)
@@ -295,8 +298,7 @@ class Fs(Durability, CoreReads):
         """
         temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
         self.write_new(temporary, b"")
-        for offset in range(0, length, COPY_CHUNK):
-            self.write_at(temporary, offset, self.read_range(path, offset, min(COPY_CHUNK, length - offset)))
+        self.copy_range(self.open(path), 0, length, temporary, 0)
         self.sync([temporary])
         self.rename(temporary, path)
 

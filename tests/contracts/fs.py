@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +68,35 @@ class FsContract(ABC):
         assert fs.read(root / "f") == b"aB\0\0x"
         fs.write_new(root / "f", b"anew")
         assert fs.read(root / "f") == fs.map(root / "f", 4).to_pybytes() == b"anew"
+
+    @pytest.mark.parametrize("sent", [None, 0, 3])
+    def test_a_range_of_an_open_file_is_copied(
+        self, fs: Fs, root: Path, sent: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also where the kernel copies nothing, or a part and then no more."""
+        if sent is not None:
+            calls = iter([sent] if sent else [])
+            kernel = os.sendfile
+
+            def part(target: int, source: int, offset: int, _: int) -> int:
+                count = next(calls, None)
+                if count is None:
+                    raise OSError(errno.EINVAL, "the kernel cannot")
+                return kernel(target, source, offset, count)
+
+            monkeypatch.setattr(os, "sendfile", part)
+        fs.write_new(root / "f", b"0123456789")
+        fs.write_new(root / "g", b"abcdefgh")
+        source = fs.open(root / "f")
+        fs.rename(root / "g", root / "f")
+        fs.copy_range(source, 2, 7, root / "f", 1)
+        assert fs.read(root / "f") == b"a23456gh"
+        fs.copy_range(source, 9, 10, root / "new", 2)
+        assert fs.read(root / "new") == b"\0\x009"
+        fs.copy_range(source, 4, 4, root / "none", 0)
+        assert fs.read(root / "f") == b"a23456gh"
+        with pytest.raises(CorruptFileError, match="shorter than its committed length"):
+            fs.copy_range(source, 6, 11, root / "f", 0)
 
     def test_a_claim_is_given_once(self, fs: Fs, root: Path) -> None:
         assert fs.create(root / "claim", b"me")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import NoReturn
@@ -12,11 +12,10 @@ from typing import NoReturn
 from sparkhaven.store.epochs.files.lock import lock_lost
 from sparkhaven.store.epochs.state.log_records import Record, encode
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, phase_of
-from sparkhaven.store.framing.log_frames import FRAME, HEADER, LOG_MAGIC, ByteSource, frame, header
+from sparkhaven.store.framing.log_frames import FRAME, HEADER, LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.types.frozen import frozen
-
-PIECE = 8 << 20
 
 
 @frozen
@@ -26,12 +25,15 @@ class KeptRecords:
     base: int
     start: int = 0
     end: int = 0
-    source: ByteSource | None = field(default=None, compare=False)
+    source: Opened | None = field(default=None, compare=False)
 
-    def pieces(self) -> Iterator[bytes]:
-        for offset in range(self.start, self.end, PIECE) if self.source else ():
-            assert self.source is not None  # noqa: S101 - asked above
-            yield self.source.read(offset, min(PIECE, self.end - offset))
+    def write(self, fs: Fs, path: Path) -> int:
+        """Makes them a file of their own, not synced; returns its bytes."""
+        fs.write_new(path, header(LOG_MAGIC, self.base))
+        if self.source is None:
+            return HEADER.size
+        fs.copy_range(self.source, self.start, self.end, path, HEADER.size)
+        return HEADER.size + self.end - self.start
 
 
 @frozen
@@ -55,6 +57,8 @@ class LogFile:
 
     def __init__(self, fs: Fs, path: Path, lock_path: Path) -> None:
         self._fs, self._path, self._lock_path = fs, path, lock_path
+        self._temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        self._copied = 0
         self._inode = 0
         self._shared = False
         self._poison: str | None = None
@@ -62,25 +66,32 @@ class LogFile:
         self.last: tuple[int, bytes] = (HEADER.size, b"")
         self.appended = b""  # the frame of the last record that ``append`` has written
 
-    def begin(self, kept: KeptRecords, more: bytes, record: Record) -> None:
-        """Replaces the file by the kept bytes, ``more`` and a record, with a new inode, durably."""
+    @contextmanager
+    def copying(self, kept: KeptRecords) -> Iterator[None]:
+        """Copies kept bytes of the previous log to a file beside it, which the disk writes during the body.
+
+        ``begin`` in the body makes that the log. It is removed where the body fails.
+        """
+        try:
+            with self._fs.during("log-copy"):
+                self._copied = kept.write(self._fs, self._temporary)
+                self._fs.start_writeback(self._temporary)
+            yield
+        except BaseException:
+            with suppress(OSError):
+                self._fs.unlink(self._temporary)
+            raise
+
+    def begin(self, more: bytes, record: Record) -> None:
+        """Replaces the file by the copied bytes, ``more`` and a record, with a new inode, durably."""
         last = frame(encode(record))
-        temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")
         with self._fs.during("log-open"):
-            data, length = header(LOG_MAGIC, kept.base), 0
-            for piece in kept.pieces():
-                data += piece
-                if len(data) >= PIECE:
-                    self._fs.write_at(temporary, length, data)
-                    data, length = b"", length + len(data)
-            data += more + last
-            self._fs.write_at(temporary, length, data)
-            length += len(data)
-            self._fs.sync([temporary])
-            self._fs.rename(temporary, self._path)
+            self._fs.write_at(self._temporary, self._copied, more + last)
+            self._fs.sync([self._temporary])
+            self._fs.rename(self._temporary, self._path)
             self._fs.sync_dirs([self._path.parent])
-        self.adopt(length)
-        self.last = length - len(last), last[: FRAME.size]
+        self.adopt(self._copied + len(more) + len(last))
+        self.last = self.length - len(last), last[: FRAME.size]
 
     def adopt(self, length: int, moved: int = 0) -> None:
         """Adopts the present file, of that length, after a compaction; its records have ``moved`` to the front."""

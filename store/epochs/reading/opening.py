@@ -11,8 +11,9 @@ from sparkhaven.store.epochs.files.head import read_head
 from sparkhaven.store.epochs.files.saved_state import SavedState
 from sparkhaven.store.epochs.state.log_records import decode
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, ByteSource, Survey, read_header, walk
+from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, Survey, read_header, walk
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -25,7 +26,7 @@ class OpenedFiles:
     path: Path
     checkpoint: SavedState | None
     checkpoint_bytes: int
-    source: ByteSource
+    source: Opened
     base: int
     head: memoryview | None
     held: bool = False

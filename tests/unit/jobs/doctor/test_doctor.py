@@ -33,7 +33,7 @@ from tests.support.writers.removals import NOW, empty
 
 WRITING = [
     "mkdirs", "keep_dirs", "keep_all_dirs", "write_at", "truncate", "replace", "replace_all", "write_new", "create",
-    "shorten", "rename", "symlink", "unlink", "remove_tree", "rmdir", "sync", "sync_dirs", "lock",
+    "copy_range", "shorten", "rename", "symlink", "unlink", "remove_tree", "rmdir", "sync", "sync_dirs", "lock",
 ]  # fmt: skip
 
 

@@ -76,12 +76,12 @@ def test_a_full_disk_after_a_merge_is_published_names_its_phase_and_fails_nothin
 
 
 def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> None:
-    small = SmallTable(tmp_path, fs=FaultFs("write", name="s.log", nth=2, code=errno.ENOSPC))
+    small = SmallTable(tmp_path, fs=FaultFs("write", name="s.log", nth=3, code=errno.ENOSPC))
     small.log("s")
     with pytest.raises(EpochConflictError, match="phase: log-append"):
         small.add("a", "2026-11-20", {"Size": [1]})
     small.add("a", "2026-11-20", {"Size": [1]})
-    with pytest.raises(CommitError, match="phase: log-open") as reported:
+    with pytest.raises(CommitError, match="phase: log-copy") as reported:
         SmallTable(tmp_path / "other", fs=FaultFs("write", name="s.log", code=errno.ENOSPC)).log("s")
     assert "s.log" in str(reported.value.where)
 
