@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sparkhaven.store.io.core_reads import CoreReads
 from sparkhaven.store.io.exchange import exchanged
-from sparkhaven.store.io.open_files import COPY_CHUNK, MAP_FROM, WHOLE_FILE, Lock, Opened, shorter, write_whole
+from sparkhaven.store.io.open_files import COPY_CHUNK, MAP_FROM, WHOLE_FILE, Lock, Opened, held, shorter, write_whole
 from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
@@ -53,6 +53,10 @@ class Fs(Durability, CoreReads):
     def read(self, path: Path) -> bytes:
         with open(path, "rb", buffering=0) as file:  # without a buffer it takes half the time
             return file.read()
+
+    def held(self, path: Path) -> memoryview:
+        """The same, of a file that may be large."""
+        return held(path)
 
     def open(self, path: Path) -> Opened:
         return Opened(path)

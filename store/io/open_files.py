@@ -16,6 +16,7 @@ from sparkhaven.store.io.system_errors import naming
 
 COPY_CHUNK = 8 << 20
 MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
+HELD_FROM = 1 << 22  # bytes
 WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock: from 0 to the end
 _NO_ALLOCATION = (errno.EOPNOTSUPP, errno.EINVAL)  # the file system cannot
 _POPULATE_READ = 22  # MADV_POPULATE_READ, of Linux from 5.14 on
@@ -91,6 +92,21 @@ class Opened:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def held(path: Path) -> memoryview:
+    """All bytes of a file, in memory of large pages where there are any: to get many small ones takes longest."""
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < HELD_FROM:
+            return memoryview(file.read())
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):  # a system without large pages
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        data, found = memoryview(pages), 0
+        while found < size and (count := file.readinto(data[found:])):
+            found += count
+    return data[:found].toreadonly()
 
 
 def shorter(path: Path, expected: int, found: int) -> CorruptFileError:

@@ -12,12 +12,14 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import SMALL_FILE, SYNCFS_FROM, Fs
+from sparkhaven.store.io.open_files import HELD_FROM
 from sparkhaven.store.io.walking import files_below, stats_below
 from tests.support.disks.contents import hidden
 from tests.support.witness.damage import permissions_hold
 
 READS: list[Callable[[Fs, Path], object]] = [
     lambda fs, path: fs.read(path),
+    lambda fs, path: fs.held(path),
     lambda fs, path: fs.open(path),
     lambda fs, path: fs.read_range(path, 0, 1),
     lambda fs, path: fs.map(path, 1),
@@ -68,6 +70,14 @@ class FsContract(ABC):
         assert fs.read(root / "f") == b"aB\0\0x"
         fs.write_new(root / "f", b"anew")
         assert fs.read(root / "f") == fs.map(root / "f", 4).to_pybytes() == b"anew"
+
+    @pytest.mark.parametrize("size", [0, 5, HELD_FROM - 1, HELD_FROM, HELD_FROM + 5])
+    def test_a_file_is_held_whatever_becomes_of_it(self, fs: Fs, root: Path, size: int) -> None:
+        content = (bytes(range(251)) * (size // 251 + 1))[:size]
+        fs.write_new(root / "f", content)
+        data = fs.held(root / "f")
+        fs.write_new(root / "f", b"anew")
+        assert data == content and data.readonly
 
     @pytest.mark.parametrize("sent", [None, 0, 3])
     def test_a_range_of_an_open_file_is_copied(

@@ -107,7 +107,7 @@ def read_head(place: StreamPlace, *, held: bool = False) -> memoryview | None:
     """The bytes of the head, mapped, or ``held`` in memory; None if there is none or it is unreadable."""
     try:
         if held:
-            return memoryview(place.fs.read(place.stream_head))
+            return place.fs.held(place.stream_head)
         stat = place.fs.stat(place.stream_head)
         return memoryview(place.fs.map(place.stream_head, stat.size)) if stat else None
     except (OSError, CorruptFileError):

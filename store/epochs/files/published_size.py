@@ -36,12 +36,28 @@ def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda valu
 
     One listing per internal partition. Names with a leading dot are internal, not locations.
     """
-    root = place.intraday
-    internals = [name for name in place.fs.names(root) if not name.startswith(".")]
-    for internal, values in zip(internals, names_below(place.fs, root, internals), strict=True):
+    for internal, values in _internals(place):
         for value in values:
             if takes(value) and not value.startswith("."):
                 yield LocationKey(internal, value)
+
+
+def other_locations(place: TablePlace, known: Iterable[LocationKey]) -> Iterator[LocationKey]:
+    """Those of ``walk_locations`` that are not known."""
+    known_values: dict[str, set[str]] = {}
+    for internal, value in known:
+        known_values.setdefault(internal, set()).add(value)
+    for internal, values in _internals(place):
+        for value in sorted(set(values).difference(known_values.get(internal, ()))):
+            if not value.startswith("."):
+                yield LocationKey(internal, value)
+
+
+def _internals(place: TablePlace) -> Iterator[tuple[str, list[str]]]:
+    """Names of the internal partitions, and in each those of the directories."""
+    root = place.intraday
+    internals = [name for name in place.fs.names(root) if not name.startswith(".")]
+    return zip(internals, names_below(place.fs, root, internals), strict=True)
 
 
 def published_files(place: TablePlace, keys: Iterable[LocationKey]) -> Iterator[bytes | None]:

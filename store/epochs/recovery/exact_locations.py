@@ -35,11 +35,12 @@ def _exact_stored(place: TablePlace, stream: str, stored: PackedLocations) -> se
     """Of locations that were not decoded, and are not."""
     asked = np.flatnonzero((stored.numbers["marks"] == 0) & (stored.numbers["shape"] < len(stored.shapes)))
     numbers, keys = stored.numbers[asked], [stored.keys[index] for index in asked.tolist()]
-    kinds, forms = np.unique(numbers[["shape", "schema_version"]], return_inverse=True)
+    versions = numbers["schema_version"].astype(np.uint32)
+    kinds, forms = np.unique(numbers["shape"].astype(np.int64) << 32 | versions, return_inverse=True)
     entries = np.zeros(len(keys), DIRECTORY)
     entries["form"], entries["packed"] = forms, stored.starts[asked]
     entries["rows"], entries["time"], entries["epoch"] = numbers["rows"], numbers["time_ms"], numbers["epoch"]
-    alike = [_form(stream, stored.shapes[shape][0], version) for shape, version in kinds.tolist()]
+    alike = [_form(stream, stored.shapes[kind >> 32][0], kind & 0xFFFFFFFF) for kind in kinds.tolist()]
     return _compared(place, keys, alike, entries, stored.data)
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.published_size import (
     TABLE_SIZE,
     named_owner,
+    other_locations,
     physical_size,
     read_mark,
-    walk_locations,
 )
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement
@@ -46,10 +46,7 @@ def find_strays(place: TablePlace, resumed: Resumed, plan: Settlement) -> None:
     state, ahead = resumed.state, resumed.went_down
     witnesses = Witnesses(place, [state])
     origins = _Origins(place, resumed)
-    known = set(state.locations)
-    for key in walk_locations(place):
-        if key in known:
-            continue
+    for key in other_locations(place, state.locations):
         directory = place.intraday_location(key)
         if place.fs.stat(directory) is None:
             continue

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -31,6 +32,7 @@ _NUMBERS = np.dtype(  # the same as _FIXED
     [(name, "<i8") for name in ("since", "epoch", "rows", "time_ms", "made_ms")]
     + [("schema_version", "<i4"), ("marks", "u1"), ("shape", "<u4")]
 )
+_NO_OCTETS = np.zeros((0, _FIXED.size), np.uint8)
 
 
 def shape_of(location: LocationState) -> tuple[Shape, Files, Stats]:
@@ -93,9 +95,11 @@ class PackedLocations:
     def of(
         keys: list[LocationKey], data: bytes | memoryview, offsets: NDArray[np.int64], shapes: tuple[Shape, ...]
     ) -> PackedLocations:
-        """Those whose payloads begin at ``offsets``. IndexError: data is missing."""
-        octets = np.frombuffer(data, np.uint8)[offsets[:, None] + np.arange(_FIXED.size)]
-        return PackedLocations(keys, octets.view(_NUMBERS)[:, 0], offsets + _FIXED.size, data, shapes)
+        """Those whose payloads begin at ``offsets``. IndexError, ValueError: data is missing."""
+        octets = sliding_window_view(np.frombuffer(data, np.uint8), _FIXED.size)[offsets] if keys else _NO_OCTETS
+        return PackedLocations(
+            keys, np.ascontiguousarray(octets).view(_NUMBERS)[:, 0], offsets + _FIXED.size, data, shapes
+        )
 
     def without(self, keys: Set[LocationKey]) -> PackedLocations:
         """The same without some."""

@@ -146,8 +146,8 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     for half in (False, True):
         root = tmp_path / str(half)
         root.mkdir()
-        fs = FaultFs("write", nth=2, name="feed.log", code=errno.ENOSPC, half=half, times=1)
-        with open_log(fs, root) as log:  # the first write is the log of the new generation
+        fs = FaultFs("write", nth=3, name="feed.log", code=errno.ENOSPC, half=half, times=1)
+        with open_log(fs, root) as log:  # the first two writes are the log of the new generation
             report = append(fs, root, None, A, [1])
             before = log_path(root).read_bytes()
             with pytest.raises(EpochConflictError, match="the record could not be written"):
@@ -176,7 +176,7 @@ def test_a_failed_sync_is_never_tried_again(tmp_path: Path) -> None:
 
 
 def test_half_a_record_that_cannot_be_taken_back_poisons(tmp_path: Path) -> None:
-    fs = FaultFs("write", nth=2, name="feed.log", code=errno.ENOSPC, half=True)
+    fs = FaultFs("write", nth=3, name="feed.log", code=errno.ENOSPC, half=True)
     log = open_log(fs, tmp_path)
     log._file._fs = _NoTruncate(fs)
     with pytest.raises(CommitUnknownError, match="partly written record"):
