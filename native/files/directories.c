@@ -4,16 +4,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bytes/bytes.h"
 #include "files/files.h"
+#include "files/listing.h"
 
-enum { LISTING = 1 << 15, NUMBER = 8, OWN = 3, CHECKSUM = 4 };
-
-/* An entry of a listing as the system gives it: inode, offset, length, kind, name. */
-enum { ENTRY_LENGTH = 16, ENTRY_NAME = 19 };
+enum { NUMBER = 8, OWN = 3, CHECKSUM = 4 };
 
 /* Lengths and checksums of the files of a directory: the width of a length, then all of each. */
 struct packed_files {
@@ -64,15 +61,12 @@ static int has_no_more(int directory, int64_t count) {
     _Alignas(8) char listing[LISTING];
     int defined = 0;
     long size;
-    while ((size = syscall(SYS_getdents64, directory, listing, sizeof listing)) > 0) {
-        uint16_t length;
-        for (const char *entry = listing; entry < listing + size; entry += length) {
-            const char *name = entry + ENTRY_NAME;
-            memcpy(&length, entry + ENTRY_LENGTH, sizeof length);
+    while ((size = next_entries(directory, listing)) > 0) {
+        for (const char *entry = listing; entry < listing + size; entry += entry_length(entry)) {
+            const char *name = entry_name(entry);
             if (strcmp(name, "table.tbl") == 0) {
                 defined = 1;
-            } else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, "table.size") != 0 &&
-                       strcmp(name, ".stream") != 0) {
+            } else if (!is_own_or_parent(name) && strcmp(name, "table.size") != 0 && strcmp(name, ".stream") != 0) {
                 count--;
             }
         }

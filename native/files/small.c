@@ -3,15 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "files/files.h"
+#include "files/listing.h"
 
 /* Why there is nothing of a file or directory, instead of its size; ABSENT also where something else has its name. */
 enum { ABSENT = -1, UNREAD = -2, NO_ROOM = -3 };
-
-enum { LISTING = 1 << 15, ENTRY_LENGTH = 16, ENTRY_NAME = 19 };
 
 static int64_t reason(void) { return errno == ENOENT || errno == ENOTDIR ? ABSENT : UNREAD; }
 
@@ -40,18 +38,17 @@ static int64_t list_names(int root, const char *name, uint8_t *out, int64_t room
     }
     int64_t size = 0;
     long got;
-    while (size >= 0 && (got = syscall(SYS_getdents64, directory, listing, sizeof listing)) != 0) {
-        uint16_t length;
-        for (const char *entry = listing; size >= 0 && entry < listing + got; entry += length) {
-            int64_t name_size = (int64_t)strlen(entry + ENTRY_NAME) + 1;
-            memcpy(&length, entry + ENTRY_LENGTH, sizeof length);
-            if (strcmp(entry + ENTRY_NAME, ".") == 0 || strcmp(entry + ENTRY_NAME, "..") == 0) {
+    while (size >= 0 && (got = next_entries(directory, listing)) != 0) {
+        for (const char *entry = listing; size >= 0 && entry < listing + got; entry += entry_length(entry)) {
+            const char *found = entry_name(entry);
+            int64_t name_size = (int64_t)strlen(found) + 1;
+            if (is_own_or_parent(found)) {
                 continue;
             }
             if (name_size > room - size) {
                 size = NO_ROOM;
             } else {
-                memcpy(out + size, entry + ENTRY_NAME, (size_t)name_size);
+                memcpy(out + size, found, (size_t)name_size);
                 size += name_size;
             }
         }

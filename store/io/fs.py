@@ -56,7 +56,7 @@ class Fs(Durability, CoreReads):
 
     def held(self, path: Path) -> memoryview:
         """The same, of a file that may be large."""
-        return held(path)
+        return held(path) or memoryview(self.read(path))
 
     def open(self, path: Path) -> Opened:
         return Opened(path)

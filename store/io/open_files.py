@@ -94,12 +94,15 @@ class Opened:
             self._descriptor = -1
 
 
-def held(path: Path) -> memoryview:
-    """All bytes of a file, in memory of large pages where there are any: to get many small ones takes longest."""
+def held(path: Path) -> memoryview | None:
+    """All bytes of a file, in memory of large pages where there are any: to get many small ones takes longest.
+
+    None: the file is too small for that.
+    """
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if size < HELD_FROM:
-            return memoryview(file.read())
+            return None
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with suppress(OSError):  # a system without large pages
             pages.madvise(mmap.MADV_HUGEPAGE)

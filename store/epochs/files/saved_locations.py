@@ -25,10 +25,9 @@ Data = bytes | memoryview
 class SavedLocations:
     """The locations of such a file. CorruptFileError: the frame of a location is damaged."""
 
-    held = False  # else the file is mapped, and may be damaged or go
-
     def __init__(self, data: Data, index: bytes, where: object) -> None:
         self._data, self._where, self._base = data, where, 0
+        self._held = False  # the file is mapped, and may be damaged or go
         self._packed: PackedLocations | None = None
         text = written(index)
         value = load(text, where)
@@ -43,7 +42,7 @@ class SavedLocations:
 
     def hold(self, first: int, end: int) -> None:
         """Keeps a copy of the bytes that they have in the file, which are sound, and of no other."""
-        self._data, self._base, self.held = bytes(self._data[first:end]), first, True
+        self._data, self._base, self._held = bytes(self._data[first:end]), first, True
 
     def keys(self) -> Iterator[LocationKey]:
         if self._packed is not None:
@@ -84,9 +83,9 @@ class SavedLocations:
                 return index
         return None
 
-    def packed(self) -> PackedLocations:
-        """All of them as they are stored, in the order of ``keys``."""
-        if self._packed is None:
+    def packed(self) -> PackedLocations | None:
+        """All of them as they are stored, in the order of ``keys``; None: their bytes are not held."""
+        if self._packed is None and self._held:
             offsets = self._entries["offset"].astype(np.int64) - self._base + FRAME.size
             self._packed = PackedLocations.of(list(self.keys()), self._data, offsets, self._shapes)
         return self._packed

@@ -106,8 +106,6 @@ class SavedState:
 class _Rescued:
     """Locations of a head; a damaged one is loaded from checkpoint and log."""
 
-    held = False
-
     def __init__(self, saved: SavedLocations, epoch: int, rescue: Callable[[int], StreamState]) -> None:
         self._saved, self._epoch, self._rescue = saved, epoch, rescue
         self.keys, self.values, self.of_value = saved.keys, saved.values, saved.of_value
@@ -118,8 +116,8 @@ class _Rescued:
         except CorruptFileError:
             return self._rescue(self._epoch).locations.get(key)
 
-    def packed(self) -> PackedLocations:
-        return self._saved.packed()
+    def packed(self) -> PackedLocations | None:
+        return None
 
     def __len__(self) -> int:
         return len(self._saved)

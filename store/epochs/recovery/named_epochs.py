@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.head import open_head
-from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.framing.log_frames import HEAD_MAGIC_3, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
@@ -38,12 +38,9 @@ def named_by_ledger(place: StreamPlace) -> int:
         return 0
 
 
-def named_beyond(place: TablePlace, state: StreamState, known_removals: int = 0) -> int:
-    """The newest epoch that files beside a stream's log name, if it is later than the log's, else 0.
-
-    Removals before place ``known_removals`` name none that the log has not.
-    """
+def named_beyond(place: TablePlace, state: StreamState, removals: Named) -> int:
+    """The newest epoch that removals or other files beside a log name, if it is beyond the log, else 0."""
     own = place.of_stream(state.stream)
     head = named_by_head(place.fs, own.stream_head, beyond=state.epoch)
-    named = max(read_named(own, known_removals).epoch, head, named_by_ledger(own))
+    named = max(removals.epoch, head, named_by_ledger(own))
     return named if named > state.epoch else 0

@@ -170,13 +170,14 @@ def plan_recovery(place: TablePlace, resumed: Resumed, *, leave_damaged: bool = 
     """
     state = resumed.state
     witnesses = Witnesses(place, [state])
-    removed = witnesses.removed_by(state.stream, read_named(place.of_stream(state.stream), resumed.known_removals))
+    named = read_named(place.of_stream(state.stream), resumed.known_removals)
+    removed = witnesses.removed_by(state.stream, named)
     for part in (witnesses.beside_logs(), removed, witnesses.merges()):
         refuse(witness for witness in part if witness.stream == state.stream)
     plan = settle_locations(place, state, state.locations, ahead=resumed.went_down, leave_damaged=leave_damaged)
     find_strays(place, resumed, plan)
     if resumed.went_down:
-        plan.ahead = max(plan.ahead, named_beyond(place, state, resumed.known_removals))
+        plan.ahead = max(plan.ahead, named_beyond(place, state, named))
     return plan
 
 

@@ -113,12 +113,10 @@ class PackedLocations:
 class LazyLocations(Protocol):
     """Locations stored in a file, by value of the partitioning column, then internal partition.
 
-    ``held``: the bytes are in memory, and sound.
+    ``packed``: all of them, in the order of ``keys``; None unless their bytes are in memory, and sound.
     """
 
-    held: bool
-
-    def packed(self) -> PackedLocations: ...
+    def packed(self) -> PackedLocations | None: ...
     def keys(self) -> Iterator[LocationKey]: ...
     def of_value(self, value: str) -> list[LocationKey]: ...
     def values(self) -> list[str]: ...
@@ -175,7 +173,7 @@ class Locations(MutableMapping[LocationKey, LocationState]):
 
     def settle(self) -> None:
         """Applies all pending changes. Decodes everything, and releases the file, unless its bytes are held."""
-        if self._saved is not None and self._saved.held:
+        if self._saved is not None and self._saved.packed() is not None:
             for key in list(self._later):
                 self[key]
             return
@@ -202,9 +200,8 @@ class Locations(MutableMapping[LocationKey, LocationState]):
 
     def stored(self) -> PackedLocations | None:
         """Those that were not decoded yet, of a file whose bytes are held; None: there is no such file."""
-        if self._saved is None or not self._saved.held:
-            return None
-        return self._saved.packed().without(self._known.keys() | self._later.keys() | self._gone)
+        packed = None if self._saved is None else self._saved.packed()
+        return None if packed is None else packed.without(self._known.keys() | self._later.keys() | self._gone)
 
     def truncated(self) -> list[LocationState]:
         """Those that are truncated; only they are decoded."""

@@ -76,10 +76,6 @@ class CrashingFs(Fs):
         self._live()
         return super().read(path)
 
-    def held(self, path: Path) -> memoryview:
-        self._live()
-        return super().held(path)
-
     def open(self, path: Path) -> Opened:
         self._live()
         return super().open(path)

@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.state.tombstone import Named, Removal
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import REMOVALS_MAGIC_1, read_header
 from sparkhaven.store.io.fs import Fs, Lock, Stat
+from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import hidden
@@ -321,3 +322,19 @@ def test_a_lock_is_released_where_the_name_cannot_be_looked_at(made: Path) -> No
     again = lock_commits(FS, _path(made))
     assert again is not None
     again.release()
+
+
+def test_a_start_reads_removals_as_often_after_a_power_failure(made: Path) -> None:
+    class Counting(CrashingFs):
+        opened = 0
+
+        def open(self, path: Path) -> Opened:
+            self.opened += path == _path(made)
+            return super().open(path)
+
+    opened = []
+    for boot in ("boot-1", "boot-2"):
+        fs = Counting(boot=boot)
+        open_log(fs, made, durability="none").close()
+        opened.append(fs.opened)
+    assert opened[0] == opened[1] > 0
