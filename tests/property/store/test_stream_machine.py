@@ -64,7 +64,15 @@ COMPACT_STEPS = ("compaction-slice", "write-head", "checkpoint-replace", "log-re
 ROLLBACK_STEPS = ("log-append", "log-sync", "rollback-files", "cut-file", "remove-stray-location", "publish-location")
 WITHDRAW_STEPS = ("log-append", "log-sync", "withdraw-publish", "publish-location")
 HEAD_STEPS = ("write-head",)
-OPEN_STEPS = ("resume-sync", "log-open", "recover-files", "cut-file", "remove-stray-file", "publish-location")
+OPEN_STEPS = (
+    "resume-sync",
+    "log-copy",
+    "log-open",
+    "recover-files",
+    "cut-file",
+    "remove-stray-file",
+    "publish-location",
+)
 
 
 def steps(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
