@@ -106,10 +106,10 @@ def held(path: Path) -> memoryview | None:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with suppress(OSError):  # a system without large pages
             pages.madvise(mmap.MADV_HUGEPAGE)
-        data, found = memoryview(pages), 0
-        while found < size and (count := file.readinto(data[found:])):
-            found += count
-    return data[:found].toreadonly()
+        data, filled = memoryview(pages), 0
+        while filled < size and (count := file.readinto(data[filled:])):
+            filled += count
+    return data[:filled].toreadonly()
 
 
 def shorter(path: Path, expected: int, found: int) -> CorruptFileError:
