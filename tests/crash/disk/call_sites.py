@@ -99,6 +99,10 @@ class CallSiteFs(PowerCutFs):
         self._call("read", path)
         return super().read_range(path, offset, length)
 
+    def read_block(self, path: Path, offset: int, length: int) -> bytes:
+        self._call("read", path)
+        return super().read_block(path, offset, length)
+
     def open(self, path: Path) -> Opened:
         self._call("read", path)
         return super().open(path)

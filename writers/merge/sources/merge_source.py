@@ -34,6 +34,7 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 
+COPIED = 8 << 20  # bytes of a block, at most, that are read into memory
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
 
@@ -46,6 +47,7 @@ class MergeSource:
     ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
     ``kept``: those of the rows that are read, None: all. They are then numbered from ``start`` on without gaps.
     ``computed``: column files of the same rows, which stand for the location's own files of those columns.
+    ``alone``: blocks are read without what lies beside them, which would not stay in memory until it is needed.
     """
 
     directory: Path
@@ -60,6 +62,7 @@ class MergeSource:
     text_bytes: Mapping[str, int] = field(default_factory=dict)
     kept: RowRanges | None = None
     computed: MergeSource | None = None
+    alone: bool = False
 
     def of(self, column: Column) -> MergeSource:
         """Where the values of a column lie."""
@@ -145,10 +148,15 @@ class ColumnSource:
         if self._held is not None:
             buffer, self._held = self._held.slice(start, length), None
         else:
-            buffer = self.fs.map_range(self._dat, start, length)
+            buffer = self._range(self._dat, start, length)
         if self._swapped:
             return np.frombuffer(buffer, dtype.newbyteorder(">")).astype(dtype)
         return np.frombuffer(buffer, dtype)
+
+    def _range(self, path: Path, start: int, length: int) -> pa.Buffer:
+        if self.source.alone and length <= COPIED:
+            return pa.py_buffer(self.fs.read_block(path, start, length))
+        return self.fs.map_range(path, start, length)
 
     def symbols(self) -> pa.Array:
         """The symbol table of the location, in id order."""
@@ -231,7 +239,7 @@ class ColumnSource:
         ends = self.ends(first, stop)
         low, high = int(ends[0]), int(ends[-1])
         path = self.source.directory / self.column.files[1]
-        data = self.fs.map_range(path, low, high - low) if high > low else pa.py_buffer(b"")
+        data = self._range(path, low, high - low) if high > low else pa.py_buffer(b"")
         offsets = pa.py_buffer(ends - low)
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), stop - first, [None, offsets, data])
 

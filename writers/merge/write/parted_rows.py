@@ -80,9 +80,11 @@ def remove_piece(fs: Fs, plan: MergePlan) -> None:
 
 class _Parting:
     def __init__(self, fs: Fs, task: SourceRows) -> None:
-        self.fs, self.plan, self.index, self.bounds = fs, task.plan, task.index, task.bounds
-        self.source, self.texts = task.plan.sources[task.index], load_unions(fs, task.plan)
-        self.keys = Keys(fs, task.plan, self.texts)
+        sources = tuple(replace(source, alone=True) for source in task.plan.sources)
+        self.plan = replace(task.plan, sources=sources)
+        self.fs, self.index, self.bounds = fs, task.index, task.bounds
+        self.source, self.texts = sources[task.index], load_unions(fs, task.plan)
+        self.keys = Keys(fs, self.plan, self.texts)
         self.digests = Digests(task.plan.schema)
         self.pieces, self.wide = len(task.bounds) + 1, len(task.plan.destinations)
         self.rows = np.zeros(self.pieces * self.wide, np.int64)

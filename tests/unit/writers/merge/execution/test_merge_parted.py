@@ -10,6 +10,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.sources import merge_source
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import work_shares
@@ -25,9 +26,14 @@ class WatchingFs(QuickFs):
 
     def __init__(self, damage: str = "") -> None:
         self.damage, self.parted = damage, 0
+        self.blocks: list[Path] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WatchingFs, (self.damage,)
+
+    def read_block(self, path: Path, offset: int, length: int) -> bytes:
+        self.blocks.append(path)
+        return super().read_block(path, offset, length)
 
     def write_at(self, path: Path, offset: int, data: bytes | memoryview) -> None:
         if path.parent.name.startswith("part-"):
@@ -65,6 +71,16 @@ def test_the_same_bytes_as_from_the_sources_themselves(
     watching = WatchingFs()
     assert parted == merged(tmp_path / "other", watching, seed=seed, format=form, workers=workers)
     assert not watching.parted
+
+
+def test_sources_are_read_without_what_lies_beside_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watching = WatchingFs()
+    parted = merged(tmp_path / "one", watching)
+    assert {"L.dat", "Sym.dat", "Note.dat", "Note.bytes"} <= {path.name for path in watching.blocks}
+    assert all("Intraday" in path.parts for path in watching.blocks)
+    monkeypatch.setattr(merge_source, "COPIED", 0)  # blocks that are too large are mapped
+    watching = WatchingFs()
+    assert parted == merged(tmp_path / "other", watching) and not watching.blocks
 
 
 def test_a_date_that_was_merged_is_parted_too(tmp_path: Path) -> None:
