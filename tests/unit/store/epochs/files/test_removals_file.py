@@ -338,3 +338,10 @@ def test_a_start_reads_removals_as_often_after_a_power_failure(made: Path) -> No
         open_log(fs, made, durability="none").close()
         opened.append(fs.opened)
     assert opened[0] == opened[1] > 0
+
+
+def test_what_an_earlier_record_names_counts_beside_a_later_one(made: Path) -> None:
+    removals = (Removal(OTHER, 1, 1, "truncate", epoch, {}, 7, 1_000_000_000, 10 - epoch) for epoch in (9, 3))
+    for removal in removals:
+        remove(FS, made, removal)
+    assert read_named(StreamPlace(FS, Layout(made), TABLE, STREAM)) == Named(9, 7)
