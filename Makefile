@@ -25,8 +25,8 @@ DEEPHAVEN_VENV := .venv-deephaven
 MEMORY = $(if $(PYTEST_DEBUG_TEMPROOT),,$(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -ge 4000000 ] 2>/dev/null && echo yes))
 IN_MEMORY = $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=/dev/shm )
 KEPT = -o tmp_path_retention_policy=failed
-# of `make test`: more are quicker on two cores, but then Spark may wait too long for a process of Python to start
-WORKERS ?= 2
+# of `make test`: while one waits for a broker or an engine, two compute
+WORKERS ?= 3
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven
 define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	@set -e; made="$(CACHE)/$(1)-$$({ cat requirements/$(1).txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)"; \
@@ -99,7 +99,7 @@ cluster: setup ## a standalone Spark cluster on loopback, a master and two worke
 
 test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end; SPARKHAVEN_EXAMPLES=1 for all examples of property tests
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
-	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.5} $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 \
+	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.25} $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 \
 	  $(if $(MEMORY),$(KEPT))
 
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,9 +24,11 @@ from types import TracebackType
 
 from demo.program import run_program, wait_until_stopped
 from sparkhaven.jobs.session.jars import Artifact, jars
+from sparkhaven.jobs.session.java import find_java
 from sparkhaven.jobs.session.watchdog import Watchdog
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cache_directory
 
 VERSION = "3.9.2"
 JARS = (
@@ -71,6 +74,7 @@ class Broker:
     ) -> None:
         self._fs, self._directory, self._environ, self._heap = fs, directory, environ, heap
         self._class_path = os.pathsep.join(map(str, jars(fs, f"kafka-{VERSION}", JARS, environ)))
+        self._classes = ClassArchive(fs, fs.resolve(find_java(fs, environ)), environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: Watchdog | None = None
         self._port, controller = port or free_port(), free_port()
@@ -142,6 +146,7 @@ class Broker:
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
+            self._classes.keep()
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -165,10 +170,9 @@ class Broker:
         self._process = self._watchdog = None
 
     def _java(self, main: str, *words: str) -> list[str]:
-        home = self._environ.get("JAVA_HOME")
-        java = str(Path(home) / "bin" / "java") if home else "java"
-        quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return [java, f"-Xmx{self._heap}", *quick, "-cp", self._class_path, main, *words, str(self._properties)]
+        quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *self._classes.options(main == "kafka.Kafka")]
+        heap = f"-Xmx{self._heap}"
+        return [str(self._classes.java), heap, *quick, "-cp", self._class_path, main, *words, str(self._properties)]
 
     def _wait(self) -> None:
         end = time.monotonic() + START_SECONDS
@@ -187,6 +191,28 @@ class Broker:
                     hint="read the log. Another process may use its port. Then start it again",
                 )
             time.sleep(0.05)
+
+
+class ClassArchive:
+    """The classes of a broker as the JVM maps them: half of its start. The first broker that ends leaves them."""
+
+    def __init__(self, fs: Fs, java: Path, environ: Mapping[str, str]) -> None:
+        self._fs, self.java = fs, java
+        stat = fs.stat(java)
+        release = zlib.crc32(f"{java} {stat and stat.mtime_ns}".encode())
+        self._path = cache_directory(environ) / f"kafka-{VERSION}-{release:08x}.jsa"
+        self._unnamed = self._path.with_suffix(f".{os.getpid()}-{id(self):x}")
+
+    def options(self, whole: bool) -> list[str]:
+        """Of the JVM: uses the archive, or writes one when a ``whole`` broker ends. One of other jars is ignored."""
+        if self._fs.stat(self._path) is not None:
+            return [f"-XX:SharedArchiveFile={self._path}", "-Xlog:cds*=off"]
+        return [f"-XX:ArchiveClassesAtExit={self._unnamed}", "-Xlog:cds*=off"] if whole else []
+
+    def keep(self) -> None:
+        """Gives an archive that was written its name."""
+        if self._fs.stat(self._unnamed) is not None:
+            self._fs.rename(self._unnamed, self._path)
 
 
 def _error_summary(said: str) -> str:
