@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The JVM only schedules: rows never cross it, and no session of a job reads a table by Java. Without its optimising
-# compiler and parallel garbage collector the workers gain a tenth of a micro-batch on two cores. It would have 48 MB for
-# compiled code then, which many queries fill: to make room again and again takes as long as the garbage collector.
+# compiler and parallel garbage collector the workers gain a tenth of a micro-batch on two cores. Compiled code would
+# have 48 MB then, which many queries fill: making room again and again takes as long as collecting garbage.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=128m")
 _MEMORY = re.compile(r"\d+[kmgt]\Z")
 
