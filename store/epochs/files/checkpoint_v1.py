@@ -44,6 +44,9 @@ class _Locations(SavedLocations):
     def find(self, key: LocationKey) -> LocationState | None:
         return self._found.get(key)
 
+    def packed(self) -> None:
+        """They have no bytes: they are decoded."""
+
     def __len__(self) -> int:
         return len(self._found)
 
