@@ -34,7 +34,6 @@ from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 
-COPIED = 8 << 20  # bytes of a block, at most, that are read into memory
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
 
@@ -47,7 +46,8 @@ class MergeSource:
     ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
     ``kept``: those of the rows that are read, None: all. They are then numbered from ``start`` on without gaps.
     ``computed``: column files of the same rows, which stand for the location's own files of those columns.
-    ``alone``: blocks are read without what lies beside them, which would not stay in memory until it is needed.
+    ``alone``: blocks of so many bytes, at most, are read without what lies beside them, which would not stay in
+    memory until it is needed. Larger ones are mapped.
     """
 
     directory: Path
@@ -62,7 +62,7 @@ class MergeSource:
     text_bytes: Mapping[str, int] = field(default_factory=dict)
     kept: RowRanges | None = None
     computed: MergeSource | None = None
-    alone: bool = False
+    alone: int = 0
 
     def of(self, column: Column) -> MergeSource:
         """Where the values of a column lie."""
@@ -154,7 +154,7 @@ class ColumnSource:
         return np.frombuffer(buffer, dtype)
 
     def _range(self, path: Path, start: int, length: int) -> pa.Buffer:
-        if self.source.alone and length <= COPIED:
+        if length <= self.source.alone:
             return pa.py_buffer(self.fs.read_block(path, start, length))
         return self.fs.map_range(path, start, length)
 

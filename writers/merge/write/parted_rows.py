@@ -80,7 +80,7 @@ def remove_piece(fs: Fs, plan: MergePlan) -> None:
 
 class _Parting:
     def __init__(self, fs: Fs, task: SourceRows) -> None:
-        sources = tuple(replace(source, alone=True) for source in task.plan.sources)
+        sources = tuple(replace(source, alone=task.plan.options.sizes.copied_bytes) for source in task.plan.sources)
         self.plan = replace(task.plan, sources=sources)
         self.fs, self.index, self.bounds = fs, task.index, task.bounds
         self.source, self.texts = sources[task.index], load_unions(fs, task.plan)

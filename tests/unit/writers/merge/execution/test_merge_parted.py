@@ -10,7 +10,6 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.sources import merge_source
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import work_shares
@@ -73,14 +72,13 @@ def test_the_same_bytes_as_from_the_sources_themselves(
     assert not watching.parted
 
 
-def test_sources_are_read_without_what_lies_beside_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_read_without_what_lies_beside_a_block(tmp_path: Path) -> None:
     watching = WatchingFs()
     parted = merged(tmp_path / "one", watching)
     assert {"L.dat", "Sym.dat", "Note.dat", "Note.bytes"} <= {path.name for path in watching.blocks}
     assert all("Intraday" in path.parts for path in watching.blocks)
-    monkeypatch.setattr(merge_source, "COPIED", 0)  # blocks that are too large are mapped
-    watching = WatchingFs()
-    assert parted == merged(tmp_path / "other", watching) and not watching.blocks
+    watching, sizes = WatchingFs(), BlockSizes(rows=37, copied_bytes=0)  # blocks that are too large are mapped
+    assert parted == merged(tmp_path / "other", watching, sizes=sizes) and not watching.blocks
 
 
 def test_a_date_that_was_merged_is_parted_too(tmp_path: Path) -> None:
