@@ -25,8 +25,8 @@ DEEPHAVEN_VENV := .venv-deephaven
 MEMORY = $(if $(PYTEST_DEBUG_TEMPROOT),,$(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -ge 4000000 ] 2>/dev/null && echo yes))
 IN_MEMORY = $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=/dev/shm )
 KEPT = -o tmp_path_retention_policy=failed
-# of `make test`: while one waits for a broker or an engine, two compute
-WORKERS ?= 3
+# of `make test`: a third one gains nothing on two cores
+WORKERS ?= 2
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven
 define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	@set -e; made="$(CACHE)/$(1)-$$({ cat requirements/$(1).txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)"; \
