@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from sparkhaven.store.io.core_reads import CoreReads
 from sparkhaven.store.io.exchange import exchanged
-from sparkhaven.store.io.open_files import COPY_CHUNK, MAP_FROM, WHOLE_FILE, Lock, Opened, held, shorter, write_whole
+from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, held, read_exactly, shorter, write_whole
 from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
 
-__all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
+__all__ = ["MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
 SMALL_FILE = 1 << 16  # bytes of a file that one call reads
 
@@ -63,28 +63,11 @@ class Fs(Durability, CoreReads):
 
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``; a file that ends earlier is a CorruptFileError."""
-        return self._read(path, offset, length)
+        return read_exactly(path, offset, length)
 
     def read_block(self, path: Path, offset: int, length: int) -> bytes:
         """The same, and the system reads nothing ahead: for whoever has no memory that would keep it."""
-        return self._read(path, offset, length, os.POSIX_FADV_RANDOM)
-
-    def _read(self, path: Path, offset: int, length: int, advice: int | None = None) -> bytes:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if advice is not None:
-                os.posix_fadvise(descriptor, 0, 0, advice)
-            parts, wanted = list[bytes](), length
-            with naming(path):
-                while wanted:
-                    part = os.pread(descriptor, wanted, offset + length - wanted)
-                    if not part:
-                        raise shorter(path, offset + length, offset + length - wanted)
-                    parts.append(part)
-                    wanted -= len(part)
-            return b"".join(parts)
-        finally:
-            os.close(descriptor)
+        return read_exactly(path, offset, length, os.POSIX_FADV_RANDOM)
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError.
@@ -140,7 +123,8 @@ class Fs(Durability, CoreReads):
         return Stat.of(status)
 
     def is_dir(self, path: Path) -> bool:
-        return (stat := self.stat(path)) is not None and stat.is_dir
+        stat = self.stat(path)
+        return stat is not None and stat.is_dir
 
     def entries(self, path: Path) -> list[tuple[str, Stat]]:
         """Names in a directory, sorted, and what they are, links followed; a missing directory, or a file, has none."""
@@ -202,7 +186,8 @@ class Fs(Durability, CoreReads):
 
     def free_bytes(self, path: Path) -> int:
         """Bytes that an ordinary user may still write on the file system of ``path``."""
-        return (usage := os.statvfs(path)).f_bavail * usage.f_frsize
+        usage = os.statvfs(path)
+        return usage.f_bavail * usage.f_frsize
 
     def used_share(self, path: Path) -> float:
         """The share of the file system of ``path`` that is in use, from 0 to 1, as ``df`` shows it."""

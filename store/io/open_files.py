@@ -112,6 +112,26 @@ def held(path: Path) -> memoryview | None:
     return data[:filled].toreadonly()
 
 
+def read_exactly(path: Path, offset: int, length: int, advice: int | None = None) -> bytes:
+    """So many bytes from ``offset``, after an ``advice`` to the system; CorruptFileError: the file ends before."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if advice is not None:
+            os.posix_fadvise(descriptor, 0, 0, advice)
+        parts: list[bytes] = []
+        wanted = length
+        with naming(path):
+            while wanted:
+                part = os.pread(descriptor, wanted, offset + length - wanted)
+                if not part:
+                    raise shorter(path, offset + length, offset + length - wanted)
+                parts.append(part)
+                wanted -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
 def shorter(path: Path, expected: int, found: int) -> CorruptFileError:
     """The error for a file of ``found`` bytes that should have more."""
     return CorruptFileError(

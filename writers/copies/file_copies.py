@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import data_start
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.fs import COPY_CHUNK, Fs
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.open_files import COPY_CHUNK
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
 

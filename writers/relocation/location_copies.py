@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
-from sparkhaven.store.io.fs import COPY_CHUNK, Fs
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.open_files import COPY_CHUNK
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.merges.history import renamed
 from sparkhaven.store.merges.merge_records import MergeOutput
