@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import sparkhaven.store.io.fs
+import sparkhaven.store.io.open_files
 from sparkhaven.store.io.fs import Fs
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, CallSiteFs, Fault, Site, faults_of
@@ -106,7 +107,8 @@ def short_calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return os.pread(descriptor, min(length, 1 + counts["pread"] % 61), offset)
 
     own: dict[str, Any] = {**vars(os), "pwrite": pwrite, "pread": pread}
-    monkeypatch.setattr(sparkhaven.store.io.fs, "os", SimpleNamespace(**own))
+    for module in (sparkhaven.store.io.fs, sparkhaven.store.io.open_files):
+        monkeypatch.setattr(module, "os", SimpleNamespace(**own))
     return counts
 
 
