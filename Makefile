@@ -97,7 +97,7 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
 	@$(BIN)/python -m tests.support.servers.cluster
 
-test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end; SPARKHAVEN_EXAMPLES=1 for all examples of property tests
+test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end; SPARKHAVEN_EXAMPLES=1 for all examples of property tests and all campaigns
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
 	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.25} $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 \
 	  $(if $(MEMORY),$(KEPT))

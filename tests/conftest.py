@@ -15,7 +15,8 @@ import pytest
 from typer import testing
 from typer.main import get_command
 
-from tests.support.examples import try_fewer_examples, wait_for_slow_examples
+from tests.support.campaigns import Campaigns
+from tests.support.examples import share, try_fewer_examples, wait_for_slow_examples
 from tests.support.marks import leaves_out
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tests.contracts.readers.snapshot_readers import Snapshot
     from tests.support.tables.user_intraday import UserIntraday
 
-EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
 SKIPS = "SPARKHAVEN_SKIPS"  # "fail": a run in which a test was skipped ends with 1; `.ci/run` sets it
 os.environ.setdefault("SPARKHAVEN_LOGS", "off")  # tests compare trees; those of the log tables switch them on
 
@@ -48,6 +48,10 @@ class OneNameForAModule(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, OneNameForAModule())
 pytest.register_assert_rewrite("tests.contracts", "sparkhaven.testing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Campaigns())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -147,7 +151,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         found = next((n for n, names in enumerate(LONGEST_FIRST) if names & marks), len(LONGEST_FIRST))
         RANK[item.path] = min(found, RANK.get(item.path, found))
     items.sort(key=lambda item: RANK[item.path])
-    if share := os.environ.get(EXAMPLES):
+    if share() < 1:
         for item in items:
             if isinstance(item, pytest.Function):
-                try_fewer_examples(item.obj, float(share))
+                try_fewer_examples(item.obj, share())

@@ -23,7 +23,10 @@ from sparkhaven.store.native.powers_of_five import powers_of_five
 
 HERE = Path(__file__).resolve().parent
 TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("*_target.c")))
-SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined", "-I", str(SOURCES))
+SANITIZED = ("-std=c11", "-g1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined", "-I", str(SOURCES))
+
+
+QUICK, SMALL = "-O1", "-O0"  # how inputs go through quickly, and how the core compiles quickly
 
 
 def libfuzzer(scratch: Path) -> str | None:
@@ -39,11 +42,11 @@ def libfuzzer(scratch: Path) -> str | None:
     return None
 
 
-def compiler(scratch: Path) -> list[str] | None:
+def compiler(scratch: Path, level: str = QUICK) -> list[str] | None:
     """The start of a call of the compiler; None where there is neither clang nor gcc."""
     if (clang := libfuzzer(scratch)) is not None:
-        return [clang, *SANITIZED, "-fsanitize=fuzzer", "-DSH_LIBFUZZER"]
-    return ["gcc", *SANITIZED, "-fsanitize-coverage=trace-pc"] if shutil.which("gcc") else None
+        return [clang, *SANITIZED, level, "-fsanitize=fuzzer", "-DSH_LIBFUZZER"]
+    return ["gcc", *SANITIZED, level, "-fsanitize-coverage=trace-pc"] if shutil.which("gcc") else None
 
 
 def core_objects(scratch: Path, compile_: Sequence[str]) -> list[str]:
@@ -61,9 +64,9 @@ def core_objects(scratch: Path, compile_: Sequence[str]) -> list[str]:
     return [str(path) for path in sorted(core.glob("*.o"))]
 
 
-def made(scratch: Path, target: str, rounds: int, seed: int) -> list[str] | None:
+def made(scratch: Path, target: str, rounds: int, seed: int, level: str = QUICK) -> list[str] | None:
     """Compiles one of ``TARGETS``; the call that runs it, None where there is no compiler that can."""
-    compile_ = compiler(scratch)
+    compile_ = compiler(scratch, level)
     if compile_ is None:
         return None
     program = scratch / f"fuzz-{target}"
@@ -76,8 +79,8 @@ def made(scratch: Path, target: str, rounds: int, seed: int) -> list[str] | None
 
 
 def run(rounds: int, seed: int, scratch: Path, target: str) -> subprocess.CompletedProcess[str] | None:
-    """Compiles and runs one of ``TARGETS``, with what it says; None where there is no compiler that can."""
-    words = made(scratch, target, rounds, seed)
+    """Runs one of ``TARGETS`` on few inputs, with what it says; None where there is no compiler that can make it."""
+    words = made(scratch, target, rounds, seed, SMALL)
     if words is None:
         return None
     return subprocess.run(words, capture_output=True, text=True, check=False)

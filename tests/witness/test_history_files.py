@@ -10,6 +10,7 @@ from tests.support.witness.page import check
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", HISTORY_KINDS, ids=lambda kind: kind.name)
 def test_no_command_is_silently_wrong(trees: Trees, kind: Kind, damage: str) -> None:

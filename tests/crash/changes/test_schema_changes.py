@@ -26,6 +26,7 @@ def test_the_sample_has_every_possible_change_and_every_moment() -> None:
     assert {moment for _, moment, _ in sampled()} == set(MOMENTS)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("change", "moment", "form"), sampled())
 def test_no_cell_is_silent_and_nothing_is_lost(tmp_path: Path, change: str, moment: str, form: str) -> None:
     tell(tmp_path, change, moment, form)

@@ -21,6 +21,7 @@ import sparkhaven.store.io.open_files
 from sparkhaven.store.io.fs import Fs
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, CallSiteFs, Fault, Site, faults_of
+from tests.support.examples import some_of
 from tests.support.streams.stream_story import Groups
 from tests.support.streams.whole_story import Watch, check_end, live, write_feed
 
@@ -52,7 +53,7 @@ def test_the_life_meets_every_room_that_writes(calls: list[Site]) -> None:
 @pytest.mark.slow
 def test_a_failed_sync_is_never_believed(tmp_path: Path, batches: list[Groups], calls: list[Site]) -> None:
     syncs = [fault for fault in faults_of(calls) if fault.site.kind in SYNCS and fault.code == errno.EIO]
-    for number, fault in enumerate(chosen(syncs, 5)):
+    for number, fault in enumerate(some_of(chosen(syncs, 5))):
         survive(tmp_path / f"db{number}", batches, fault)
 
 
@@ -61,7 +62,7 @@ def test_calls_that_fail_lose_and_double_nothing(tmp_path: Path, batches: list[G
     faults = [fault for fault in faults_of(calls) if fault.site.kind not in SYNCS]
     removing = [fault for fault in chosen(faults, 1) if "remov" in fault.site.place and fault.site.kind != "stat"]
     some = random.Random(2).sample(chosen(faults, 2), OTHERS)
-    for number, fault in enumerate([*removing, *some]):
+    for number, fault in enumerate([*some_of(removing), *some_of(some)]):
         survive(tmp_path / f"db{number}", batches, fault)
 
 

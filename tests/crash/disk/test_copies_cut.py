@@ -19,6 +19,7 @@ from sparkhaven.writers.copies.snapshot import take_snapshot
 from tests.support.commands import run_json
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import some_of
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, make, merge
 
@@ -53,7 +54,8 @@ def cut_each(disk: Path, base: Path, work: Callable[[Fs, Path], None], sabotage:
     counted = PowerCutFs(plain)
     work(counted, plain)
     total, chance = counted.changes, random.Random(1)
-    for seed, change in enumerate([*chance.sample(range(total), CUTS), total - 1, total]):
+    some = chance.sample(range(total), CUTS)
+    for seed, change in enumerate([*(some if sabotage else some_of(some)), total - 1, total]):
         there = base / f"cut{seed}"
         shutil.copytree(disk, there, symlinks=True)
         fs = PowerCutFs(there, sabotage=sabotage, crash_after=change)

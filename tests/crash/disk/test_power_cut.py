@@ -15,19 +15,20 @@ import pytest
 from sparkhaven.store.epochs.recovery import durable_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import Opened
-from tests.support.disks.cuts import problem, problems
+from tests.support.disks.cuts import LIVES, problem, problems
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import share_of
 
 pytestmark = pytest.mark.slow
 
 
 def test_fsync_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    assert problems(tmp_path, "fsync", PowerCutFs) == ([], 0)
+    assert problems(tmp_path, "fsync", PowerCutFs, share_of(LIVES)) == ([], 0)
 
 
 @pytest.mark.parametrize("durability", ["periodic", "none"])
 def test_other_modes_go_back_to_a_whole_epoch_and_say_so(tmp_path: Path, durability: str) -> None:
-    found, losses = problems(tmp_path, durability, PowerCutFs)
+    found, losses = problems(tmp_path, durability, PowerCutFs, share_of(LIVES))
     assert found == []
     assert losses > 0
 

@@ -17,6 +17,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.users.save import SaveOptions, save_rows
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import some_of
 
 Row = tuple[Any, ...]
 SAVES = [("replace", range(3)), ("append", range(3, 5)), ("replace", range(10, 13)), ("append", range(13, 15))]
@@ -91,7 +92,7 @@ def test_a_save_that_is_stopped_anywhere_is_whole_or_nothing(tmp_path: Path, by:
     assert told(whole, tmp_path / "whole", by) == len(SAVES)
     assert content(tmp_path / "whole") == STATES[-1]
     assert whole.changes > 100
-    for number in range(0, whole.changes, STRIDE):
+    for number in some_of(range(0, whole.changes, STRIDE)):
         root = tmp_path / f"db{number}"
         check(root, by, told(CrashingFs(crash_after=number), root, by), f"stopped before change {number}")
 
@@ -100,7 +101,7 @@ def test_a_save_that_is_stopped_anywhere_is_whole_or_nothing(tmp_path: Path, by:
 def test_a_save_that_is_stopped_is_whole_where_names_cannot_be_swapped(tmp_path: Path) -> None:
     whole = WithoutExchange()
     assert told(whole, tmp_path / "whole", None) == len(SAVES)
-    for number in range(1, whole.changes, STRIDE):
+    for number in some_of(range(1, whole.changes, STRIDE)):
         root = tmp_path / f"db{number}"
         check(root, None, told(WithoutExchange(crash_after=number), root, None), f"stopped before change {number}")
 
@@ -111,7 +112,7 @@ def test_a_save_that_is_stopped_is_whole_where_names_cannot_be_swapped(tmp_path:
 def test_a_power_cut_takes_no_save_that_returned(tmp_path: Path, by: str | None, turn: int) -> None:
     whole = CrashingFs()
     told(whole, tmp_path / "whole", by)
-    for number in range(turn * 5, whole.changes + 1, 10):
+    for number in some_of(range(turn * 5, whole.changes + 1, 10)):
         root = tmp_path / f"db{number}"
         root.mkdir()
         fs = PowerCutFs(root, crash_after=number)

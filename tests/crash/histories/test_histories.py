@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.crash.histories.campaign import campaign
+from tests.support.examples import share_of
 
 
 @pytest.mark.slow
 def test_readers_show_the_rows_of_the_model_whatever_is_killed(tmp_path: Path) -> None:
-    tally = campaign(tmp_path, first=1, count=4, length=14)
+    count = share_of(4, 2)
+    tally = campaign(tmp_path, first=1, count=count, length=14)
     assert not tally.wrong
-    assert sum(times for name, times in tally.done.items() if name.endswith("killed")) >= 4
-    assert tally.done["epochs compared"] > 100
+    assert sum(times for name, times in tally.done.items() if name.endswith("killed")) >= count // 2
+    assert tally.done["epochs compared"] > 15 * count

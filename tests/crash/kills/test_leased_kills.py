@@ -13,10 +13,11 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stre
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
-from tests.crash.kills.kill_steps import in_child, in_turns
+from tests.crash.kills.kill_steps import in_child, some_in_turns
 from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import some_of
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def test_killed_before_and_after_every_step(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     steps = steps_of_the_story(tmp_path / "plain" / "db")
     assert {name.partition(":")[0] for name, _ in steps} >= STEPS
-    for number, (step, occurrence) in enumerate(in_turns(steps)):
+    for number, (step, occurrence) in enumerate(some_in_turns(steps)):
         place = tmp_path / f"{number}"
         place.mkdir()
 
@@ -54,7 +55,7 @@ def test_stopped_before_any_change_of_the_disk(tmp_path: Path) -> None:
     plain = CrashingFs()
     (tmp_path / "plain").mkdir()
     tell(plain, tmp_path / "plain" / "db")
-    for change in random.Random(3).sample(range(plain.changes), 20):
+    for change in some_of(random.Random(3).sample(range(plain.changes), 20)):
         place = tmp_path / f"{change}"
         place.mkdir()
         acknowledged: list[int] = []
@@ -70,7 +71,7 @@ def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path) ->
 
     first = PowerCutFs(place("plain"))
     tell(first, tmp_path / "plain" / "db")
-    for seed, change in enumerate(random.Random(5).sample(range(first.changes), 20)):
+    for seed, change in enumerate(some_of(random.Random(5).sample(range(first.changes), 20))):
         root = place(f"{seed}")
         fs = PowerCutFs(root)
         fs.crash_after = change

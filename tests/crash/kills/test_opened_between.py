@@ -22,6 +22,7 @@ from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Fs
 from tests.crash.histories.killing import CHANGES as DISK_CHANGES
 from tests.crash.kills.kill_steps import in_child
+from tests.support.examples import some_of
 from tests.support.readers.changed_history import CHANGES, NAME, Rows, done, filled, merged, rows_of, without_replaced
 
 pytestmark = pytest.mark.slow
@@ -39,8 +40,11 @@ def prepared(tmp_path: Path, change: str) -> tuple[Path, list[str], Callable[[],
     return root, words, partial(without_replaced, db)
 
 
-def killed(root: Path, words: list[str], at: int) -> str:
-    """Runs a command in a child that dies before the ``at``-th change of the disk from ``BEGIN`` to ``END``; which."""
+def killed(root: Path, words: list[str], at: int) -> list[str]:
+    """Runs a command in a child that dies before the ``at``-th change of the disk from ``BEGIN`` to ``END``; which.
+
+    0: it lives, and all of them are told.
+    """
     reading, writing = os.pipe()
 
     def work() -> None:
@@ -51,8 +55,9 @@ def killed(root: Path, words: list[str], at: int) -> str:
                 nonlocal counted, inside
                 inside = arguments[1] == BEGIN or (inside and arguments[1] != END) if name == "step" else inside
                 counted += inside
-                if counted == at:
-                    os.write(writing, f"{name} {arguments[1]}".encode())
+                if inside and at in (0, counted):
+                    os.write(writing, f"{name} {arguments[1]}\n".encode())
+                if inside and counted == at:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return method(*arguments, **keywords)
 
@@ -65,9 +70,9 @@ def killed(root: Path, words: list[str], at: int) -> str:
     code = in_child(work)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        where = pipe.read()
-    assert code == (-signal.SIGKILL if where else 0)
-    return where
+        places = pipe.read().splitlines()
+    assert code == (-signal.SIGKILL if at else 0)
+    return places
 
 
 def is_as_it_was(table: Table, expected: Rows) -> bool:
@@ -81,10 +86,11 @@ def is_as_it_was(table: Table, expected: Rows) -> bool:
 
 
 def opened_then_finished(tmp_path: Path, change: str, at: int) -> str:
-    """Kills, opens, finishes and reads; where it was killed."""
+    """Kills, opens, finishes and reads; where it was killed, an empty text where it was not."""
     root, words, clean = prepared(tmp_path, change)
     before = rows_of(open_table(root, NAME))
-    where = killed(root, words, at)
+    places = killed(root, words, at)
+    where = places[0] if at else ""
     table = open_table(root, NAME)
     shipped = pickle.dumps(pinned_of(table).detached())
     expected = rows_of(open_table(root, NAME))
@@ -101,10 +107,9 @@ def opened_then_finished(tmp_path: Path, change: str, at: int) -> str:
 
 @pytest.mark.parametrize("change", [*CHANGES, "attach"])
 def test_a_table_opened_between_index_and_record_keeps_its_rows(tmp_path: Path, change: str) -> None:
-    at, where = 1, ""
-    while True:
-        last, where = where, opened_then_finished(tmp_path / str(at), change, at)
-        if not where:
-            break
-        at += 1
-    assert at > 8 and last.startswith("rmdir")
+    root, words, _ = prepared(tmp_path / "all", change)
+    calls = [place.partition(" ")[0] for place in killed(root, words, 0)]
+    assert len(calls) > 7 and calls[-1] == "rmdir"
+    for at in [*some_of(range(1, len(calls) + 1)), 0]:
+        where = opened_then_finished(tmp_path / str(at), change, at)
+        assert where.partition(" ")[0] == (calls[at - 1] if at else "")

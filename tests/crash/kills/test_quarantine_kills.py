@@ -23,6 +23,7 @@ from sparkhaven.writers.quarantine.thresholds import Thresholds
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import some_of
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import bad, marks, quarantine_at, rejected_at, restart, take
 
@@ -92,7 +93,7 @@ def test_killed_before_every_change_each_row_is_there_once(story: Story) -> None
     steps = {step.partition(":")[0] for step in counted.steps}
     assert {"quarantine-ledger", "quarantine-write", "quarantine-compact", "quarantine-checkpoint"} <= steps
     assert counted.changes > 20
-    for change in range(counted.changes):
+    for change in some_of(range(counted.changes)):
         story.renew()
         fs = CrashingFs(crash_after=change)
         assert not batch(story, fs, story.quarantine(fs), FS)
@@ -102,7 +103,7 @@ def test_killed_before_every_change_each_row_is_there_once(story: Story) -> None
 def test_killed_and_the_feed_mended_no_row_of_the_batch_stays(story: Story) -> None:
     counted = CrashingFs()
     batch(story, counted, story.quarantine(counted), FS)
-    for change in range(2, counted.changes, 3):
+    for change in some_of(range(2, counted.changes, 3)):
         story.renew()
         fs = CrashingFs(crash_after=change)
         batch(story, fs, story.quarantine(fs), FS)
@@ -115,7 +116,7 @@ def test_after_a_power_cut_what_was_acknowledged_is_there_once(story: Story) -> 
     assert batch(story, counted, story.quarantine(counted), counted)
     total = counted.changes
     assert total > 40
-    for seed, change in enumerate([*range(3, total, 3), *range(total, total + 5)]):
+    for seed, change in enumerate(some_of([*range(3, total, 3), *range(total, total + 5)])):
         story.renew()
         fs = PowerCutFs(story.root, crash_after=change)
         acknowledged = batch(story, fs, story.quarantine(fs), fs)
@@ -126,7 +127,7 @@ def test_after_a_power_cut_what_was_acknowledged_is_there_once(story: Story) -> 
 def test_a_process_goes_on_after_a_killed_one_and_then_the_power_goes(story: Story) -> None:
     counted = PowerCutFs(story.root)
     batch(story, counted, story.quarantine(counted), counted)
-    for seed, change in enumerate(range(4, counted.changes, 5)):
+    for seed, change in enumerate(some_of(range(4, counted.changes, 5))):
         story.renew()
         fs = PowerCutFs(story.root, crash_after=change)
         batch(story, fs, story.quarantine(fs), fs)

@@ -12,6 +12,7 @@ from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import some_of
 from tests.support.streams.tiny_writer import TABLE, open_log, read_state, write_batch
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def rows_at(epoch: int) -> dict[LocationKey, list[int]]:
 
 def test_a_killed_recovery_is_ended_by_the_next(tmp_path: Path) -> None:
     ahead = 0
-    for seed in range(16):
+    for seed in some_of(range(16)):
         root = tmp_path / f"db{seed}"
         root.mkdir()
         fs = PowerCutFs(root)

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.examples import some_of
 from tests.support.places import REPOSITORY
 from tests.support.streams.after_a_crash import EXACT, goes_on
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, place_in
@@ -72,7 +74,7 @@ def test_stopped_before_any_change_of_the_disk(tmp_path: Path, story: list[Group
     plain = CrashingFs()
     (tmp_path / "plain").mkdir()
     tell(plain, tmp_path / "plain", story)
-    for change in random.Random(3).sample(range(plain.changes), 30):
+    for change in some_of(random.Random(3).sample(range(plain.changes), 30)):
         root = tmp_path / f"db{change}"
         root.mkdir()
         acknowledged: list[int] = []
@@ -109,7 +111,7 @@ def total_changes(root: Path, story: list[Groups]) -> int:
 def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path, story: list[Groups]) -> None:
     total = total_changes(tmp_path / "plain", story)
     chance = random.Random(11)
-    for seed, change in enumerate(chance.sample(range(total), 30)):
+    for seed, change in enumerate(some_of(chance.sample(range(total), 30))):
         power_cut(tmp_path / f"db{seed}", story, change, seed)
 
 
@@ -125,7 +127,7 @@ def test_the_power_cuts_do_find_a_sync_that_is_left_out(tmp_path: Path, story: l
 def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) -> None:
     total = total_changes(tmp_path / "plain", story)
     chance = random.Random(13)
-    for seed in range(20):
+    for seed in some_of(range(20)):
         root = tmp_path / f"db{seed}"
         root.mkdir()
         fs = PowerCutFs(root)
@@ -143,6 +145,16 @@ def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) 
         assert goes_on(root, story, boot="boot-2") == EXACT, f"seed {seed}"
 
 
+def calls_of(root: Path, story: list[Groups], kind: str, half: bool) -> int:
+    """How many calls of a kind there are after the first batch, at most 400."""
+    root.mkdir()
+    tell(Fs(), root, story[:1])
+    fs = FaultFs(kind, nth=400, code=errno.ENOSPC, half=half)
+    with suppress(SparkhavenError, OSError):
+        tell(fs, root, story[1:])
+    return fs._calls
+
+
 @pytest.mark.parametrize(
     ("kind", "half", "step"),
     [
@@ -157,8 +169,8 @@ def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) 
 def test_a_full_disk_commits_nothing_and_says_so(
     tmp_path: Path, story: list[Groups], kind: str, half: bool, step: int
 ) -> None:
-    failed = 0
-    for nth in range(1, 400, step):
+    failed, calls = 0, calls_of(tmp_path / "plain", story, kind, half)
+    for nth in some_of(range(1, calls + 1, step)):
         root = tmp_path / f"db{nth}"
         root.mkdir()
         tell(Fs(), root, story[:1])
@@ -173,8 +185,6 @@ def test_a_full_disk_commits_nothing_and_says_so(
             if "check-lease:before" in fs.steps:
                 assert isinstance(error, CommitError)
                 assert "to do: free space" in reported or "recover" in reported, reported
-        if fs._calls < nth:
-            break
         failed += fs.failed
         epoch = load_stream(place_in(root, Fs())).epoch
         assert epoch >= max(acknowledged, default=1)

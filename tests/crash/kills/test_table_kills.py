@@ -18,8 +18,9 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
-from tests.crash.kills.kill_steps import in_turns, numbered
+from tests.crash.kills.kill_steps import numbered, some_in_turns
 from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.examples import some_of
 from tests.support.ingest.several_tables import COLUMNS, read, rows, stored
 from tests.support.streams.table_runs import TableRuns
 
@@ -62,7 +63,8 @@ def test_a_kill_at_each_step_loses_and_doubles_nothing(feed: TableRuns) -> None:
     steps = numbered(counted.steps)
     chosen = [(name, n) for name, n in steps if name.startswith("commit-record")]
     assert len(chosen) >= 2 * len(TABLES) * 2  # before and after, of each table, in two batches
-    chosen += [step for step in in_turns(steps) if step not in chosen]
+    chosen = some_of(chosen)
+    chosen += [step for step in some_in_turns(steps) if step not in chosen]
     for number, (step, occurrence) in enumerate(chosen):
         root = feed.base / f"db{number}"
         killed_at(feed, root, step, occurrence, first)

@@ -12,6 +12,7 @@ import pytest
 
 from sparkhaven import open_table
 from sparkhaven.store.errors import TableNotFoundError
+from tests.support.examples import share_of
 from tests.support.places import REPOSITORY
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ def test_processes_that_save_at_once_and_are_killed_lose_nothing(tmp_path: Path,
     chance = random.Random(7)
     returned: list[int] = []
     first = 0
-    for _ in range(KILLS):
+    for _ in range(share_of(KILLS, 1)):
         processes = [start(tmp_path, first + n * SAVES, first + (n + 1) * SAVES, by) for n in range(WRITERS)]
         first += WRITERS * SAVES
         for process in processes:

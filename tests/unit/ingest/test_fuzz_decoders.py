@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.ingest.values import refusals
+from tests.support.examples import share_of
 from tests.support.ingest.fuzz_decoders import fuzzers, run
 
 
 @pytest.mark.slow
 def test_a_sample_of_every_decoder(tmp_path: Path) -> None:
-    tallies = run(600, 7)
+    tallies = run(share_of(600, 300), 7)
     assert set(tallies) == set(fuzzers(tmp_path))
     assert {name: dict(tally.defects) for name, tally in tallies.items() if tally.defects} == {}
     assert all(tally.rows for tally in tallies.values()) and all(

@@ -20,6 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native import library
 from sparkhaven.store.native.abi import ABI
 from sparkhaven.store.native.library import CoreNotUsableError, core, file_name, library_file, load
+from tests.support.examples import share_of
 from tests.support.places import REPOSITORY
 
 MACHINE = platform.machine()
@@ -123,16 +124,17 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from sparkhaven.store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
         "from tests.support.ingest.scanning import lines, records\n"
-        "print(min(lines.compare(2000, 2), records.compare(2000, 2)))"
+        "count = int(sys.argv[2]); print(min(lines.compare(count, 2), records.compare(count, 2)))"
     )
+    count = share_of(2000)
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "trapping.so")],
+        [sys.executable, "-c", code, str(tmp_path / "trapping.so"), f"{count}"],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
         check=False,
     )
-    assert done.returncode == 0 and int(done.stdout) > 500, done.stderr
+    assert done.returncode == 0 and int(done.stdout) > count // 4, done.stderr
 
 
 @pytest.mark.slow
@@ -164,7 +166,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_sample_of_the_fuzzer(fuzzed: Path, target: str) -> None:
-    done = run(5_000, 7, fuzzed, target)
+    done = run(share_of(5_000), 7, fuzzed, target)
     if done is None:
         pytest.skip("needs clang or gcc with the address sanitizer")
     assert done.returncode == 0, done.stderr
