@@ -144,8 +144,10 @@ def shorter(path: Path, expected: int, found: int) -> CorruptFileError:
 
 
 class Lock:
-    """An exclusive advisory lock on an open file or directory; released by ``release``, the end of a ``with``, or
-    process death.
+    """An exclusive advisory lock on an open file or directory.
+
+    Released by ``release``, the end of a ``with``, or process death; also when nothing refers to it any more, as a
+    writer that was dropped can write nothing.
     """
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -178,6 +180,9 @@ class Lock:
         """Releases the lock; idempotent."""
         while self._descriptors:
             os.close(self._descriptors.pop())
+
+    def __del__(self) -> None:
+        self.release()
 
 
 def write_whole(path: Path, data: bytes, *, allocate: bool) -> None:

@@ -156,3 +156,13 @@ def test_a_fault_can_write_half_and_nothing_runs_after_a_crash(tmp_path: Path) -
 def test_a_write_that_finds_no_room_names_its_file(write: Callable[[Path], None]) -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write(Path("/dev/full"))
+
+
+def test_a_lock_that_is_dropped_is_free_again(tmp_path: Path) -> None:
+    """So that neither a descriptor nor the stream of a writer stays taken until the process ends."""
+    fs, path = Fs(), tmp_path / "lock"
+    first = fs.lock(path)
+    assert first is not None
+    assert fs.lock(path) is None
+    del first
+    assert fs.lock(path) is not None
