@@ -56,6 +56,55 @@ static void check_gather(const uint8_t *entries, int64_t width, int64_t total, c
     free(out);
 }
 
+/* Each entry stands behind those of its piece that come before it, and behind all of earlier pieces. */
+static void check_part(const uint8_t *entries, int64_t width, const uint8_t *numbers, int64_t count, int64_t pieces) {
+    uint32_t *chosen = made(sizeof *chosen * (size_t)count);
+    int64_t *places = made(sizeof *places * (size_t)pieces), *ends = made(sizeof *ends * (size_t)pieces);
+    for (int64_t i = 0; i < count; i++) {
+        chosen[i] = numbers[i];
+        for (int64_t j = numbers[i] + 1; j < pieces; j++) {
+            places[j]++;
+        }
+    }
+    memcpy(ends, places, sizeof *places * (size_t)pieces);
+    uint8_t *out = made((size_t)(count * width));
+    int64_t good = sound(chosen, count, pieces), found = sh_part(entries, width, chosen, count, places, pieces, out);
+    HOLDS(found == good);
+    for (int64_t i = 0; i < good; i++) {
+        HOLDS(memcmp(out + ends[chosen[i]]++ * width, entries + i * width, (size_t)width) == 0);
+    }
+    free(out);
+    free(ends);
+    free(places);
+    free(chosen);
+}
+
+/* The piece of a row is the number of bounds that it is at or after: rows and bounds of two words each. */
+static void check_pieces(const uint8_t *words, int64_t rows, const uint8_t *data, int64_t count) {
+    uint64_t *bounds = made(sizeof *bounds * (size_t)(2 * count));
+    int64_t *lengths = made(sizeof *lengths * (size_t)count);
+    uint32_t *pieces = made(sizeof *pieces * (size_t)rows);
+    for (int64_t i = 0; i < count; i++) { /* ascending */
+        bounds[2 * i] = (uint64_t)i / 2;
+        bounds[2 * i + 1] = i % 2 ? data[i] : 0;
+        lengths[i] = 1 + i % 2;
+    }
+    const struct sh_words keys[] = {{words, 1}, {words + rows, 1}};
+    const struct sh_bounds given = {keys, 2, bounds, lengths, count};
+    HOLDS(sh_number_pieces(&given, rows, pieces) == rows);
+    for (int64_t i = 0; i < rows; i++) {
+        uint32_t piece = 0;
+        for (int64_t j = 0; j < count; j++) {
+            piece += words[i] > bounds[2 * j] ||
+                     (words[i] == bounds[2 * j] && (lengths[j] == 1 || words[rows + i] >= bounds[2 * j + 1]));
+        }
+        HOLDS(pieces[i] == piece);
+    }
+    free(pieces);
+    free(lengths);
+    free(bounds);
+}
+
 /* Entries by moves are those by the order. */
 static void check_moves(const uint8_t *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count,
                         const uint8_t *chosen) {
@@ -255,6 +304,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint32_t *order = order_of(data, count, total, chosen[2] & 1);
     check_gather(entries, width, total, order, count);
     check_moves(entries, width, total, order, count, chosen);
+    check_part(entries, width, data, total, chosen[3]);
+    check_pieces(data, (int64_t)size / 2, data, size > 0 ? chosen[3] % (int64_t)size : 0);
     if (chosen[2] % 32 == 2) { /* widths that there are not */
         check_gather(entries, chosen[3] % 16, 0, order, 0);
     }

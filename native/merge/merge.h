@@ -74,6 +74,20 @@ SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t 
                              const int32_t *table, int64_t entries, int32_t *out);
 SH_API int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries);
 
+/* Bounds in ascending order: `key_count` words each, of which the first lengths[i] count, and the keys of rows. */
+struct sh_bounds {
+    const struct sh_words *keys;
+    int64_t key_count;
+    const uint64_t *words;
+    const int64_t *lengths;
+    int64_t count;
+};
+
+/* parting.c */
+SH_API int64_t sh_number_pieces(const struct sh_bounds *bounds, int64_t rows, uint32_t *pieces);
+SH_API int64_t sh_part(const void *entries, int64_t width, const uint32_t *pieces, int64_t count, int64_t *places,
+                       int64_t piece_count, void *out);
+
 /* moves.c */
 SH_API int64_t sh_plan_moves(const uint32_t *order, int64_t count, const uint16_t *windows, int64_t blocks,
                              int64_t shift, int64_t *starts, int64_t window_count, uint32_t *origins, uint32_t *places);

@@ -3,29 +3,9 @@
 #include "bytes/bytes.h"
 #include "merge/keyed.h"
 #include "merge/merge.h"
+#include "merge/words.h"
 
 enum { MANY = 1024, SPARSE = 4, STRETCHES = 16 };
-
-static inline uint64_t word_of(const struct sh_words *key, uint32_t row) {
-    uint64_t word = 0;
-    switch (key->width) {
-    case 1:
-        return ((const uint8_t *)key->words)[row];
-    case 2: {
-        uint16_t half;
-        memcpy(&half, (const uint8_t *)key->words + (size_t)row * sizeof half, sizeof half);
-        return half;
-    }
-    case 4: {
-        uint32_t single;
-        memcpy(&single, (const uint8_t *)key->words + (size_t)row * sizeof single, sizeof single);
-        return single;
-    }
-    default:
-        memcpy(&word, (const uint8_t *)key->words + (size_t)row * sizeof word, sizeof word);
-        return word;
-    }
-}
 
 /* What is known of keys: the least and the largest, and how many are smaller than the one before. */
 struct seen {
@@ -219,7 +199,7 @@ static int merge_rows(const struct sh_words *keys, uint64_t least, uint32_t *ord
 int64_t sh_sort_rows(const struct sh_words *keys, int64_t key_count, uint32_t *order, int64_t count,
                      struct sh_keyed *items, struct sh_keyed *spare, int64_t *places) {
     for (int64_t i = 0; i < key_count; i++) {
-        if (keys[i].width != 1 && keys[i].width != 2 && keys[i].width != 4 && keys[i].width != 8) {
+        if (!is_word(keys + i)) {
             return -1;
         }
     }

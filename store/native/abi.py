@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 27
+ABI = 28
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -211,6 +211,18 @@ class PartLayout(ctypes.Structure):
         ("ends", _PTR),
         ("data", _PTR),
         ("size", _I64),
+    ]
+
+
+class BoundsLayout(ctypes.Structure):
+    """``struct sh_bounds``."""
+
+    _fields_ = [
+        ("keys", _PTR),
+        ("key_count", _I64),
+        ("words", _PTR),
+        ("lengths", _PTR),
+        ("count", _I64),
     ]
 
 
@@ -498,6 +510,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_gather": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
     "sh_gather_ids": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_count_ids": (_I64, [_PTR, _I64, _PTR, _I64]),
+    "sh_number_pieces": (_I64, [_PTR, _I64, _PTR]),
+    "sh_part": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_plan_moves": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_move": (_I64, [_PTR, _I64, _I64, _PTR, _PTR, _I64, _PTR, _I64]),
     "sh_survey_fixed": (_I64, [_PTR, _PTR, _I64, _PTR, _PTR]),

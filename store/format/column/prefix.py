@@ -163,6 +163,12 @@ def encode_prefix(column: Column, *, grouping: GroupRanges | None = None, overfl
     return data + bytes(offset - len(data))
 
 
+@lru_cache(maxsize=4096)
+def plain_prefix(column: Column) -> bytes:
+    """The prefix of a column without grouping, which is the same in all locations."""
+    return encode_prefix(column)
+
+
 def prefix_with_grouping(column: Column, grouping: GroupRanges) -> tuple[bytes, bytes | None]:
     """The prefix of a file that will not grow, and the content of its ``.ovr`` if the grouping needs one."""
     few = len(grouping) <= PAGE // MIN_RANGE

@@ -25,6 +25,7 @@ Format = Literal["deephaven", "parquet", "both"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 DEFAULT_MEMORY = 1 << 30
 BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow, and one block of each array
+MOVE_BYTES = 8  # of a row that is put in order by moves: from where, and to where
 ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
 PARALLEL_ROWS = 1 << 20
 MAX_SUPPLEMENTS = 4  # after so many the next merge of a date merges it as a whole
@@ -195,7 +196,7 @@ class MergePlan:
 
     def ranges(self) -> int:
         """Number of pieces of the date: as memory requires, and at least one per worker if it is large."""
-        by_memory = -(-self.rows * self.row_cost() // self.usable())
+        by_memory = -(-self.rows * (self.row_cost() + MOVE_BYTES) // self.usable())
         by_workers = self.options.workers if self.rows >= self.options.parallel_rows else 1
         return max(1, by_memory, by_workers)
 

@@ -25,6 +25,7 @@ class BlockSizes:
     slice_bytes: int | None = None  # of texts that are sorted at once; None: by memory
     index_bytes: int | None = None  # of rows whose keys are sorted at once; None: by memory
     writeback_bytes: int = 1 << 20  # smaller files are written faster together, by the sync
+    parted_rows: int = 1 << 20  # of a source, at most, that are parted at once
     copied_bytes: int = 8 << 20  # of a block of a source that is parted; larger ones are mapped
     small_bytes: int = SMALL  # files that are read together with others
     small_sources: int = 4  # that are worth being read together

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.parting import Pieces, numbered_pieces
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -19,7 +20,7 @@ from sparkhaven.writers.merge.plan.unions import RankedUnions, union_columns
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, check_crc
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, sorted_symbols
 from sparkhaven.writers.merge.write.dictionaries import load_unions
-from sparkhaven.writers.merge.write.row_order import Bound, Keys, at_or_after
+from sparkhaven.writers.merge.write.row_order import Bound, Keys
 
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
@@ -115,7 +116,8 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
     blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
     used = {c.name: np.zeros((wide, len(texts[c.name])), bool) for c in plan.symbol_columns}
     for first, stop in plan.sources[stretch.index].blocks(plan.options.sizes.rows, stretch.first, stretch.stop):
-        destination, cell = cells_of(keys, stretch.index, first, stop, stretch.bounds)
+        destination, numbers = pieces_of(keys, stretch.index, first, stop, stretch.bounds)
+        cell = cells_of(destination, numbers, wide)
         rows += np.bincount(cell, minlength=cells)
         for column in plan.blob_columns:
             lengths = np.diff(keys.open(stretch.index, column).ends(first, stop))
@@ -128,18 +130,20 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
     )
 
 
-def cells_of(
+def pieces_of(
     keys: Keys, index: int, first: int, stop: int, bounds: Sequence[Bound]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The destination of rows of a source, and their cell: destinations times the piece, and the destination."""
+) -> tuple[npt.NDArray[np.int64], Pieces]:
+    """The destination of rows of a source, and the piece between bounds that each is in."""
     wide = len(keys.plan.destinations)
     depth = max([int(wide > 1), *map(len, bounds)])
     words = keys.words(index, first, stop, 0, depth)
     destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
-    cell = destination.copy()
-    for bound in bounds:
-        cell += at_or_after(words, bound).astype(np.int64) * wide
-    return destination, cell
+    return destination, numbered_pieces(words, bounds) if bounds else np.zeros(stop - first, np.uint32)
+
+
+def cells_of(destination: npt.NDArray[np.int64], pieces: Pieces, wide: int) -> npt.NDArray[np.int64]:
+    """The cell of rows among ``Counts.rows``: destinations times the piece, and the destination."""
+    return destination + pieces.astype(np.int64) * wide
 
 
 def _mark(

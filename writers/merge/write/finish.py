@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.format.column.prefix import encode_prefix, prefix_with_grouping
+from sparkhaven.store.format.column.prefix import plain_prefix, prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.format.parquet.location_files import index_of
 from sparkhaven.store.format.table import table_size
@@ -69,7 +68,7 @@ def finish(
             ranges = group_ranges_of(column, runs[column.name], rows, unions)
             grouped[column.name] = ranges is not None
         if ranges is None:
-            fs.write_at(dat, 0, _plain_prefix(column))
+            fs.write_at(dat, 0, plain_prefix(column))
         else:
             prefix, overflow = prefix_with_grouping(column, ranges)
             if overflow is not None:
@@ -88,10 +87,6 @@ def finish(
             sizes |= _close_blob(fs, plan, destination, column)
     fs.write_new(location / "table.tbl", encode_tbl(plan.schema))
     return Finished(destination, rows, sizes, grouped)
-
-
-# without grouping a column's prefix is the same in all locations
-_plain_prefix = lru_cache(maxsize=4096)(encode_prefix)
 
 
 def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unions: Unions) -> GroupRanges | None:

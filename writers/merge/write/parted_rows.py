@@ -10,30 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.gather import count_ids, gathered
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.native.parting import parted
 from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, look_up
-from sparkhaven.writers.merge.write.date_survey import Counts, cells_of
+from sparkhaven.writers.merge.write.date_survey import Counts, cells_of, pieces_of
 from sparkhaven.writers.merge.write.dictionaries import load_unions
 from sparkhaven.writers.merge.write.row_order import Bound, Keys
 
+ROW_COST = 64  # bytes of a row that is parted, beside those of its widest column
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
+Part = tuple[int, int, int, int]  # of a block: piece, rows that it has already, first and last of the ordered rows
 WORTH = 4  # pieces from which on sources are read once
 
 
@@ -87,6 +88,12 @@ class _Parting:
         self.keys = Keys(fs, self.plan, self.texts)
         self.digests = Digests(task.plan.schema)
         self.pieces, self.wide = len(task.bounds) + 1, len(task.plan.destinations)
+        self.directories = [task.plan.work / f"part-{piece}-{task.index}" for piece in range(self.pieces)]
+        self.paths = {
+            name: [directory / name for directory in self.directories]
+            for column in task.plan.columns
+            for name in column.files[: 2 if column.storage is Storage.BLOB else 1]
+        }
         self.rows = np.zeros(self.pieces * self.wide, np.int64)
         self.blobs = {c.name: np.zeros(len(self.rows), np.int64) for c in self.plan.blob_columns}
         self.ends = {c.name: [0] * self.pieces for c in self.plan.blob_columns}  # bytes that a piece has
@@ -96,34 +103,38 @@ class _Parting:
         self.sums: dict[str, int] = {}  # CRC-32 of what was read of a file
 
     def run(self) -> PartedRows:
-        directories = [self.plan.work / f"part-{piece}-{self.index}" for piece in range(self.pieces)]
-        for directory in directories:
+        for directory in self.directories:
             self.fs.mkdirs(directory)
         done = np.zeros(self.pieces, np.int64)
-        for first, stop in self.source.blocks(self.plan.options.sizes.rows):
-            destination, cell = cells_of(self.keys, self.index, first, stop, self.bounds)
-            piece = (cell // self.wide).astype(np.uint32)
-            order, here = argsort([piece]), np.bincount(piece, minlength=self.pieces)
+        for first, stop in self.source.blocks(self._block_rows()):
+            destination, numbers = pieces_of(self.keys, self.index, first, stop, self.bounds)
+            here, cell = np.bincount(numbers, minlength=self.pieces), cells_of(destination, numbers, self.wide)
             self.rows += np.bincount(cell, minlength=len(self.rows))
             ends = np.cumsum(here)
             slices = [
-                (directories[number], int(done[number]), int(ends[number] - here[number]), int(ends[number]))
+                (number, int(done[number]), int(ends[number] - here[number]), int(ends[number]))
                 for number in np.flatnonzero(here).tolist()
             ]
+            order = parted(np.arange(stop - first, dtype=np.uint32), numbers, here) if self.blobs else None
             for column in self.plan.columns:
-                if column.storage is Storage.BLOB:
+                if order is not None and column.storage is Storage.BLOB:
                     self._blobs(column, first, stop, cell, order, slices)
                     continue
                 entries = self._entries(column, first, stop, destination)
-                self._write(column, gathered(np.ascontiguousarray(entries), order), slices)
+                self._write(column, parted(entries, numbers, here), slices)
             done += here
         for column in self.plan.symbol_columns:
             self.digests.counted(column, self.texts[column.name], self.numbers[column.name])
         shape = self.pieces, self.wide
         blobs = {name: array.reshape(shape) for name, array in self.blobs.items()}
         counts = Counts(self.rows.reshape(shape), blobs, self.used)
-        parts = tuple(self._part(directories[piece], piece, int(done[piece])) for piece in range(self.pieces))
+        parts = tuple(self._part(piece, rows) for piece, rows in enumerate(done.tolist()))
         return PartedRows(counts, self.digests.totals, self._verified(), parts)
+
+    def _block_rows(self) -> int:
+        """Rows that are read at once: as many as memory allows, so that few and long parts of them are written."""
+        plan = self.plan
+        return max(1, min(plan.options.sizes.parted_rows, plan.usable() // (ROW_COST + plan.row_cost())))
 
     def _entries(self, column: Column, first: int, stop: int, destination: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Entries of a block, counted and digested."""
@@ -149,7 +160,7 @@ class _Parting:
         stop: int,
         cell: npt.NDArray[np.int64],
         order: npt.NDArray[np.uint32],
-        slices: list[tuple[Path, int, int, int]],
+        slices: list[Part],
     ) -> None:
         opened = self.keys.open_blobs(self.index, column)
         values = opened.blobs(first, stop)
@@ -164,8 +175,8 @@ class _Parting:
         self.blobs[column.name] += np.bincount(cell, weights=lengths, minlength=len(self.rows)).astype(np.int64)
         texts, octets = TextRows([values]), np.empty(self.plan.options.sizes.chunk_bytes, np.uint8)
         stops = np.empty(len(order), np.int64)
-        for directory, done, low, high in slices:
-            piece, begun = _piece_of(directory), low
+        for piece, done, low, high in slices:
+            begun = low
             end = self.ends[column.name][piece]
             while low < high:
                 taken = texts.take(order[low:high], end, stops, octets)
@@ -174,18 +185,19 @@ class _Parting:
                     continue
                 size = int(stops[taken - 1]) - end
                 if size:
-                    self.fs.write_at(directory / column.files[1], end, octets[:size].data)
-                self._put(directory / column.files[0], column, done + low - begun, stops[:taken])
+                    self.fs.write_at(self.paths[column.files[1]][piece], end, octets[:size].data)
+                self._put(column, piece, done + low - begun, stops[:taken])
                 end, low = end + size, low + taken
             self.ends[column.name][piece] = end
 
-    def _write(self, column: Column, ordered: npt.NDArray[Any], slices: list[tuple[Path, int, int, int]]) -> None:
-        for directory, done, low, high in slices:
-            self._put(directory / column.files[0], column, done, ordered[low:high])
+    def _write(self, column: Column, ordered: npt.NDArray[Any], slices: list[Part]) -> None:
+        for piece, done, low, high in slices:
+            self._put(column, piece, done, ordered[low:high])
 
-    def _put(self, path: Path, column: Column, done: int, entries: npt.NDArray[Any]) -> None:
+    def _put(self, column: Column, piece: int, done: int, entries: npt.NDArray[Any]) -> None:
+        path = self.paths[column.files[0]][piece]
         if not done:
-            self.fs.write_at(path, 0, encode_prefix(column))
+            self.fs.write_at(path, 0, plain_prefix(column))
         self.fs.write_at(path, DATA_OFFSET + done * column.width, entries.view(np.uint8).data)
 
     def _check(self, opened: ColumnSource, name: str, entries: npt.NDArray[Any]) -> None:
@@ -198,14 +210,10 @@ class _Parting:
         names = [name for name, crc in self.sums.items() if name in files and files[name].crc == crc]
         return {(self.index, name) for name in names} if whole else frozenset()
 
-    def _part(self, directory: Path, piece: int, rows: int) -> MergeSource:
+    def _part(self, piece: int, rows: int) -> MergeSource:
         files: Mapping[str, FileState] = {}
         if rows:
             sizes = {column.files[0]: rows * column.width for column in self.plan.columns}
             sizes |= {column.files[1]: self.ends[column.name][piece] for column in self.plan.blob_columns}
             files = {name: FileState(size, 0) for name, size in sizes.items()}
-        return MergeSource(directory, "", "", 0, 0, 0, rows, rows, files)
-
-
-def _piece_of(directory: Path) -> int:
-    return int(directory.name.split("-")[1])
+        return MergeSource(self.directories[piece], "", "", 0, 0, 0, rows, rows, files)

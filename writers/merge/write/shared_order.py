@@ -16,13 +16,12 @@ import numpy.typing as npt
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan
 from sparkhaven.writers.merge.plan.unions import late_columns
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions, stored_texts
 from sparkhaven.writers.merge.write.row_moves import OutputOrder, are_worth_planning, planned
 from sparkhaven.writers.merge.write.row_order import Keys, order_of, select
 from sparkhaven.writers.merge.write.staging import (
-    MOVE_BYTES,
     Run,
     StagedPiece,
     all_runs,

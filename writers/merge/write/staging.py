@@ -16,7 +16,7 @@ from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.native.moves import Moves
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows
+from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan, Rows
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions
 from sparkhaven.writers.merge.sources.column_room import ColumnRoom
 from sparkhaven.writers.merge.sources.sort_keys import Words, distinct
@@ -29,7 +29,6 @@ from sparkhaven.writers.merge.write.row_order import Bound, Keys, RowSelection, 
 T = TypeVar("T")
 R = TypeVar("R")
 _ROOM = ColumnRoom()
-MOVE_BYTES = 8  # a row
 Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
 
 

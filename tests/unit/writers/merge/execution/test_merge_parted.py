@@ -51,7 +51,7 @@ def _pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def merged(root: Path, fs: Fs = FS, *, seed: int = 1, **options: Any) -> dict[str, bytes]:
     db, _ = make(root, 400, seed=seed)
-    merge(db.layout, fs=fs, sort=SORT, **{"sizes": BlockSizes(rows=37), **options})
+    merge(db.layout, fs=fs, sort=SORT, **{"sizes": BlockSizes(rows=37, parted_rows=37), **options})
     return history_bytes(db.layout)
 
 
@@ -62,7 +62,7 @@ def test_the_same_bytes_as_from_the_sources_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, form: str, workers: int
 ) -> None:
     watching = WatchingFs()
-    sizes = BlockSizes(rows=37, chunk_bytes=1)  # each text is larger than what is written at once
+    sizes = BlockSizes(rows=37, parted_rows=37, chunk_bytes=1)  # each text is larger than what is written at once
     parted = merged(tmp_path / "one", watching, seed=seed, format=form, workers=workers, sizes=sizes)
     assert watching.parted
     assert not list(tmp_path.rglob("part-*"))
@@ -77,7 +77,10 @@ def test_sources_are_read_without_what_lies_beside_a_block(tmp_path: Path) -> No
     parted = merged(tmp_path / "one", watching)
     assert {"L.dat", "Sym.dat", "Note.dat", "Note.bytes"} <= {path.name for path in watching.blocks}
     assert all("Intraday" in path.parts for path in watching.blocks)
-    watching, sizes = WatchingFs(), BlockSizes(rows=37, copied_bytes=0)  # blocks that are too large are mapped
+    watching, sizes = (
+        WatchingFs(),
+        BlockSizes(rows=37, parted_rows=37, copied_bytes=0),
+    )  # blocks that are too large are mapped
     assert parted == merged(tmp_path / "other", watching, sizes=sizes) and not watching.blocks
 
 

@@ -12,12 +12,11 @@ import pytest
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.write import shared_order
 from sparkhaven.writers.merge.write.row_order import select
 from sparkhaven.writers.merge.write.shared_order import ROW_BYTES, SharedOrder, fits_threads, is_worth_sharing
-from sparkhaven.writers.merge.write.staging import MOVE_BYTES
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import history_bytes, make, merge
 
