@@ -63,10 +63,10 @@ def parted(entries: npt.NDArray[Any], pieces: Pieces, counts: npt.NDArray[np.int
     if library is None:
         return plain_parted(entries, pieces, counts)
     held, ends = np.ascontiguousarray(entries), np.cumsum(counts)
-    places, out = ends - counts, np.empty(len(held), held.dtype)
-    into = address(places), len(places), address(out)
+    starts, out = ends - counts, np.empty(len(held), held.dtype)
+    into = address(starts), len(starts), address(out)
     done = library.sh_part(address(held), held.dtype.itemsize, address(pieces), len(held), *into)
-    if done != len(held) or not np.array_equal(places, ends):
+    if done != len(held) or not np.array_equal(starts, ends):  # the core moves each start to its end
         raise _other_pieces(counts)
     return out
 
