@@ -225,6 +225,8 @@ def _stands(place: TablePlace, record: MergeRecord) -> bool:
 def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState]]:
     """The locations of a date, with their streams; those of other dates are not decoded."""
     located = [(stream.stream, location) for stream in snapshot.streams for location in stream.locations.of_date(value)]
+    if len(snapshot.streams) == 1:
+        return located  # in this order already
     return sorted(located, key=lambda pair: (pair[1].key.internal, pair[0]))
 
 

@@ -128,7 +128,7 @@ class LazyLocations(Protocol):
 class Locations(MutableMapping[LocationKey, LocationState]):
     """Locations by key; stored locations and pending changes are decoded on first use."""
 
-    __slots__ = ("_gone", "_known", "_later", "_saved")
+    __slots__ = ("_by_value", "_gone", "_known", "_later", "_saved")
 
     def __init__(
         self, known: Mapping[LocationKey, LocationState] | None = None, saved: LazyLocations | None = None
@@ -137,6 +137,7 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         self._saved = saved
         self._gone: set[LocationKey] = set()
         self._later: dict[LocationKey, list[Callable[[LocationState | None], LocationState]]] = {}
+        self._by_value: dict[str, list[LocationKey]] | None = None  # of what is known or pending; made when asked for
 
     def __getitem__(self, key: LocationKey) -> LocationState:
         location = self._known.get(key)
@@ -150,12 +151,15 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         return location
 
     def __setitem__(self, key: LocationKey, location: LocationState) -> None:
+        if key not in self._known:
+            self._by_value = None
         self._later.pop(key, None)
         self._known[key] = location
 
     def __delitem__(self, key: LocationKey) -> None:
         if key not in self:
             raise KeyError(key)
+        self._by_value = None
         self._known.pop(key, None)
         self._later.pop(key, None)
         if self._saved is not None:
@@ -166,9 +170,12 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         copied = Locations(self._known, self._saved)
         copied._gone = set(self._gone)
         copied._later = {key: list(steps) for key, steps in self._later.items()}
+        copied._by_value = self._by_value
         return copied
 
     def later(self, key: LocationKey, step: Callable[[LocationState | None], LocationState]) -> None:
+        if key not in self._known and key not in self._later:
+            self._by_value = None
         self._later.setdefault(key, []).append(step)
 
     def settle(self) -> None:
@@ -178,7 +185,7 @@ class Locations(MutableMapping[LocationKey, LocationState]):
                 self[key]
             return
         self._known = {key: self[key] for key in list(self)}
-        self._saved = None
+        self._saved = self._by_value = None
         self._gone.clear()
 
     def __contains__(self, key: object) -> bool:
@@ -221,10 +228,20 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         return dates | {value for value in doubtful if any(k not in self._gone for k in self._saved.of_value(value))}
 
     def of_date(self, value: str) -> list[LocationState]:
-        keys = {key for key in (*self._known, *self._later) if key.value == value}
+        keys = set(self._keys_by_value().get(value, ()))
         if self._saved is not None:
             keys |= {key for key in self._saved.of_value(value) if key not in self._gone}
         return [self[key] for key in sorted(keys)]
+
+    def _keys_by_value(self) -> dict[str, list[LocationKey]]:
+        """Who asks for one date after the other does not look at all locations each time."""
+        by_value = self._by_value
+        if by_value is None:
+            by_value = {}
+            for key in (*self._known, *self._later):
+                by_value.setdefault(key.value, []).append(key)
+            self._by_value = by_value
+        return by_value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
