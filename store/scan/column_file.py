@@ -184,14 +184,26 @@ def open_column(
     named = column.within(files)
     if named.files[0] not in files:
         return ColumnFile(column, rows, None, None)
-    written = committed_column(fs, directory / named.files[0], named)
+    path = directory / named.files[0]
+    whole = _small_file(fs, path, files[path.name])
+    written = committed_column(fs, path, named, None if whole is None else whole[:DATA_OFFSET].to_pybytes())
     stored, prefix = written.column, written.prefix
-    region = map_region(fs, directory, stored, prefix, files, rows)
+    region = map_region(fs, directory, stored, prefix, files, rows, whole)
     if rows == 0:
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
         check(directory / name, data)
     return _opened(column, rows, prefix, region)
+
+
+def _small_file(fs: Fs, path: Path, size: int) -> pa.Buffer | None:
+    """As ``small_column``, for a reader."""
+    if size > SMALL:
+        return None
+    try:
+        return fs.map(path, DATA_OFFSET + size)
+    except (CorruptFileError, FileNotFoundError):
+        return None
 
 
 def _opened(column: Column, rows: int, prefix: Prefix | None, region: Region) -> ColumnFile:
@@ -216,11 +228,12 @@ def map_region(
     prefix: Prefix,
     files: Mapping[str, int],
     rows: int,
+    whole: pa.Buffer | None = None,
 ) -> Region:
     """Maps the committed bytes of a column that has a ``.dat``, and of its companions; nothing is decoded.
 
-    Other arguments as those of ``open_column``. CorruptFileError: lengths contradict each other, or a file is missing
-    or shorter.
+    ``whole``: the file, prefix and data, if it was read. Other arguments as those of ``open_column``.
+    CorruptFileError: lengths contradict each other, or a file is missing or shorter.
     """
     path = directory / column.files[0]
     size = files[path.name]
@@ -232,10 +245,13 @@ def map_region(
             found=f"{size} bytes",
             hint=HINT,
         )
-    try:
-        data = fs.map(path, prefix.data_offset + size).slice(prefix.data_offset) if rows else pa.py_buffer(b"")
-    except FileNotFoundError:
-        raise _missing(path) from None
+    if whole is not None and prefix.data_offset == DATA_OFFSET:
+        data = whole.slice(DATA_OFFSET)
+    else:
+        try:
+            data = fs.map(path, prefix.data_offset + size).slice(prefix.data_offset) if rows else pa.py_buffer(b"")
+        except FileNotFoundError:
+            raise _missing(path) from None
     others = column.files[1:] if rows else ()
     companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in others}
     return Region(column, str(path), prefix.byte_order, rows, data, companions)

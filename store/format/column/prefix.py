@@ -21,6 +21,8 @@ and compares, up to the last zero before the data, so a change that leaves the p
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -47,6 +49,9 @@ BIG: ByteOrder = "BIG_ENDIAN"
 VERSION = 1
 PAGE = DATA_OFFSET = 4096
 CLASS = b"\x72"  # a class that is declared, not referred to
+_ID = struct.Struct(">i")
+_ID_KEY = b"\x74\x00\x08columnId\x73\x71\x00\x7e\x00\x04"  # and an Integer, whose class is declared before
+_ANY_ID = -0x5EED  # no column has a negative one
 MIN_RANGE = 24  # bytes that a range of a grouping takes at least
 MAX_DATA_OFFSET = 64 << 20
 DEFAULT_CHARSET = "ISO_8859_1"  # what Deephaven assumes where nothing is set
@@ -185,8 +190,13 @@ def decode_prefix(data: bytes, where: object) -> Prefix:
     SchemaMismatchError.
     """
     if len(data) <= PAGE:
+        key = data.find(_ID_KEY)
+        number = key + len(_ID_KEY) if key >= 0 else len(data)
+        after = number + _ID.size
         try:
-            return _decode_cached(data)
+            alike = _decode_alike(data[:number], data[after:])
+            if alike.column_id == _ANY_ID:
+                return replace(alike, column_id=_ID.unpack_from(data, number)[0])
         except (FormatError, SchemaError):
             pass  # once more below, for the place
     return _decode(data, where)
@@ -240,8 +250,14 @@ def _require_one_form(data: bytes, content: JMap, prefix: Prefix, where: object)
         )
 
 
-# the prefixes of one column are alike in all locations, and decoding one costs more than mapping its file
-_decode_cached = lru_cache(maxsize=4096)(lambda data: _decode(data, "prefix"))
+@lru_cache(maxsize=4096)
+def _decode_alike(head: bytes, tail: bytes) -> Prefix:
+    """The prefix with another id between these bytes.
+
+    Prefixes of columns of one type differ in nothing else, and to decode one costs more than to map its file. Whether
+    its id is there tells whether the bytes between are the id.
+    """
+    return _decode(head + _ID.pack(_ANY_ID) + tail, "prefix")
 
 
 def _foreign(where: object, class_name: str | None) -> UnsupportedVersionError:

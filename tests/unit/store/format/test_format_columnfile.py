@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix, 
 from sparkhaven.store.format.index.grouping import encode_ovr
 from sparkhaven.store.format.java.java_values import JLong
 from sparkhaven.store.format.java.object_writer import dumps
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import read_column, read_grouping
 from sparkhaven.store.types.model import Column
 from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, write
@@ -42,6 +44,29 @@ def test_no_bit_of_a_prefix_can_flip_unseen(tmp_path: Path, column: Column) -> N
                 read_column(FS, tmp_path, column, sizes, 2)
                 pytest.fail(f"byte {at}, bit {bit} was not noticed")
             assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("column", [SIZE, SYM, NOTE])
+def test_prefixes_that_differ_in_their_ids_alone_have_their_own(column: Column) -> None:
+    for number in (column.id, 1, 0x7FFF_FFFF, 2, column.id):
+        prefix = decode_prefix(encode_prefix(replace(column, id=number)), "here")
+        assert (prefix.column_id, prefix.data_type, prefix.width) == (number, column.type.java, column.width)
+
+
+class CountingFs(Fs):
+    """Counts what is read."""
+
+    reads = 0
+
+    def read_range(self, path: Path, offset: int, length: int) -> bytes:
+        self.reads += 1
+        return super().read_range(path, offset, length)
+
+
+def test_a_small_column_is_read_with_its_prefix(tmp_path: Path) -> None:
+    fs, sizes = CountingFs(), write(tmp_path, SIZE, [1, 2])
+    assert read_column(fs, tmp_path, SIZE, sizes, 2).to_pylist() == [1, 2]
+    assert fs.reads == 1  # below `map`, which copies what is small
 
 
 def test_prefix_without_id_is_matched_by_name(tmp_path: Path) -> None:
