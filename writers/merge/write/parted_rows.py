@@ -124,7 +124,10 @@ class _Parting:
                 self._write(column, parted(entries, numbers, here), slices)
             done += here
         for column in self.plan.symbol_columns:
-            self.digests.counted(column, self.texts[column.name], self.numbers[column.name])
+            counted = self.numbers[column.name]
+            self.digests.counted(column, self.texts[column.name], counted)
+            if self.wide == 1:
+                self.used[column.name][0] = counted[:-1] > 0
         shape = self.pieces, self.wide
         blobs = {name: array.reshape(shape) for name, array in self.blobs.items()}
         counts = Counts(self.rows.reshape(shape), blobs, self.used)
@@ -149,8 +152,9 @@ class _Parting:
         self._check(opened, column.files[0], ids)
         ranks = look_up(lut, ids)
         count_ids(ranks, self.numbers[column.name])
-        valid, used = ranks != INT_NULL, self.used[column.name]
-        used[destination[valid] if self.wide > 1 else 0, ranks[valid]] = True
+        if self.wide > 1:
+            valid = ranks != INT_NULL
+            self.used[column.name][destination[valid], ranks[valid]] = True
         return ids
 
     def _blobs(
