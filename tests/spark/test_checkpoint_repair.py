@@ -55,6 +55,7 @@ def damage(root: Path, checkpoint: Path, how: str) -> None:
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("placed", [True, False], ids=["positions", "batches"])
 def test_a_torn_checkpoint_is_mended(spark: SparkSession, tmp_path: Path, how: str, placed: bool) -> None:

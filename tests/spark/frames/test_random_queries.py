@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import sparkhaven
 from sparkhaven.writers.partitions import add_partition
+from tests.support.examples import share_of
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_runs import merge
 from tests.unit.readers.test_withdrawn_rows import withdraw
@@ -145,7 +146,7 @@ def test_random_queries(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     number = arrow.schema.get_field_index("At")
     plain = arrow.set_column(number, "At", arrow["At"].cast(pa.timestamp("us", "UTC")))
     spark.createDataFrame(plain).createOrReplaceTempView("plain")
-    for _ in range(QUERIES):
+    for _ in range(share_of(QUERIES)):
         text = query(rng)
         expected = rows(spark, text.format(view="plain"))
         for _ in range(2):

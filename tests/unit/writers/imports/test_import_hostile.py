@@ -24,6 +24,7 @@ from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table, newest
 from sparkhaven.store.places import TablePlace
 from tests.support.disks.contents import hidden
+from tests.support.examples import some_of
 from tests.support.writers.export_cases import export, two_days
 from tests.support.writers.import_cases import bring, empty, small, values, write
 from tests.support.writers.merge_cases import TABLE
@@ -188,15 +189,13 @@ def test_killed_at_any_change_the_next_import_ends_it(tmp_path: Path) -> None:
     write(tmp_path / "tree" / "Date=d" / "a.parquet", [3, None, 2], sym=["b", "a", None])
     whole = small(tmp_path / "whole")
     bring(whole, tmp_path / "tree")
-    calls = seen = 0
-    while True:
-        calls += 1
-        layout = small(tmp_path / f"db{calls}")
-        try:
-            bring(layout, tmp_path / "tree", fs=KillingFs(call=calls))
-            break
-        except Killed:
-            pass
+    counting, seen = KillingFs(), 0
+    bring(small(tmp_path / "count"), tmp_path / "tree", fs=counting)
+    assert counting.calls > 20
+    for call in some_of(range(1, counting.calls + 1)):
+        layout = small(tmp_path / f"db{call}")
+        with pytest.raises(Killed):
+            bring(layout, tmp_path / "tree", fs=KillingFs(call=call))
         before = newest(TablePlace(FS, layout, NS_T), "d") is not None
         seen += before
         assert values(layout) == ([2, None, 3] if before else [])
@@ -208,5 +207,4 @@ def test_killed_at_any_change_the_next_import_ends_it(tmp_path: Path) -> None:
             whole.history_location(NS_T, LocationKey("0", "d")) / "X.dat"
         ).read_bytes()
         assert hidden(layout.system("NS")) == []
-    assert calls > 20
     assert seen >= 2

@@ -106,6 +106,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["D.dat", "Sym.dat", "Sym.sym", "Sym.sym.bytes"])
 def test_damage_of_one_file_is_said_as_if_it_were_alone(

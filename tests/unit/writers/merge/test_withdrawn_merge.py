@@ -154,6 +154,7 @@ def test_an_epoch_that_is_merged_is_not_undone_and_one_that_is_undone_does_not_r
     assert shown(day.root) == in_order(day.kept)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_merge_that_is_killed_shows_them_at_no_step(day: Day, step: str) -> None:
     with pytest.raises(Killed):

@@ -82,6 +82,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> IntradayRows:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda act: act.__name__)
 @pytest.mark.parametrize(
     ("tier", "name"), [("intraday", name) for name in INTRADAY] + [("history", name) for name in HISTORY]

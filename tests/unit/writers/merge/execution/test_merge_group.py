@@ -95,6 +95,7 @@ def test_data_in_the_way_of_one_date_leave_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_group_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, step: str) -> None:
     layout = make(tmp_path)
