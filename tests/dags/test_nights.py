@@ -20,6 +20,8 @@ from sparkhaven.store.layout import Layout, TableName
 from tests.support.airflow_home import PYTHON, AirflowHome
 from tests.support.commands import run
 from tests.support.places import REPOSITORY
+from tests.support.spark.forked_python import PROGRAM as FORKED
+from tests.support.spark.forked_python import start_server
 from tests.support.tables.flight_table import ORIGINS, SCHEMA, STREAM, WRITTEN_S, column_values, write_flights
 from tests.support.tables.small_tables import SmallTable
 
@@ -57,7 +59,10 @@ class Found:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
-    home = AirflowHome(tmp_path_factory.mktemp("airflow"))
+    start_server()
+    home = AirflowHome(
+        tmp_path_factory.mktemp("airflow"), FORKED
+    )  # a hundred commands; `test_server` runs the real one
     write_flights(home.root, {"2013-01-01": ORIGINS})
     write_flights(home.root, dict.fromkeys(ALL, ORIGINS) | {"2013-01-02": ("JFK",)}, name="Copy", twice="2013-01-03")
     merge_old_date(home.root)

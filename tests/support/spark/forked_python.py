@@ -1,7 +1,8 @@
-"""Spark's Python processes in tests, as forks of one server that has imported what they import.
+"""Spark's Python processes in tests, and commands of ours, as forks of one server that has imported what they import.
 
 A daemon of workers imports PySpark, Arrow and our packages anew: a second of CPU, and a runner of a stream two.
-``forked_python.sh`` is the Python that Spark starts; ``forked_client.py`` hands its files to this server.
+``forked_python.sh`` is the Python that Spark starts, ``forked_sparkhaven.sh`` the command. ``forked_client.py`` hands
+its files to this server.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from tests.support.spark.forked_client import END, ITEM, PART
 
 FORKS = "SPARKHAVEN_FORKS"  # the server's socket
 PYTHON = Path(__file__).with_name("forked_python.sh")
+PROGRAM = Path(__file__).with_name("forked_sparkhaven.sh")
 _IMPORTED = (
     "pandas",
     "pyarrow.compute",
     "pyarrow.parquet",
     "pyspark.worker",
     "pyspark.sql.streaming.datasource",
+    "sparkhaven.jobs.cli.main",
     "sparkhaven.jobs.dataframes.source",
     "sparkhaven.jobs.dataframes.source_writers",
     "sparkhaven.readers.spark.batch",
@@ -43,7 +47,10 @@ _TOLD = 1 << 16
 
 
 def start_server() -> None:
-    """Starts the server of this process and its children; it ends with this process."""
+    """Starts the server of this process and its children, unless there is one; it ends with this process."""
+    if FORKS in os.environ:
+        return
+    os.environ["SPARKHAVEN_PYTHON"] = sys.executable
     folder = tempfile.TemporaryDirectory(prefix="forks-")
     path = f"{folder.name}/socket"
     command = [sys.executable, "-m", "tests.support.spark.forked_python", path]
@@ -93,6 +100,7 @@ def _become(client: socket.socket) -> None:
     try:
         argv = _take_over(client)
         _end_with(client.fileno())
+        _tell_exits(client)
         sys.argv = argv[1:]
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
         code = 0
@@ -104,9 +112,20 @@ def _become(client: socket.socket) -> None:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        with suppress(OSError):
-            client.send(bytes([code & 255]))
         os._exit(code & 255)
+
+
+def _tell_exits(client: socket.socket) -> None:
+    """The client is told how this process ends, also where it calls ``os._exit`` as our commands do."""
+    own, end = os.getpid(), os._exit
+
+    def told(status: int) -> NoReturn:
+        if os.getpid() == own:  # not of its forks
+            with suppress(OSError):
+                client.send(bytes([status & 255]))
+        end(status)
+
+    os._exit = told
 
 
 def _take_over(client: socket.socket) -> list[str]:

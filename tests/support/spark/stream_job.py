@@ -25,7 +25,7 @@ from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, S
 from sparkhaven.writers.spark.stream_query import run_stream, stream_conf
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
-from tests.support.spark.forked_python import FORKS, PYTHON, start_server
+from tests.support.spark.forked_python import PYTHON, start_server
 from tests.support.streams.stream_kit import decode, open_log, target_of
 
 # a query of a test runs once or twice: less than compiling code for it takes, or planning it anew amid its stages
@@ -43,9 +43,7 @@ def session(*, delta: bool = True) -> SparkSession:
     With Delta where its jars can be had: the first session of a process decides for all, since they share one JVM.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ["SPARKHAVEN_PYTHON"] = sys.executable
-    if FORKS not in os.environ:
-        start_server()  # before the JVM, which gives its environment to its Python
+    start_server()  # before the JVM, which gives its environment to its Python
     extra = stream_conf()
     if delta:
         with suppress(SettingsError):
