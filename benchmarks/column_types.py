@@ -1,6 +1,7 @@
 """What each column type costs: values a second written, read, merged, and decoded from JSON; beside Parquet by pyarrow.
 
-``python -m benchmarks.column_types [--rows 400000] [--rounds 5] [--only double[],LocalDate]``. Written and read are
+``python -m benchmarks.column_types [--rows 400000] [--rounds 5] [--only double[],LocalDate] [--record]``.
+Written and read are
 the bytes of a column in memory, against ``pyarrow.parquet`` with the same array in memory, without compression,
 with a dictionary or without, whichever is faster, and a column of ``long``. Merged is a date of one source with this
 column alone, beside one with a ``long``.
@@ -29,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.figures import add_record, record
 from benchmarks.parts.column_texts import decoding
 from sparkhaven.store.format.column.codecs import Base, Encoded, codec_for
 from sparkhaven.store.format.column.region import DAT, Region
@@ -206,6 +208,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of types, separated by commas")
+    add_record(parser)
     options = parser.parse_args(words)
     chosen = {name for name in options.only.split(",") if name}
     Fs()
@@ -219,11 +222,15 @@ def main(words: Sequence[str] | None = None) -> int:
         label = f"{column.type.name} {column.codec_args or ''}".strip()
         show(label, speed)
         missed += [f"{label}: {one}" for one in beyond(column, speed)]
-    for label, names in {"dates, times, decimals": SPELLED, "all types": tuple(COLUMNS)}.items() if not chosen else ():
+    groups = {"spelled": ("dates, times, decimals", SPELLED), "all": ("all types", tuple(COLUMNS))}
+    ratios = {}
+    for group, (label, names) in groups.items() if not chosen else ():
         coded, numbers = ingested(names, options.rows // 100, options.rounds)
+        ratios[f"types.{group}.ratio"] = coded / numbers
         print(f"ingest of {label}: {coded:.0f} ns a row of {len(names)} columns, of numbers {numbers:.0f}", flush=True)
     for one in missed:
         print(f"beyond its target: {one}")
+    record(parser, options, ratios)
     return 1 if missed else 0
 
 

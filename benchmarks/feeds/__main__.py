@@ -1,7 +1,7 @@
 """Feeds in Avro, Protobuf, CSV, Parquet and Delta to durable columns, each against Spark's own pipelines for it.
 
     python -m benchmarks.feeds [--formats avro protobuf csv parquet delta] [--rows 1000000] [--triggers 5]
-                               [--sinks parquet delta] [--ways "as it comes" zstd tuned] [--ours]
+                               [--sinks parquet delta] [--ways "as it comes" zstd tuned] [--ours] [--record]
 
 The same rows of ten columns in each format, one million a trigger: Avro and Protobuf as messages of a topic of two
 partitions, CSV and Parquet as two files a trigger, Delta as two files a version. Each path runs as a streaming query in
@@ -28,6 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.feeds.equality import ours, require_equal, theirs
 from benchmarks.feeds.peers import FUNCTIONS, SINKS, WAYS, function_jars, run_peer, sink_directory, write_delta
 from benchmarks.feeds.trades import AVRO_SCHEMA, MESSAGE, SOURCES, avro, descriptor_set, payloads, protobuf, write_files
+from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, apart, report, run_ours
 from benchmarks.scratch import scratch
 from sparkhaven.store.errors import SettingsError
@@ -137,8 +138,10 @@ def main() -> int:
     parser.add_argument("--sinks", nargs="+", choices=SINKS, default=SINKS)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=tuple(WAYS))
     parser.add_argument("--ours", action="store_true", help="only our own paths")
+    add_record(parser)
     args = parser.parse_args()
     ratios: dict[str, dict[str, float]] = {}
+    measured: dict[str, float] = {}
     with scratch() as work, ExitStack() as opened:
         (work / "Bench.Trade.schema").write_text(SCHEMA)
         (work / "trade.avsc").write_text(AVRO_SCHEMA)
@@ -147,13 +150,16 @@ def main() -> int:
         bootstrap = opened.enter_context(Broker(Fs(), work / "broker", heap="1g")).bootstrap if needs_broker else ""
         for form in args.formats:
             medians = measure(form, work, bootstrap, args)
+            measured[f"feeds.{form}"] = medians[OURS]
             for sink in args.sinks:
                 seconds = fastest(medians, sink)
                 if seconds is not None:
-                    ratios.setdefault(form, {})[sink] = seconds / medians[OURS]
+                    ratio = ratios.setdefault(form, {})[sink] = seconds / medians[OURS]
+                    measured |= {f"feeds.{form}.{sink}": seconds, f"feeds.{form}.{sink}.ratio": ratio}
     print(f"\n{'fastest way of':<16}" + "".join(f"{sink:>12}" for sink in args.sinks))
     for form, by_sink in ratios.items():
         print(f"{form:<16}" + "".join(f"{by_sink.get(sink, 0):>11.1f}x" for sink in args.sinks))
+    record(parser, args, measured, formats=args.formats)  # the figures of each format stand alone
     return int(any(by_sink.get("delta", GOAL) < GOAL for by_sink in ratios.values()))
 
 

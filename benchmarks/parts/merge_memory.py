@@ -3,6 +3,7 @@
     python -m benchmarks.parts.merge_memory                 10 M rows x 20 columns under 1 GiB per worker
     python -m benchmarks.parts.merge_memory --memory 512    the same under 512 MiB
     python -m benchmarks.parts.merge_memory --shape symbols --rows 1600000 --memory 256   symbols all differ
+    python -m benchmarks.parts.merge_memory --rows 86000000 --against 16384   10 GB, and its speed against memory
 
 The merge runs in a process of its own, its workers in processes of theirs. Peak is the kernel's ``VmHWM``: all resident
 pages, those of mapped source files included. (``ru_maxrss`` would be that of the parent before the child began.)
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -125,6 +127,7 @@ def symbol_batch(number: int, seed: int) -> pa.Table:
     )
 
 
+NIGHT = {"rows": 86_000_000, "against": 16_384}  # sizes of the figures of a night
 SHAPES = {"wide": (schema, batch_of), "symbols": (symbol_schema, symbol_batch)}
 
 
@@ -137,6 +140,11 @@ def make(root: Path, rows: int, shape: str = "wide") -> None:
         for low in range(0, source_rows, BATCH):
             db.commit({(f"source-{source}", DAY): batch(min(BATCH, source_rows - low), source * 1000 + low)})
     db.log.close()
+
+
+def forget_merge(root: Path) -> None:
+    """Removes what a merge has left, so that the day can be merged again."""
+    shutil.rmtree(Layout(root).system(TABLE.namespace))
 
 
 def peak() -> int:
@@ -212,6 +220,7 @@ def main() -> int:
     parser.add_argument("--memory", type=int, default=1024, help="MiB per worker")
     parser.add_argument("--memory-bytes", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--against", type=int, default=0, help="MiB per worker with which the same day is merged too")
     parser.add_argument("--processes", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--child", type=Path, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--dir", type=Path, default=None)
@@ -224,16 +233,28 @@ def main() -> int:
         print(f"making {arguments.rows:,} rows, shape {arguments.shape}, in {SOURCES} sources", file=sys.stderr)
         make(directory / "db", arguments.rows, arguments.shape)
         report = run_child(directory / "db", limit, arguments.workers, processes=True)
+        show(report, arguments.shape, arguments.memory, arguments.workers)
+        measured = {"merge.memory": report["worker"] / (1 << 20)}
+        if arguments.against:
+            forget_merge(directory / "db")
+            other = run_child(directory / "db", arguments.against << 20, arguments.workers, processes=False)
+            show(other, arguments.shape, arguments.against, arguments.workers)
+            speed = other["seconds"] / report["seconds"]
+            print(f"  {speed:.0%} of the speed that it has with {arguments.against} MiB")
+            measured = {"night.memory": measured["merge.memory"], "night.speed": 100 * speed}
+    record(parser, arguments, measured, **(NIGHT if arguments.against else {}))
+    return 0 if max(report["driver"], report["worker"]) <= limit else 1
+
+
+def show(report: dict[str, float], shape: str, memory: int, workers: int) -> None:
+    """Prints what one merge took."""
     print(
-        f"{report['rows']:,} rows, shape {arguments.shape}, limit {arguments.memory} MiB per worker, "
-        f"{arguments.workers} workers, "
+        f"{report['rows']:,} rows, shape {shape}, limit {memory} MiB per worker, {workers} workers, "
         f"{report['pieces']} pieces, {report['seconds']:.1f} s; Python {platform.python_version()}, "
         f"numpy {np.__version__}, pyarrow {pa.__version__}"
     )
     for name in ("start", "driver", "worker"):
         print(f"  peak of {name:7} {report[name] / (1 << 20):8.0f} MiB")
-    record(parser, arguments, {"merge.memory": report["worker"] / (1 << 20)})
-    return 0 if max(report["driver"], report["worker"]) <= limit else 1
 
 
 if __name__ == "__main__":

@@ -29,6 +29,12 @@ _SPARK_READS = (  # what is asked in Spark; the figure
     ("sum of all numbers", "numbers"),
     ("2,000 small locations", "small"),
 )
+_FEEDS = (  # 1 M rows x 10 columns; the figure
+    ("the same rows as Avro from Kafka", "avro"),
+    ("as CSV files", "csv"),
+    ("as Parquet files", "parquet"),
+    ("as a Delta table", "delta"),
+)
 _PEERS = (  # what; ours; the peer; its figure; the ratio
     ("JSON-lines files", "files", "Spark's JSON source into Parquet", "files.parquet", "files.parquet.ratio"),
     ("", "", "Spark's JSON source into Delta", "files.delta", "files.delta.ratio"),
@@ -45,6 +51,12 @@ _PEERS = (  # what; ours; the peer; its figure; the ratio
         "questdb.frames.ratio",
     ),
     ("", "", "a call a row", "questdb.rows", "questdb.rows.ratio"),
+    *(
+        (what if sink == "parquet" else "", f"feeds.{form}" if sink == "parquet" else "", peer, *figures_of)
+        for what, form in _FEEDS
+        for sink, peer in (("parquet", "Spark into Parquet"), ("delta", "Spark into Delta"))
+        for figures_of in [(f"feeds.{form}.{sink}", f"feeds.{form}.{sink}.ratio")]
+    ),
     ("latency in Spark, p50", "latency.p50", "Delta", "latency.delta.p50", "latency.delta.ratio"),
     ("latency in Spark, p99", "latency.p99", "Delta", "latency.delta.p99", ""),
     ("latency of `--local`, p50", "latency.local.p50", "Delta", "latency.delta.p50", "latency.local.ratio"),
@@ -93,12 +105,17 @@ _ALONE = (  # what; the figure; what follows it
     ("scan of one column of numbers", "deep.numbers", ""),
     ("scan of one column of texts", "deep.texts", ""),
     ("scan of one column of symbols", "deep.symbols", ""),
+    ("1 M rows of 10 columns as Protobuf from Kafka", "feeds.protobuf", ""),
+    ("decoding dates, times and decimals, against numbers", "types.spelled.ratio", ""),
+    ("decoding a column of each type, against numbers", "types.all.ratio", ""),
     ("merge with one worker, 5 M rows × 20 numbers", "shapes.numbers.one_worker", " as long"),
     ("merge with one worker, 1.6 M rows of distinct texts", "shapes.texts.one_worker", " as long"),
     ("merge with one worker, 1 M rows of 200 sources", "shapes.sources.one_worker", " as long"),
     ("commit to a listener in the engine, cycle of 100 ms, p50", "live.cycle_100.p50", ""),
     ("commit to a listener in the engine, cycle of 20 ms, p50", "live.cycle_20.p50", ""),
     ("memory of a merge of 10 M rows × 20 columns, limit 1 GiB a worker", "merge.memory", " a worker"),
+    ("memory of a merge of 86 M rows × 20 columns (10 GB), the same limit", "night.memory", " a worker"),
+    ("that merge, against the same one in memory", "night.speed", " of the speed"),
     ("commit and publish at epoch 20,000 with 2,001 locations", "commit.cost", ""),
     ("the same, against epoch 100 with one location", "commit.growth", ""),
     (
