@@ -1,10 +1,9 @@
 """What each column type costs: values a second written, read, merged, and decoded from JSON; beside Parquet by pyarrow.
 
 ``python -m benchmarks.column_types [--rows 400000] [--rounds 5] [--only double[],LocalDate] [--record]``.
-Written and read are
-the bytes of a column in memory, against ``pyarrow.parquet`` with the same array in memory, without compression,
-with a dictionary or without, whichever is faster, and a column of ``long``. Merged is a date of one source with this
-column alone, beside one with a ``long``.
+Written and read are the bytes of a column in memory, against ``pyarrow.parquet`` with the same array in memory,
+without compression, with a dictionary or without, whichever is faster, and a column of ``long``. Merged is a date of
+one source with this column alone, beside one with a ``long``.
 JSON is decoded from lines with this field alone, beside a column of ``double``. Ingest decodes lines with a field of
 each of these types, and of all types, beside as many numbers. All is processor time, the best of the rounds, and
 what is compared takes part in each round.

@@ -24,8 +24,6 @@ from sparkhaven.store.native.powers_of_five import powers_of_five
 HERE = Path(__file__).resolve().parent
 TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("*_target.c")))
 SANITIZED = ("-std=c11", "-g1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined", "-I", str(SOURCES))
-
-
 QUICK, SMALL = "-O1", "-O0"  # how inputs go through quickly, and how the core compiles quickly
 
 

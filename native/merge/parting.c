@@ -49,13 +49,12 @@ int64_t sh_number_pieces(const struct sh_bounds *bounds, int64_t rows, uint32_t 
     return rows;
 }
 
-#define TO_PIECES(type)                                                                                                \
+#define TO_PIECES(bytes)                                                                                               \
     for (int64_t i = 0; i < count; i++) {                                                                              \
         if (UNLIKELY(pieces[i] >= (uint64_t)piece_count || (uint64_t)places[pieces[i]] >= (uint64_t)count)) {          \
             return i;                                                                                                  \
         }                                                                                                              \
-        memcpy((uint8_t *)out + places[pieces[i]]++ * (int64_t)sizeof(type),                                           \
-               (const uint8_t *)entries + i * (int64_t)sizeof(type), sizeof(type));                                    \
+        memcpy((uint8_t *)out + places[pieces[i]]++ * (bytes), (const uint8_t *)entries + i * (bytes), bytes);         \
     }                                                                                                                  \
     return count
 
@@ -63,23 +62,16 @@ int64_t sh_number_pieces(const struct sh_bounds *bounds, int64_t rows, uint32_t 
  * where a piece is not below `piece_count`, or its place not below count. */
 int64_t sh_part(const void *entries, int64_t width, const uint32_t *pieces, int64_t count, int64_t *places,
                 int64_t piece_count, void *out) {
-    switch (width) {
+    switch (width) { /* the compiler knows these */
     case 1:
-        TO_PIECES(uint8_t);
+        TO_PIECES(1);
     case 2:
-        TO_PIECES(uint16_t);
+        TO_PIECES(2);
     case 4:
-        TO_PIECES(uint32_t);
+        TO_PIECES(4);
     case 8:
-        TO_PIECES(uint64_t);
+        TO_PIECES(8);
     default:
-        break;
+        TO_PIECES((size_t)width);
     }
-    for (int64_t i = 0; i < count; i++) {
-        if (UNLIKELY(pieces[i] >= (uint64_t)piece_count || (uint64_t)places[pieces[i]] >= (uint64_t)count)) {
-            return i;
-        }
-        memcpy((uint8_t *)out + places[pieces[i]]++ * width, (const uint8_t *)entries + i * width, (size_t)width);
-    }
-    return count;
 }

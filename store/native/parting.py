@@ -45,11 +45,17 @@ def numbered_pieces(keys: Sequence[Words], bounds: Sequence[Bound]) -> Pieces:
 def plain_numbered_pieces(keys: Sequence[Words], bounds: Sequence[Bound]) -> Pieces:
     pieces = np.zeros(len(keys[0]), np.uint32)
     for bound in bounds:
-        after = np.ones(len(pieces), np.bool_)
-        for key, word in zip(keys[len(bound) - 1 :: -1], bound[::-1], strict=True):
-            after = (key > word) | ((key == word) & after)
-        pieces += after
+        pieces += at_or_after(keys, bound)
     return pieces
+
+
+def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
+    """Mask of the rows at or after a bound."""
+    last = len(bound) - 1
+    result: npt.NDArray[np.bool_] = keys[last] >= bound[last]
+    for key, value in zip(keys[last - 1 :: -1] if last else [], bound[last - 1 :: -1] if last else [], strict=True):
+        result = (key > value) | ((key == value) & result)
+    return result
 
 
 def parted(entries: npt.NDArray[Any], pieces: Pieces, counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +32,7 @@ from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.types.widening import same_form, widened
 
 OVR = ".ovr"
+T = TypeVar("T")
 Taking = Callable[[RowRanges, bool | None], pa.Array]
 SMALL = 1 << 16  # bytes of data that are read along with the prefix
 
@@ -71,10 +74,14 @@ def small_column(fs: Fs, path: Path, size: int) -> bytes | None:
 
     One read then takes the place of two.
     """
+    return _if_small(size, partial(fs.read_range, path, 0))
+
+
+def _if_small(size: int, read: Callable[[int], T]) -> T | None:
     if size > SMALL:
         return None
     try:
-        return fs.read_range(path, 0, DATA_OFFSET + size)
+        return read(DATA_OFFSET + size)
     except (CorruptFileError, FileNotFoundError):  # to be reported by whoever reads the prefix, then the data
         return None
 
@@ -185,7 +192,7 @@ def open_column(
     if named.files[0] not in files:
         return ColumnFile(column, rows, None, None)
     path = directory / named.files[0]
-    whole = _small_file(fs, path, files[path.name])
+    whole = _if_small(files[path.name], partial(fs.map, path))
     written = committed_column(fs, path, named, None if whole is None else whole[:DATA_OFFSET].to_pybytes())
     stored, prefix = written.column, written.prefix
     region = map_region(fs, directory, stored, prefix, files, rows, whole)
@@ -194,16 +201,6 @@ def open_column(
     for name, data in region.files.items():
         check(directory / name, data)
     return _opened(column, rows, prefix, region)
-
-
-def _small_file(fs: Fs, path: Path, size: int) -> pa.Buffer | None:
-    """As ``small_column``, for a reader."""
-    if size > SMALL:
-        return None
-    try:
-        return fs.map(path, DATA_OFFSET + size)
-    except (CorruptFileError, FileNotFoundError):
-        return None
 
 
 def _opened(column: Column, rows: int, prefix: Prefix | None, region: Region) -> ColumnFile:

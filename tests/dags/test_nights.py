@@ -60,9 +60,8 @@ class Found:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
     start_server()
-    home = AirflowHome(
-        tmp_path_factory.mktemp("airflow"), FORKED
-    )  # a hundred commands; `test_server` runs the real one
+    # it runs a hundred commands; those of `test_server` are the real program
+    home = AirflowHome(tmp_path_factory.mktemp("airflow"), FORKED)
     write_flights(home.root, {"2013-01-01": ORIGINS})
     write_flights(home.root, dict.fromkeys(ALL, ORIGINS) | {"2013-01-02": ("JFK",)}, name="Copy", twice="2013-01-03")
     merge_old_date(home.root)

@@ -23,8 +23,8 @@ class Campaigns:
         gone = left_out(items, share())
         if gone:
             self._cases = len(gone)
-            names = {*gone}
-            items[:] = [item for item in items if item not in names]
+            unwanted = set(gone)
+            items[:] = [item for item in items if item not in unwanted]
             config.hook.pytest_deselected(items=gone)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

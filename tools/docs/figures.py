@@ -52,10 +52,9 @@ _PEERS = (  # what; ours; the peer; its figure; the ratio
     ),
     ("", "", "a call a row", "questdb.rows", "questdb.rows.ratio"),
     *(
-        (what if sink == "parquet" else "", f"feeds.{form}" if sink == "parquet" else "", peer, *figures_of)
+        (*ours, f"Spark into {sink.title()}", f"feeds.{form}.{sink}", f"feeds.{form}.{sink}.ratio")
         for what, form in _FEEDS
-        for sink, peer in (("parquet", "Spark into Parquet"), ("delta", "Spark into Delta"))
-        for figures_of in [(f"feeds.{form}.{sink}", f"feeds.{form}.{sink}.ratio")]
+        for sink, ours in (("parquet", (what, f"feeds.{form}")), ("delta", ("", "")))
     ),
     ("latency in Spark, p50", "latency.p50", "Delta", "latency.delta.p50", "latency.delta.ratio"),
     ("latency in Spark, p99", "latency.p99", "Delta", "latency.delta.p99", ""),

@@ -191,11 +191,12 @@ def decode_prefix(data: bytes, where: object) -> Prefix:
     """
     if len(data) <= PAGE:
         key = data.find(_ID_KEY)
-        number = key + len(_ID_KEY) if key >= 0 else len(data)
-        after = number + _ID.size
         try:
-            alike = _decode_alike(data[:number], data[after:])
-            if alike.column_id == _ANY_ID:
+            if key < 0:
+                return _decode_cached(data)
+            number = key + len(_ID_KEY)
+            alike = _decode_cached(data[:number] + _ID.pack(_ANY_ID) + data[number + _ID.size :])
+            if alike.column_id == _ANY_ID:  # so the bytes there are the id
                 return replace(alike, column_id=_ID.unpack_from(data, number)[0])
         except (FormatError, SchemaError):
             pass  # once more below, for the place
@@ -250,14 +251,8 @@ def _require_one_form(data: bytes, content: JMap, prefix: Prefix, where: object)
         )
 
 
-@lru_cache(maxsize=4096)
-def _decode_alike(head: bytes, tail: bytes) -> Prefix:
-    """The prefix with another id between these bytes.
-
-    Prefixes of columns of one type differ in nothing else, and to decode one costs more than to map its file. Whether
-    its id is there tells whether the bytes between are the id.
-    """
-    return _decode(head + _ID.pack(_ANY_ID) + tail, "prefix")
+# the prefixes of one type are alike but for the id, and decoding one costs more than mapping its file
+_decode_cached = lru_cache(maxsize=4096)(lambda data: _decode(data, "prefix"))
 
 
 def _foreign(where: object, class_name: str | None) -> UnsupportedVersionError:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkhaven.store.native.parting import at_or_after
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.writers.merge.plan import argsort as argsort_module
 from sparkhaven.writers.merge.plan.argsort import argsort, plain_argsort
@@ -24,7 +25,6 @@ from sparkhaven.writers.merge.sources.sort_keys import (
     rank_ordinals,
     sorted_symbols,
 )
-from sparkhaven.writers.merge.write.row_order import at_or_after
 from tests.support.guard_pages import guarded
 from tests.support.writers.merge_cases import naive_key
 

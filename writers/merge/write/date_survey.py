@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.parting import Pieces, numbered_pieces
+from sparkhaven.store.native.parting import Bound, Pieces, numbered_pieces
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -20,7 +20,7 @@ from sparkhaven.writers.merge.plan.unions import RankedUnions, union_columns
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, check_crc
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, sorted_symbols
 from sparkhaven.writers.merge.write.dictionaries import load_unions
-from sparkhaven.writers.merge.write.row_order import Bound, Keys
+from sparkhaven.writers.merge.write.row_order import Keys
 
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:

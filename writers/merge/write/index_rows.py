@@ -13,6 +13,7 @@ import pyarrow as pa
 from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import positions
+from sparkhaven.store.native.parting import Bound, at_or_after
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
@@ -33,7 +34,7 @@ from sparkhaven.writers.merge.sources.sort_keys import (
     word_count,
 )
 from sparkhaven.writers.merge.write.finish import joined_runs
-from sparkhaven.writers.merge.write.row_order import Bound, at_or_after, to_arrow
+from sparkhaven.writers.merge.write.row_order import to_arrow
 from sparkhaven.writers.merge.write.staging import Runs
 
 BLOCK = 1 << 20

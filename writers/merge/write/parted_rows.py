@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.native.parting import parted
+from sparkhaven.store.native.parting import Bound, parted
 from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState
@@ -30,7 +30,7 @@ from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSou
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, look_up
 from sparkhaven.writers.merge.write.date_survey import Counts, cells_of, pieces_of
 from sparkhaven.writers.merge.write.dictionaries import load_unions
-from sparkhaven.writers.merge.write.row_order import Bound, Keys
+from sparkhaven.writers.merge.write.row_order import Keys
 
 ROW_COST = 64  # bytes of a row that is parted, beside those of its widest column
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache

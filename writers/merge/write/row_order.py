@@ -22,6 +22,7 @@ from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.native.file_moves import FileRegion
+from sparkhaven.store.native.parting import Bound, at_or_after
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.argsort import argsort
@@ -41,7 +42,6 @@ from sparkhaven.writers.merge.sources.sort_keys import (
 )
 
 SAMPLE_ROWS = 1 << 16
-Bound = tuple[int, ...]
 
 
 class Keys:
@@ -243,15 +243,6 @@ def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
     if column.type.name == "Boolean":
         return pa.array(raw != 0, pa.bool_(), mask=null)
     return pa.array(raw, mask=null).cast(column.type.arrow)
-
-
-def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
-    """Mask of the rows at or after a bound."""
-    last = len(bound) - 1
-    result: npt.NDArray[np.bool_] = keys[last] >= bound[last]
-    for key, value in zip(keys[last - 1 :: -1] if last else [], bound[last - 1 :: -1] if last else [], strict=True):
-        result = (key > value) | ((key == value) & result)
-    return result
 
 
 @frozen

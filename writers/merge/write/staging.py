@@ -14,6 +14,7 @@ from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.native.moves import Moves
+from sparkhaven.store.native.parting import Bound
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan, Rows
@@ -24,7 +25,7 @@ from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, 
 from sparkhaven.writers.merge.write.date_survey import complete, load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
 from sparkhaven.writers.merge.write.row_moves import OutputOrder, are_worth_planning, load_order, planned, store_stretch
-from sparkhaven.writers.merge.write.row_order import Bound, Keys, RowSelection, order_of, select
+from sparkhaven.writers.merge.write.row_order import Keys, RowSelection, order_of, select
 
 T = TypeVar("T")
 R = TypeVar("R")
