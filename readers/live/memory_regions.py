@@ -211,8 +211,8 @@ class _Asked:
 
 
 def _collect() -> None:
-    """A read that failed leaves a cycle of error and frame, which holds what it had mapped."""
-    for seconds in (0, 1, 4, 16):
+    """A read that failed leaves a cycle of error and frame, which holds what it had mapped; Java may let go later."""
+    for seconds in (0, 1, 4, 16, 64, 256):
         time.sleep(seconds)
         gc.collect()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,13 @@ def mapped(served: Served, part: str) -> set[str]:
     return {Path(line.split(maxsplit=5)[-1]).name for line in lines if part in line}
 
 
+def objects(served: Served) -> str:
+    """How many objects of the classes that hold memory the engine has, after a full collection of garbage."""
+    words = ["jcmd", str(served.server.pid), "GC.class_histogram"]
+    lines = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stdout.splitlines()
+    return "\n".join(line for line in lines if "sparkhaven" in line or "PyObject" in line)
+
+
 def test_every_type_with_nulls_while_rows_come(served: Served) -> None:
     db = IntradayRows(served.root, SCHEMA, fs=FS)
     wanted = many(1, MAPPED, "first")
@@ -90,7 +98,7 @@ def test_a_table_that_has_ended_releases_its_mappings(served: Served) -> None:
     db.log.rollback(1)
     last = time.monotonic() + PATIENCE
     while found := mapped(served, "Ended"):
-        assert time.monotonic() < last, f"{found} are still mapped\n{served.notes}"
+        assert time.monotonic() < last, f"{found} are still mapped\n{served.notes}\n{objects(served)}"
         time.sleep(0.1)
     with pytest.raises(ClientError):
         served.rows("before", where=["L = 1"])
