@@ -129,9 +129,10 @@ class CliContext:
         command = logged_command(self.words)
         if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
             return
-        from sparkhaven.jobs.logs.command_rows import log_command  # most commands write nothing
+        from sparkhaven.jobs.logs.command_rows import FinishedCommand, log_command  # most write nothing
 
-        log_command(Layout(self.root.absolute()), command, self.words, self.results, code, seconds, self.note)
+        done = FinishedCommand(command, self.words, self.results, code, seconds)
+        log_command(Layout(self.root.absolute()), done, self.note)
 
     def _print(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:
         if self.json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from threading import Thread, get_ident
 from typing import Any
 
@@ -23,6 +24,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.ranges import Snapshot, make_plan
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
@@ -30,36 +32,38 @@ AFFECTED = ("rows", "rows_dropped", "dropped", "sent", "affected")  # keys of a 
 LISTED = 100  # locations of a table whose files a merge looks at for its rows of StorageLog
 
 
-def log_command(
-    layout: Layout,
-    command: str,
-    words: Sequence[str],
-    results: Sequence[Result],
-    code: int,
-    seconds: float,
-    warn: Callable[[str], None],
-) -> None:
+@frozen
+class FinishedCommand:
+    """One call of the command line: its command, all of its words, what it prints as JSON, its exit code, its time."""
+
+    command: str
+    words: Sequence[str]
+    results: Sequence[Result]
+    code: int
+    seconds: float
+
+    @property
+    def dry_run(self) -> bool:
+        return DRY_RUN in self.words
+
+    @property
+    def milliseconds(self) -> int:
+        return round(self.seconds * 1000)
+
+
+def log_command(layout: Layout, done: FinishedCommand, warn: Callable[[str], None]) -> None:
     """Writes the rows of a finished command; an error of writing them is a warning."""
-    results = [result for result in results if not _wrong_usage(result)]
+    results = [result for result in done.results if not _wrong_usage(result)]
     if results:
         with in_order(warn) as told:
-            _log(layout, command, words, results, code, seconds, told)
+            _log(layout, replace(done, results=results), told)
 
 
-def _log(
-    layout: Layout,
-    command: str,
-    words: Sequence[str],
-    results: Sequence[Result],
-    code: int,
-    seconds: float,
-    warn: Callable[[str], None],
-) -> None:
-    fs, table = Fs(), table_of(words)
+def _log(layout: Layout, done: FinishedCommand, warn: Callable[[str], None]) -> None:
+    fs, table, results = Fs(), table_of(done.words), done.results
     writer = LogWriter(fs, layout, warn=warn)
-    dry_run = DRY_RUN in words
-    if command == "merge" and not dry_run:
-        for row in merge_rows(table, results, round(seconds * 1000)):
+    if done.command == "merge" and not done.dry_run:
+        for row in merge_rows(table, results, done.milliseconds):
             writer.add(MERGE, row)
         if table is not None and any("rows_out" in result for result in results):
             with writing(writer):
@@ -72,13 +76,14 @@ def _log(
                 for row in rows:
                     writer.add(STORAGE, row)
                 writer.flush(STORAGE)
-    elif command == "validate" and not dry_run:
+    elif done.command == "validate" and not done.dry_run:
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)
-    if dry_run or command not in ("merge", "validate") or any(result.get("phase") == "removal" for result in results):
+    removed = any(result.get("phase") == "removal" for result in results)
+    if done.dry_run or done.command not in ("merge", "validate") or removed:
         user = user_name()
-        for log_table, row in admin_rows(table, command, words, results, code):
-            details: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if log_table is ADMIN else {}
+        for log_table, row in admin_rows(table, done):
+            details: LogRow = {"DurationMs": done.milliseconds, "User": user} if log_table is ADMIN else {}
             if log_table is EPOCH and table is not None:
                 details = _of_log(TablePlace(fs, layout, table), row, warn)
             writer.add(log_table, {**details, **row} if log_table is EPOCH else {**row, **details})
@@ -174,29 +179,27 @@ def validation_rows(table: TableName | None, results: Sequence[Result]) -> Itera
             }
 
 
-def admin_rows(
-    table: TableName | None, command: str, words: Sequence[str], results: Sequence[Result], code: int
-) -> Rows:
+def admin_rows(table: TableName | None, done: FinishedCommand) -> Rows:
     """The row of the command, and a row of EpochLog for each epoch that it has made."""
+    command, results = done.command, done.results
     changed = [result for result in results if result.get("phase") == "removal"] if command == "validate" else results
     affected = [result[key] for result in changed for key in AFFECTED if isinstance(result.get(key), int)]
-    dry_run = DRY_RUN in words
     messages = [text for text in map(_message, results) if text]
     yield (
         ADMIN,
         {
             **_table(table, results[0] if command == "schema deploy" else {}),
             "Command": command,
-            "Arguments": " ".join(words[len(command.split()) :]),
-            "DryRun": dry_run,
+            "Arguments": " ".join(done.words[len(command.split()) :]),
+            "DryRun": done.dry_run,
             "Affected": sum(affected) if affected else None,
-            "Outcome": "failed" if code else "done",
-            "ExitCode": code,
+            "Outcome": "failed" if done.code else "done",
+            "ExitCode": done.code,
             "Message": "; ".join(messages) or None,
         },
     )
     for result in results:
-        if "error" in result or dry_run:
+        if "error" in result or done.dry_run:
             continue
         about = {**_table(table, result), "Stream": result.get("stream")}
         if command == "epochs rollback":

@@ -2,37 +2,29 @@
 #include "bytes/bytes.h"
 #include "merge/merge.h"
 
-#define IN_ORDER(type)                                                                                                 \
+#define IN_ORDER(bytes)                                                                                                \
     for (int64_t i = 0; i < count; i++) {                                                                              \
         if (UNLIKELY(order[i] >= (uint64_t)total)) {                                                                   \
             return i;                                                                                                  \
         }                                                                                                              \
-        memcpy((uint8_t *)out + i * (int64_t)sizeof(type), (const uint8_t *)entries + order[i] * sizeof(type),         \
-               sizeof(type));                                                                                          \
+        memcpy((uint8_t *)out + i * (int64_t)(bytes), (const uint8_t *)entries + order[i] * (uint64_t)(bytes), bytes); \
     }                                                                                                                  \
     return count
 
 /* Writes entry order[i] to place i, entries of any width. Returns count; less where an order is not below total. */
 int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count, void *out) {
-    switch (width) {
+    switch (width) { /* the compiler knows these */
     case 1:
-        IN_ORDER(uint8_t);
+        IN_ORDER(1);
     case 2:
-        IN_ORDER(uint16_t);
+        IN_ORDER(2);
     case 4:
-        IN_ORDER(uint32_t);
+        IN_ORDER(4);
     case 8:
-        IN_ORDER(uint64_t);
+        IN_ORDER(8);
     default:
-        break;
+        IN_ORDER((size_t)width);
     }
-    for (int64_t i = 0; i < count; i++) {
-        if (UNLIKELY(order[i] >= (uint64_t)total)) {
-            return i;
-        }
-        memcpy((uint8_t *)out + i * width, (const uint8_t *)entries + (int64_t)order[i] * width, (size_t)width);
-    }
-    return count;
 }
 
 /* The same of ids, each looked up in a table; beyond it, as the null is, stands its last entry. */

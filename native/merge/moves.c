@@ -30,13 +30,13 @@ int64_t sh_plan_moves(const uint32_t *order, int64_t count, const uint16_t *wind
     return count;
 }
 
-#define MOVED(type)                                                                                                    \
+#define MOVED(bytes)                                                                                                   \
     for (int64_t i = 0; i < count; i++) {                                                                              \
         if (UNLIKELY(origins[i] >= (uint64_t)total || places[i] >= (uint64_t)room)) {                                  \
             return i;                                                                                                  \
         }                                                                                                              \
-        memcpy((uint8_t *)out + (int64_t)places[i] * (int64_t)sizeof(type),                                            \
-               (const uint8_t *)entries + (int64_t)origins[i] * (int64_t)sizeof(type), sizeof(type));                  \
+        memcpy((uint8_t *)out + places[i] * (uint64_t)(bytes),                                                         \
+               (const uint8_t *)entries + origins[i] * (uint64_t)(bytes), bytes);                                      \
     }                                                                                                                  \
     return count
 
@@ -44,24 +44,16 @@ int64_t sh_plan_moves(const uint32_t *order, int64_t count, const uint16_t *wind
  * where an origin or a place is beyond that. */
 int64_t sh_move(const void *entries, int64_t width, int64_t total, const uint32_t *origins, const uint32_t *places,
                 int64_t count, void *out, int64_t room) {
-    switch (width) {
+    switch (width) { /* the compiler knows these */
     case 1:
-        MOVED(uint8_t);
+        MOVED(1);
     case 2:
-        MOVED(uint16_t);
+        MOVED(2);
     case 4:
-        MOVED(uint32_t);
+        MOVED(4);
     case 8:
-        MOVED(uint64_t);
+        MOVED(8);
     default:
-        break;
+        MOVED((size_t)width);
     }
-    for (int64_t i = 0; i < count; i++) {
-        if (UNLIKELY(origins[i] >= (uint64_t)total || places[i] >= (uint64_t)room)) {
-            return i;
-        }
-        memcpy((uint8_t *)out + (int64_t)places[i] * width, (const uint8_t *)entries + (int64_t)origins[i] * width,
-               (size_t)width);
-    }
-    return count;
 }

@@ -13,6 +13,7 @@ import pytest
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import CheckContext
 from sparkhaven.jobs.logs.command_rows import (
+    FinishedCommand,
     admin_rows,
     log_command,
     merge_rows,
@@ -288,9 +289,11 @@ def test_errors_of_commands_become_rows() -> None:
     assert (row["Outcome"], row["Message"], row["RowsDropped"]) == ("failed", "CommitError: no space", None)
     (row,) = validation_rows(table, [{"date": "d", "error": error}])
     assert (row["Passed"], row["TableName"], row["Message"]) == (False, "B", "CommitError: no space")
-    ((_, row),) = admin_rows(table, "truncate", ["truncate", "A.B"], [{"error": error}], 3)
+    failed = FinishedCommand("truncate", ["truncate", "A.B"], [{"error": error}], 3, 0.0)
+    ((_, row),) = admin_rows(table, failed)
     assert (row["Outcome"], row["ExitCode"], row["Affected"], row["Arguments"]) == ("failed", 3, None, "A.B")
-    found = admin_rows(table, "quarantine requeue", ["quarantine"], [{"stream": "s", "sent": 4, "epochs": [9]}], 0)
+    sent = {"stream": "s", "sent": 4, "epochs": [9]}
+    found = admin_rows(table, FinishedCommand("quarantine requeue", ["quarantine"], [sent], 0, 0.0))
     assert [(each.name, row.get("Epoch"), row.get("Kind"), row.get("Affected")) for each, row in found] == [
         ("AdminLog", None, None, 4),
         ("EpochLog", 9, "requeue", None),
@@ -331,6 +334,6 @@ def test_both_tables_of_a_merge_are_written_at_once_and_told_of_in_order(
     monkeypatch.setattr("sparkhaven.jobs.logs.log_writer.append_rows", fail)
     monkeypatch.setattr("sparkhaven.jobs.logs.command_rows.storage_rows", lambda *_, **__: iter([{"Bytes": 1}]))
     result = {"table": "A.B", "date": "d", "rows_in": 1, "rows_out": 1}
-    log_command(Layout(tmp_path), "merge", ["merge", "A.B"], [result], 0, 1.0, told.append)
+    log_command(Layout(tmp_path), FinishedCommand("merge", ["merge", "A.B"], [result], 0, 1.0), told.append)
     assert [text.partition(" ")[0] for text in told] == [str(table.table) for table in (MERGE, STORAGE)]
     assert all("No space left on device" in text for text in told)
