@@ -24,6 +24,7 @@ from sparkhaven.store.format.table.locations import (
     LocationEntry,
     decode_locations,
 )
+from sparkhaven.store.managed_trees.table_formats import refuse_managed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import read_column, written_column
 from sparkhaven.store.scan.location_definition import location_schema
@@ -191,7 +192,9 @@ class ForeignLocations:
     def _leaves(self, directory: Path, keys: dict[str, str]) -> Iterator[tuple[Path, dict[str, str]]]:
         """Paths of the leaves below a directory with the texts of their directories, in the order of their names."""
         fs, missing = self._fs, {column.name for column in self.given} - keys.keys()
-        names = visible(fs.names(directory))
+        there = fs.names(directory)
+        refuse_managed(fs, directory, there)
+        names = visible(there)
         levels = {name.partition("=")[0] for name in names}
         if missing and len(levels) > 1:
             raise CorruptFileError(

@@ -30,6 +30,9 @@ from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import LAYOUTS, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX, TreeLayout
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.managed_trees.directories import committed_files
+from sparkhaven.store.managed_trees.sink_log import UNCOMMITTED
+from sparkhaven.store.managed_trees.table_formats import refuse_managed_above
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
@@ -42,17 +45,27 @@ from sparkhaven.writers.imports.value_template import ValueTemplate
 
 @frozen
 class FoundTree:
-    """A tree; ``manifest`` is that of an export. ``version``: of a Delta table."""
+    """A tree; ``manifest`` is that of an export. ``version``: of a Delta table.
+
+    ``left_out``: files that the log of Spark's sink does not name.
+    """
 
     root: Path
     layout: TreeLayout | Literal["delta"]
     leaves: tuple[FoundLeaf, ...]
     manifest: Manifest | None = None
     version: int | None = None
+    left_out: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
         return str(self.root) if self.version is None else f"{self.root}, version {self.version}"
+
+    @property
+    def remark(self) -> str | None:
+        """What somebody has to know of files that are not taken."""
+        count = len(self.left_out)
+        return f"{count:,} files are left out ({UNCOMMITTED}). First: {self.left_out[0]}" if count else None
 
 
 def find_tree(
@@ -67,13 +80,15 @@ def find_tree(
     """The leaves of a tree. ``raw_values``: ``%XX`` in directory names is not undone.
 
     ``value``: how directories give the value of a date; None: ``<Column>=<value>``.
-    TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, or no layout
-    is recognised. CorruptFileError: the tree, or what describes it, contradicts itself.
+    TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, no layout is
+    recognised, or it is in the directory of a table. CorruptFileError: the tree, or what describes it, contradicts
+    itself.
     """
     if not fs.is_dir(root):
         raise TableNotFoundError(
             "no such directory", where=root, expected="a tree of Parquet files", hint="check --from"
         )
+    refuse_managed_above(fs, root / NAME)
     chosen = _layout(fs, root, schema, layout)
     if value is not None and chosen not in ("kv", "metadata"):
         raise SettingsError(
@@ -91,14 +106,16 @@ def find_tree(
         "metadata": walk.metadata,
         "hive": walk.hive,
     }[chosen]()
-    listed = sorted(leaves, key=lambda leaf: (leaf.value or "", leaf.name))
+    walked = sorted(leaves, key=lambda leaf: (leaf.value or "", leaf.name))
+    kept, left_out = committed_files(fs, root, [leaf.path for leaf in walked])
+    listed = [leaf for leaf in walked if leaf.path in kept]
     if not listed:
         raise TableNotFoundError("the tree has no Parquet files", where=root, expected=f"files {_like(chosen, schema)}")
     manifest = None
     if fs.stat(root / MANIFEST) is not None:
         manifest = decode_manifest(fs.read(root / MANIFEST), root / MANIFEST)
         listed = _exported(root, listed, manifest)
-    return FoundTree(root, chosen, tuple(listed), manifest)
+    return FoundTree(root, chosen, tuple(listed), manifest, left_out=tuple(left_out))
 
 
 def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[FoundLeaf]:

@@ -21,7 +21,6 @@ from sparkhaven.ingest.feeds.base import (
     WaitingCounts,
     try_rows,
 )
-from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed, refuse_managed_above
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory, split_pattern
 from sparkhaven.ingest.feeds.files.discovery.skipped_files import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.header import remarks_on
@@ -38,6 +37,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.managed_trees.table_formats import refuse_managed, refuse_managed_above
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 
@@ -61,8 +61,10 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
     def check(self, fs: Fs) -> None:
         """SettingsError for a directory that does not exist, unless the feed waits for it, or that a table manages."""
         root, _ = split_pattern(fs, self.options.path)
-        if self.options.missing_directory != "wait" and fs.stat(root) is None:
-            raise missing_directory(root, SettingsError)
+        if fs.stat(root) is None:
+            if self.options.missing_directory != "wait":
+                raise missing_directory(root, SettingsError)
+            return
         refuse_managed_above(fs, root)
         refuse_managed(fs, root)
 

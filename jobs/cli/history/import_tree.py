@@ -106,6 +106,8 @@ def import_tree(
     refuse_malformed(dates or (), all_values(place), new=True)
     template = None if value is None else ValueTemplate.parse(value)
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values, value=template)
+    if tree.remark is not None:
+        cli.note(tree.remark)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
     null = chosen_null_char(null_char, os.environ)
     conversions = AllowedConversions(lossy_columns(definition, lossy or []), binary_as_text, null)

@@ -71,7 +71,7 @@ def merge_from(
     """
     refuse_malformed(source.dates or (), all_values(place), new=True)
     with ExitStack() as opened:
-        rows = _rows(opened, place, schema, source, options)
+        rows = _rows(cli, opened, place, schema, source, options)
         cli.note(f"merges the rows of {rows.layout} {rows.name}")
         chosen = ImportOptions(options.rewrite, options, AGAIN)
         results = import_dates(
@@ -82,7 +82,12 @@ def merge_from(
 
 
 def _rows(
-    opened: ExitStack, place: TablePlace, schema: TableSchema, source: Source, options: MergeOptions
+    cli: CliContext,
+    opened: ExitStack,
+    place: TablePlace,
+    schema: TableSchema,
+    source: Source,
+    options: MergeOptions,
 ) -> GivenRows:
     ignored = ignored_columns(source.ignore, schema)
     null = chosen_null_char(None, os.environ)
@@ -98,6 +103,8 @@ def _rows(
         else:
             template = None if source.value is None else ValueTemplate.parse(source.value)
             tree = find_tree(fs, path, schema, source.layout, raw_values=source.raw_values, value=template)
+        if tree.remark is not None:
+            cli.note(tree.remark)
         return TreeRows(fs, schema, tree, source.dates, conversions, allow_missing=options.allow_empty)
     raise SettingsError(
         "--from names neither a directory nor a query",

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed, refuse_managed_above
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import ANY_DEPTH, fits, missing_directory, split_pattern
-from sparkhaven.ingest.feeds.files.discovery.sink_log import SinkLog, Sinks
 from sparkhaven.ingest.feeds.files.discovery.skipped_files import (
+    GONE,
     HIDDEN,
     NO_FILE,
     NO_MATCH,
@@ -32,6 +31,8 @@ from sparkhaven.ingest.feeds.files.discovery.skipped_files import (
 )
 from sparkhaven.store.errors import FeedError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.managed_trees.directories import ManagedDirectories
+from sparkhaven.store.managed_trees.sink_log import SinkLog
 from sparkhaven.store.types.frozen import frozen
 
 SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
@@ -97,7 +98,7 @@ class FeedListing:
         self._listed: dict[Path, _Directory] = {}
         self._walked: dict[tuple[int, int, int], Path] = {}  # by device, inode, parts of the pattern that are left
         self._links: deque[_Step] = deque()  # to directories
-        self._sinks = Sinks(fs, is_taken)
+        self._managed = ManagedDirectories(fs)
         self._own = Passed()  # what is of no listed directory
         self._matched = self._looked = False
 
@@ -110,14 +111,12 @@ class FeedListing:
         stat = self._root()
         if stat is None:
             raise missing_directory(self.root, RetryableFeedError)
-        if not self._looked:
-            refuse_managed_above(self._fs, self.root)
         self._own = Passed()
         self._walked.clear()
-        self._sinks.begin()
-        sink = self._sinks.above(self.root, first=not self._looked)
+        self._managed.begin()
+        sink = self._managed.above(self.root, first=not self._looked)
         if not self._parts and not stat.is_dir:
-            if sink is None or sink.takes(self.root, stat, self._own):
+            if _counts(self.root, stat, sink, self._own):
                 yield ListedFile(self.root, stat, again=self._looked)
         else:
             self._links.append(_Step(self.root, self._parts or ("*",), sink))
@@ -126,7 +125,7 @@ class FeedListing:
                     self._matched = True
                     yield file
             yield from self._under_other_names()
-            if self._parts and not self._matched and not self._sinks:
+            if self._parts and not self._matched and not self._managed:
                 self._own.add(NO_MATCH, self._path, 0)
         for path in self._listed:
             self._directories[path].files = {}
@@ -143,7 +142,8 @@ class FeedListing:
         for directory in self._directories.values():
             whole.merge(directory.passed)
         whole.merge(self._own)
-        whole.merge(self._sinks.gone())
+        for path in self._managed.gone(lambda path: self._is_taken(str(path)) or self._fs.stat(path) is not None):
+            whole.add(GONE, str(path))
         return whole
 
     def _root(self) -> Stat | None:
@@ -181,11 +181,10 @@ class FeedListing:
         """Files below the directories whose names fit a part of the pattern; links come later."""
         for name in listing.directories:
             if fits(name, part):
-                step = _Step(directory / name, parts, sink)
                 if name in listing.links:
-                    self._links.append(step)
+                    self._links.append(_Step(directory / name, parts, self._managed.above(directory / name) or sink))
                 else:
-                    yield from self._walk(step, now_ns)
+                    yield from self._walk(_Step(directory / name, parts, sink), now_ns)
 
     def _under_other_names(self) -> Iterator[ListedFile]:
         """Files that are links, but for those to files of the feed."""
@@ -208,12 +207,11 @@ class FeedListing:
             return self._listed[directory], True
         before = self._directories.get(directory)
         if before is not None and before.settled and before.mtime_ns == stat.mtime_ns:
-            own = self._sinks.of(directory) if before.sink else None
+            own = self._managed.sink(directory) if before.sink else None
             if before.version == _version(own or above):
                 return before, False
         names = self._names(directory)
-        refuse_managed(self._fs, directory, names)
-        own = self._sinks.of(directory, names)
+        own = self._managed.listed(directory, names)
         hashes = np.fromiter(map(hash, names), np.int64, len(names))
         hashes.sort()
         listing = _Directory(stat.mtime_ns, now_ns - stat.mtime_ns > SETTLED_NS, hashes, own, _version(own or above))
@@ -237,6 +235,7 @@ class FeedListing:
         is_link = stat is not None and stat.is_link
         if is_link:
             stat = self._fs.stat(path)
+            sink = (self._managed.above(path) if stat is not None else None) or sink
         if stat is not None and stat.is_dir:
             listing.directories.append(name)
             if is_link:
@@ -245,12 +244,12 @@ class FeedListing:
             listing.passed.add(UNFINISHED, str(path))
         elif stat is None or not stat.is_file:  # a link that leads nowhere, a pipe; or it has just gone
             listing.passed.add(NO_FILE, str(path))
-        elif sink is None or sink.takes(path, stat, listing.passed):
+        elif _counts(path, stat, sink, listing.passed):
             again = before is not None and before.has(name)
             listing.files[name] = ListedFile(path, stat, came=self._looked and not again, again=again)
             if is_link:
                 listing.linked.add(name)
-        elif sink.committed(path) is not None:  # it may still be copied
+        elif sink is not None and sink.committed(path) is not None:  # it may still be copied
             listing.settled = False
 
     def _names(self, directory: Path) -> list[str]:
@@ -260,6 +259,14 @@ class FeedListing:
             raise RetryableFeedError(
                 "a directory of the feed cannot be listed", where=directory, found=error, hint="check its permissions"
             ) from error
+
+
+def _counts(path: Path, stat: Stat, sink: SinkLog | None, passed: Passed) -> bool:
+    """Whether a file is as its sink, if any, has committed it; else it is added to what is passed over."""
+    refusal = sink.refusal(path, stat) if sink is not None else None
+    if refusal is not None:
+        passed.add(refusal, str(path))
+    return refusal is None
 
 
 def _version(sink: SinkLog | None) -> int:

@@ -6,13 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from sparkhaven.ingest.feeds.base import PassedFiles
+from sparkhaven.store.managed_trees.sink_log import SINK_LOG
 
-SINK_LOG = "_spark_metadata"
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 SHOWN = 5  # names of each kind that a report has; all are counted
 HIDDEN, UNFINISHED, OTHER, NO_FILE = "hidden", "unfinished", "other name", "no regular file"
-UNCOMMITTED = f"not committed by {SINK_LOG}"
-OTHER_SIZE = f"not of the size in {SINK_LOG}"
 GONE = f"missing, though committed by {SINK_LOG}"
 SAME = "another name of what is ingested"
 NO_MATCH = "no file matches"

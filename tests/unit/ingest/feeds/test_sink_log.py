@@ -12,13 +12,14 @@ from urllib.parse import quote
 
 import pytest
 
-from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed
-from sparkhaven.ingest.feeds.files.discovery.skipped_files import GONE, HIDDEN, OTHER_SIZE, UNCOMMITTED
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import GONE, HIDDEN
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.managed_trees.sink_log import OTHER_SIZE, UNCOMMITTED
+from sparkhaven.store.managed_trees.table_formats import refuse_managed
 
 NOW = 1_800_000_000
 NAMES = {"1": "part-1.json", "2": "part-2.json", "3": "part-3.json"}
@@ -179,10 +180,12 @@ def test_batches_missing_behind_a_compact_one(out: Path) -> None:
 ICEBERG = "00003-7f2ab1c5-90aa-4ee2-a2a9-04e1d9d9c0f1.metadata.json"
 MANAGED = {
     "_delta_log/00000000000000000000.json": 'with type = "delta" and path = ',
-    ".hoodie/hoodie.properties": "no feed reads Hudi tables",
-    "metadata/v1.metadata.json": "no feed reads Iceberg tables",
-    f"metadata/{ICEBERG}": "no feed reads Iceberg tables",
-    "metadata/00001-7f2ab1c5-90aa-4ee2-a2a9-04e1d9d9c0f1.gz.metadata.json": "no feed reads Iceberg tables",
+    ".hoodie/hoodie.properties": "tables of Hudi are not read",
+    ".hoodie_partition_metadata": "tables of Hudi are not read",
+    "snapshot/snapshot-1": "tables of Paimon are not read",
+    "metadata/v1.metadata.json": "tables of Iceberg are not read",
+    f"metadata/{ICEBERG}": "tables of Iceberg are not read",
+    "metadata/00001-7f2ab1c5-90aa-4ee2-a2a9-04e1d9d9c0f1.gz.metadata.json": "tables of Iceberg are not read",
 }
 
 
@@ -195,6 +198,30 @@ def test_tables_of_other_formats_are_refused_from_wherever_they_are_entered(tmp_
         with pytest.raises(SettingsError, match="whose log says which files count") as caught:
             planner(path).plan()
         assert caught.value.where == str(table) and MANAGED[marker] in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("target", ["t/data", "t/data/part-1.json"])
+def test_links_do_not_lead_around_the_log_of_a_table(tmp_path: Path, target: str) -> None:
+    put(tmp_path / "t" / "data" / "part-1.json"), put(tmp_path / "t" / "_delta_log" / f"{0:020}.json")
+    put(tmp_path / "feed" / "part-0.json")
+    link = tmp_path / "feed" / "x.json"
+    link.symlink_to(tmp_path / target)
+    for path in (link, tmp_path / "feed" / "**" / "*.json"):
+        with pytest.raises(SettingsError, match="a table of Delta"):
+            planner(path).plan()
+
+
+def test_links_do_not_lead_around_the_log_of_a_sink(tmp_path: Path, out: Path) -> None:
+    kept = put(out / "k=1" / "part-a.json")
+    put(out / "k=1" / "part-left.json")
+    batch(out, "0", [entry(kept), entry(out / "part-1.json")])
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "k").symlink_to(out / "k=1")
+    for number in (1, 2):
+        (tmp_path / "feed" / f"x-{number}.json").symlink_to(out / f"part-{number}.json")
+    found = planner(tmp_path / "feed" / "**" / "*.json")
+    assert names(found) == ["part-a.json", "x-1.json"]
+    assert found.passed().counts[UNCOMMITTED] == 2
 
 
 def test_a_table_that_appears_later_and_names_that_are_no_tables(out: Path) -> None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
-from itertools import count
+from collections.abc import Callable
+from itertools import count, takewhile
 from pathlib import Path
 from urllib.parse import unquote
 
-from sparkhaven.ingest.feeds.files.discovery.skipped_files import GONE, OTHER_SIZE, SINK_LOG, UNCOMMITTED, Passed
 from sparkhaven.store.errors import CorruptFileError, RetryableFeedError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.types.frozen import frozen
 
+SINK_LOG = "_spark_metadata"
+UNCOMMITTED = f"not committed by {SINK_LOG}"
+OTHER_SIZE = f"not of the size in {SINK_LOG}"
 VERSION = "v1"
 _BATCH = re.compile(r"(0|[1-9][0-9]*)(\.compact)?\Z")
 _BEFORE_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
@@ -76,22 +78,28 @@ class SinkLog:
 
     def committed(self, path: Path) -> int | None:
         """Bytes of a data file below the output directory as it was committed; None: it was not."""
+        if not path.is_relative_to(self._directory):  # a link leads here
+            path = self._directory / self._fs.resolve(path).relative_to(self._fs.resolve(self._directory))
         names = path.relative_to(self._directory).parts
         others = self._elsewhere.get(names[-1], ())
         size = next((entry.size for entry in others if entry.parts[-len(names) :] == names), None)
         return self._here.get(names, size)
 
-    def takes(self, path: Path, stat: Stat, passed: Passed) -> bool:
-        """Whether a file is as the sink has committed it; else it is added to what is passed over."""
+    def refusal(self, path: Path, stat: Stat) -> str | None:
+        """Why a file does not count; None: it is as the sink has committed it."""
         size = self.committed(path)
-        if size is None or size != stat.size:
-            passed.add(UNCOMMITTED if size is None else OTHER_SIZE, str(path))
-            return False
-        return True
+        return UNCOMMITTED if size is None else OTHER_SIZE if size != stat.size else None
 
-    def paths(self) -> list[Path]:
-        """The committed files, as far as the log names them in this place."""
-        return [self._directory.joinpath(*names) for names in self._here]
+    def missing(self, is_there: Callable[[Path], bool]) -> list[Path]:
+        """The committed files that are not there: of a moved directory those that lie below none of their keys."""
+        gone = [path for names in self._here if not is_there(path := self._directory.joinpath(*names))]
+        for name, entries in self._elsewhere.items():
+            for entry in entries:
+                keys = list(takewhile(lambda part: "=" in part, reversed(entry.parts[:-1])))[::-1]
+                paths = [self._directory.joinpath(*keys[first:], name) for first in range(len(keys) + 1)]
+                if not any(map(is_there, paths)):
+                    gone.append(paths[0])
+        return gone
 
     def _batches(self) -> dict[str, tuple[Stat, list[_Entry]]]:
         """Every batch that counts, oldest first: the last compact one and those after it."""
@@ -111,7 +119,7 @@ class SinkLog:
                     where=self._place / str(number),
                     expected=f"every batch from {first} to {last}",
                     found="nothing",
-                    hint=f"put the file back, or move {SINK_LOG} away to ingest every file, uncommitted ones too",
+                    hint=f"put the file back, or move {SINK_LOG} away to take every file, uncommitted ones too",
                 )
         return {by_number[number]: self._batch(by_number[number]) for number in range(first, last + 1)}
 
@@ -150,64 +158,11 @@ class SinkLog:
         return None if body.get("isDir") is True or not parts else _Entry(parts, size, action == "add")
 
 
-class Sinks:
-    """The outputs of Spark's streaming file sinks in and above a feed; each log is looked at once a ``begin``.
-
-    ``is_taken``: whether a file was taken.
-    """
-
-    def __init__(self, fs: Fs, is_taken: Callable[[str], bool]) -> None:
-        self._fs, self._is_taken = fs, is_taken
-        self._logs: dict[Path, SinkLog] = {}
-        self._looked: set[Path] = set()
-        self._gone: dict[Path, tuple[int, Passed]] = {}  # by directory, with the version of its log
-
-    def __bool__(self) -> bool:
-        return bool(self._logs)
-
-    def begin(self) -> None:
-        self._looked.clear()
-
-    def of(self, directory: Path, names: Collection[str] | None = None) -> SinkLog | None:
-        """The sink that writes into a directory; ``names``: what is in it, if that is known. Errors as ``look``."""
-        if names is not None and SINK_LOG not in names:
-            self._logs.pop(directory, None)
-            return None
-        if directory not in self._looked:
-            stat = self._fs.stat(directory / SINK_LOG)
-            if stat is None or not stat.is_dir:
-                self._logs.pop(directory, None)
-                return None
-            log = self._logs.setdefault(directory, SinkLog(self._fs, directory))
-            log.look()
-            self._looked.add(directory)
-        return self._logs[directory]
-
-    def above(self, path: Path, *, first: bool) -> SinkLog | None:
-        """The sink into whose output a path leads; one that was not there at the ``first`` look is not looked for."""
-        directories = [directory for directory in path.parents if first or directory in self._logs]
-        return next((log for directory in directories if (log := self.of(directory)) is not None), None)
-
-    def gone(self) -> Passed:
-        """Committed files that are neither there nor taken."""
-        whole = Passed()
-        for directory, log in self._logs.items():
-            version, missing = self._gone.get(directory, (0, Passed()))
-            if version != log.version:
-                missing = Passed()
-                for path in log.paths():
-                    if not self._is_taken(str(path)) and self._fs.stat(path) is None:
-                        missing.add(GONE, str(path))
-                self._gone[directory] = log.version, missing
-            whole.merge(missing)
-        return whole
-
-
 def _damaged(path: Path, fault: str) -> CorruptFileError:
     return CorruptFileError(
         "the log of Spark's sink is damaged",
         where=path,
         expected=f"{VERSION}, then a line of JSON for each data file",
         found=fault,
-        hint=f"put the file back, or move {SINK_LOG} away to ingest every file, uncommitted ones too",
+        hint=f"put the file back, or move {SINK_LOG} away to take every file, uncommitted ones too",
     )

@@ -11,46 +11,57 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 
 _ICEBERG = re.compile(r"(v[0-9]+|[0-9]{5,}-[0-9a-f-]{36})(\.gz)?\.metadata\.json(\.gz)?\Z")
+_PAIMON = re.compile(r"snapshot-[0-9]+\Z")
 
 
 @frozen
 class _Format:
-    """A table format by the directory that its tables have; ``inside``: what one of the names there is like."""
+    """A table format by a name that its tables have: of a directory, or a file.
+
+    ``inside``: what one of the names in the directory is like.
+    """
 
     name: str
-    directory: str
+    marker: str
+    is_dir: bool = True
     inside: re.Pattern[str] | None = None
 
 
-FORMATS = (_Format("Delta", "_delta_log"), _Format("Hudi", ".hoodie"), _Format("Iceberg", "metadata", _ICEBERG))
+FORMATS = (
+    _Format("Delta", "_delta_log"),
+    _Format("Hudi", ".hoodie"),
+    _Format("Hudi", ".hoodie_partition_metadata", is_dir=False),  # a partition, wherever it was copied to
+    _Format("Iceberg", "metadata", inside=_ICEBERG),
+    _Format("Paimon", "snapshot", inside=_PAIMON),
+)
 
 
 def refuse_managed(fs: Fs, directory: Path, names: Collection[str] | None = None) -> None:
     """SettingsError for the directory of a table of another format; ``names``: what is in it, if that is known."""
     for kind in FORMATS:
-        log = directory / kind.directory
-        if names is not None and kind.directory not in names:
+        marker = directory / kind.marker
+        if names is not None and kind.marker not in names:
             continue
-        stat = fs.stat(log)
-        if stat is None or not stat.is_dir:
+        stat = fs.stat(marker)
+        if stat is None or stat.is_dir != kind.is_dir:
             continue
-        if kind.inside is None or any(kind.inside.match(name) for name in fs.names(log)):
+        if kind.inside is None or any(kind.inside.match(name) for name in fs.names(marker)):
             raise _managed(kind, directory)
 
 
 def refuse_managed_above(fs: Fs, path: Path) -> None:
-    """The same for every directory above a path."""
-    for directory in path.parents:
+    """The same for every directory above a path, by its name and by what links on it lead to."""
+    for directory in dict.fromkeys((*path.parents, *fs.resolve(path).parents)):
         refuse_managed(fs, directory)
 
 
 def _managed(kind: _Format, directory: Path) -> SettingsError:
-    delta = f'read it by its log: [feed] with type = "delta" and path = "{directory}"'
-    none = f"no feed reads {kind.name} tables. Have its rows written to a Delta table or to plain files, and read those"
+    delta = f'read it by its log: [feed] with type = "delta" and path = "{directory}", or merge NS.T --from {directory}'
+    none = f"tables of {kind.name} are not read. Have the rows written to a Delta table or to plain files"
     return SettingsError(
         f"the directory is that of a table of {kind.name}, whose log says which files count",
         where=directory,
         expected="files that no table format manages",
-        found=kind.directory,
+        found=kind.marker,
         hint=delta if kind.name == "Delta" else none,
     )
