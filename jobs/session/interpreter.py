@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.writers.spark.workers import require_own_package
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,11 +28,13 @@ _SECONDS = 60
 def settle_interpreter(spark: SparkSession) -> None:
     """Lets a local session run this interpreter, unless the user has named one; checks one that is named.
 
-    SettingsError: the interpreter that Spark runs cannot read tables. Over Spark Connect the server decides.
+    SettingsError: the interpreter that Spark runs cannot read tables, or would import another sparkhaven. Over Spark
+    Connect the server decides.
     """
     if is_remote(spark):
         return
     context = spark.sparkContext
+    require_own_package(context)
     named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
     if not named and context.master.partition("[")[0] == "local":
         context.pythonExec = sys.executable

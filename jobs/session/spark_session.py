@@ -160,7 +160,11 @@ def _end_jvm_without(jars: str) -> None:
 
 
 def _prepare_workers(environ: MutableMapping[str, str], python: str) -> None:
-    """Lets workers run this interpreter and find these packages: they inherit the environment of the JVM."""
+    """Lets workers run this interpreter and find these packages: they inherit the environment of the JVM.
+
+    A ``sparkhaven`` in the working directory, as a checkout has one, is not looked at.
+    """
+    environ.setdefault("PYTHONSAFEPATH", "1")
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = python
     environ["PYTHONPATH"] = _with_import_root(environ.get("PYTHONPATH", ""))
 

@@ -59,6 +59,7 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     another Python version or another sparkhaven, or lacks packages. CommitError: it does not see the root. ``warn`` is
     called with other versions of packages and of a clock that differs; default: Python's warnings.
     """
+    require_own_package(context)
     if is_local(context.master) and shutil.which(context.pythonExec) == sys.executable:
         return
     tell = warn or (lambda error: warnings.warn(str(error), stacklevel=2))
@@ -78,6 +79,27 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     require_capable(root, [*answers.values()])
     for remark in differences([*answers.values()], installed(), before, time.time()):
         tell(remark)
+
+
+def require_own_package(context: SparkContext) -> None:
+    """SettingsError: Spark's Python processes would import another sparkhaven, from where Spark was started.
+
+    Spark runs them by ``python -m``, which looks into the working directory of the JVM before anything else.
+    """
+    jvm = context._jvm
+    assert jvm is not None  # noqa: S101  a classic session has one
+    system = jvm.java.lang.System
+    package = Path(system.getProperty("user.dir")) / "sparkhaven" / "__init__.py"
+    ours = Path(__file__).parents[2] / package.name
+    if system.getenv("PYTHONSAFEPATH") or not package.is_file() or package.resolve() == ours.resolve():
+        return
+    raise SettingsError(
+        "Spark's Python processes would import another sparkhaven than this program",
+        where=f"{package.parents[1]}, where Spark was started",
+        expected=str(ours.parent),
+        found=str(package.parent),
+        hint="start Spark in another directory, or set PYTHONSAFEPATH=1 before it starts",
+    )
 
 
 def require_capable(root: Path, workers: Sequence[Worker]) -> None:

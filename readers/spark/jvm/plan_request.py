@@ -8,6 +8,7 @@ in UTF-8 the reason why Python reads. Java takes it and removes it as soon as ``
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,6 +51,8 @@ class PlanRequest:
             reason = "the jar in the session is not of this installation's release"
         if options.reader == "jvm":
             raise refused(reason)
+        # the process that plans may have imported another sparkhaven than the one that the session's jar is of
+        warnings.warn(f"Spark reads tables by Python: {reason}; planned by {Path(__file__).parents[3]}", stacklevel=2)
         return reason
 
 
