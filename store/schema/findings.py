@@ -53,7 +53,7 @@ VIOLATIONS: dict[str, str] = {
     "E156": "the rule of duplicates of MergeAttributes cannot be used",
     "W155": "a DataIndex has a column that cannot be a key, and is not built",
     "W153": "a table of ExtendedStorage has Partitions, whose formula is ignored",
-    "E154": "the type of ExtendedStorage is unknown",
+    "E154": "merges write no tree of this type of ExtendedStorage",
     "E161": "the schema changes how existing data are stored",
 }
 

@@ -17,7 +17,13 @@ from sparkhaven.store.schema.document.column_elements import is_identifier, read
 from sparkhaven.store.schema.document.import_sources import ImportSource, read_imports
 from sparkhaven.store.schema.document.merge_attributes import merge_codec, merge_dedupe, merge_distribution
 from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules
-from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, STORAGE_TYPES, check_words, one_of
+from sparkhaven.store.schema.document.vocabulary import (
+    EXTENDED_TYPES,
+    STORAGE_TYPES,
+    TABLE_FORMATS,
+    check_words,
+    one_of,
+)
 from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
 from sparkhaven.store.schema.xml_tree import Document, DocumentError, Element, parse_document
 from sparkhaven.store.suggestions import meant
@@ -266,12 +272,13 @@ def _extended(root: Element, findings: FindingCollector) -> str | None:
     for element in elements:
         value = element.attributes.get("type", "")
         if value not in EXTENDED_TYPES:
+            hint = None if value.endswith(TABLE_FORMATS) else meant(value, EXTENDED_TYPES)
             findings.add(
                 "E154",
                 element,
                 expected=", ".join(EXTENDED_TYPES),
                 found=repr(value) if "type" in element.attributes else "no type",
-                hint=meant(value, EXTENDED_TYPES) or "choose a type of the list",
+                hint=hint or "choose a type of the list, or remove ExtendedStorage",
             )
     return elements[0].attributes.get("type", "") if elements else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
@@ -12,7 +13,8 @@ COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")
 SYMBOL_TABLES = ("None", "ColumnLocation")
 IMPORT_TYPES = ("CSV", "JDBC", "JSON", "XML")
 MERGE_CODECS = ("SNAPPY", "GZIP", "ZSTD", "LZ4_RAW", "UNCOMPRESSED")
-EXTENDED_TYPES = ("parquet:flat", "parquet:kv", "parquet:metadata", "coreplus:hive", "iceberg", "coreplus:iceberg")
+EXTENDED_TYPES = tuple(EXTENDED)
+TABLE_FORMATS = ("iceberg", "delta", "hudi")  # which other programs have, and no merge writes
 
 
 @frozen
@@ -44,7 +46,7 @@ WORDS: dict[str, Word] = {
         "SystemInput",
     ),
     "DataIndex": _word("columns"),
-    "ExtendedStorage": _word("type format", "Catalog"),  # ``format`` is our own
+    "ExtendedStorage": _word("type format"),  # ``format`` is our own
     "ImportSource": _word("type name arrayDelimiter maxError description", "ImportColumn ImportMacro ImportState"),
     "ImportColumn": _word("name sourceName sourceType formula default class stringSetDelimiter"),
     "Validator": Word(frozenset(), None),  # its children are rules, which have a table of their own
@@ -58,7 +60,6 @@ WORDS: dict[str, Word] = {
             "SystemInput",
             "LoggerImports",
             "ListenerImports",
-            "Catalog",
             "ImportMacro",
             "ImportState",
         ),

@@ -23,10 +23,8 @@ from sparkhaven.store.errors import (
     SchemaMismatchError,
     TableNotFoundError,
     TooEarlyError,
-    UnsupportedVersionError,
     ValidationFailedError,
 )
-from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.merges.history import DateHistory, current_names
@@ -209,7 +207,7 @@ def without_duplicates(fs: Fs, schema: TableSchema, taken: Taken, options: Merge
 
 
 def merged_schema(place: TablePlace) -> TableSchema:
-    """The deployed schema of a table that can be merged. SchemaMismatchError, UnsupportedVersionError: it cannot."""
+    """The deployed schema of a table that can be merged. SchemaMismatchError: it cannot."""
     schema = load_deployed(place)
     if schema.partitioning is None:
         raise SchemaMismatchError(
@@ -217,14 +215,6 @@ def merged_schema(place: TablePlace) -> TableSchema:
             where=str(place.table),
             expected="a Partitioning column",
             hint="keep the rows intraday, or make a new table with a Partitioning column",
-        )
-    if schema.extended not in (None, *EXTENDED):
-        raise UnsupportedVersionError(
-            "the schema asks for a layout of history that merges do not write",
-            where=f"{place.table}, ExtendedStorage",
-            expected=", ".join(EXTENDED),
-            found=schema.extended,
-            hint="choose one of these types, or remove ExtendedStorage from the schema",
         )
     if schema.extended is not None:
         tree = f"`sparkhaven read {place.table}` reads the table"

@@ -202,6 +202,10 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("W153", table('<ExtendedStorage type="parquet:flat"/>', '<Partitions keyFormula="${autobalance_single}"/>'),
      4, 1, "Partitions", "no Partitions", "${autobalance_single}", "remove"),
     ("E154", table('<ExtendedStorage type="parquet"/>'), 3, 1, "ExtendedStorage", "parquet:kv", "'parquet'", ""),
+    *(
+        ("E154", table(f'<ExtendedStorage type="{kind}"/>'), 3, 1, "ExtendedStorage", "parquet:kv", kind, "remove")
+        for kind in ("iceberg", "coreplus:iceberg", "delta", "hudi")
+    ),
     ("E154", table("<ExtendedStorage/>"), 3, 1, "ExtendedStorage", "parquet:kv", "no type", "choose"),
 ]  # fmt: skip
 

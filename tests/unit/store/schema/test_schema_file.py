@@ -128,7 +128,6 @@ def test_kept_elements_give_no_warning() -> None:
         '<LoggerListener tableLogger="false"/>',
         '<LogFormat version="1" loggerType="x"><Any/></LogFormat>',
         "<InputTableSpec/>",
-        '<ExtendedStorage type="iceberg"><Catalog uri="x"/></ExtendedStorage>',
         '<ImportSource type="JDBC"><ImportMacro name="x"/><ImportState/></ImportSource>',
     )
     assert file.findings == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,14 +56,25 @@ def test_a_new_table_brings_its_schema(tmp_path: Path) -> None:
     assert (code, value["error"]["type"]) == (2, "SettingsError")
 
 
-@pytest.mark.parametrize("command", ["merge", "import"])
-def test_a_layout_that_merges_do_not_write_is_refused(tmp_path: Path, command: str) -> None:
-    code, value = run_json(tmp_path / "db", *extended(tmp_path, "coreplus:iceberg"))
-    if command == "merge":
-        code, value = run_json(tmp_path / "db", "merge", "NS.T", "--dates", "2026-11-20", "--local")
-    error = value["error"]
-    assert (code, error["found"]) == (1, "coreplus:iceberg")
-    assert "parquet:kv" in error["expected"]
+@pytest.mark.parametrize("kind", ["iceberg", "coreplus:iceberg", "delta"])
+@pytest.mark.parametrize("command", ["schema check", "schema deploy", "ingest", "ingest --dry-run", "import"])
+def test_a_tree_that_merges_do_not_write_is_refused_before_a_row_is_stored(
+    tmp_path: Path, command: str, kind: str
+) -> None:
+    words = extended(tmp_path, kind)
+    schema, stream = tmp_path / "NS.T.schema", tmp_path / "s.toml"
+    stream.write_text(
+        'name = "s"\ntable = "NS.T"\nschema = "NS.T.schema"\n[feed]\ntype = "files"\npath = "tree/*/*.parquet"\n'
+        'format = "parquet"\n[partition]\ninternal = { fixed = "0" }\nvalue = { fixed = "d" }\n'
+    )
+    first, *more = command.split()
+    asked = words if command == "import" else (first, *more, str(schema))
+    if first == "ingest":
+        asked = "ingest", str(stream), *(more or ("--once", "--local"))
+    code, value = run_json(tmp_path / "db", *asked)
+    told = json.dumps(value)
+    assert code in (1, 2) and "E154" in told and kind in told and "parquet:kv" in told, value
+    assert not (tmp_path / "db" / "Systems").exists()
 
 
 def test_commands_that_change_history_bring_the_extended_tree_in_step(tmp_path: Path) -> None:
