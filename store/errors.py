@@ -277,9 +277,13 @@ def carrying() -> Iterator[None]:
     try:
         yield
     except SparkhavenError as error:
-        parts = {name: value for name, value in error._parts.items() if isinstance(value, str | int | float | None)}
-        packed = json.dumps([type(error).__name__, error.what, parts])
-        raise CarriedError(f"{_MARK}{packed}") from error
+        raise CarriedError(carried_text(error)) from error
+
+
+def carried_text(error: SparkhavenError) -> str:
+    """The text of an error that ``carried_error`` finds in a longer one."""
+    parts = {name: value for name, value in error._parts.items() if isinstance(value, str | int | float | None)}
+    return _MARK + json.dumps([type(error).__name__, error.what, parts])
 
 
 def carried_error(text: str) -> SparkhavenError | None:

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -25,11 +25,12 @@ from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
 from sparkhaven.jobs.streams.stream import Application, RunOptions, fail, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.stream_group import StreamGroup, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.gc_pause import LongRun
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
+from sparkhaven.writers.spark.executor_watch import WAIT_S
 from sparkhaven.writers.spark.stream_query import stream_conf
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def run_streams(
                 extra=stream_conf() | FAIR,
             )
 
-        app = Application(fs, layout, open_runner(choice, session, opened, once=options.once), options, progress, stop)
+        runner = open_runner(choice, session, opened, stop, once=options.once)
+        app = Application(fs, layout, runner, options, progress, stop)
         threads = {
             group.name: threading.Thread(target=keep_one, args=(app, group), name=group.name)
             for group in groups
@@ -127,6 +129,10 @@ def _run_threads(
         while alive := [thread for thread in threads.values() if thread.is_alive()]:
             alive[0].join(JOIN_SECONDS)  # short, so that a second failure is seen
             long_run.look()
+            if remark := app.runner.look(stopping=app.stop.is_set()):
+                for name, thread in threads.items():
+                    if thread.is_alive():
+                        app.progress.remark(name, remark)
             stopped = dict(unstarted) | {
                 run.name: run.error
                 for run in runs
@@ -158,11 +164,13 @@ def waiting_input(
     return inputs
 
 
-def open_runner(choice: RunChoice, session: Callable[[], SparkSession], opened: ExitStack, *, once: bool) -> Runner:
+def open_runner(
+    choice: RunChoice, session: Callable[[], SparkSession], opened: ExitStack, stop: threading.Event, *, once: bool
+) -> Runner:
     """The runner of a process; its session ends with ``opened``."""
     if choice.local:
         return LocalRunner(once=once)
-    spark = start_session(session)
+    spark = start_session(session, stop)
     opened.callback(end_session, spark)
     return SparkRunner(spark)
 
@@ -185,7 +193,28 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def start_session(build: Callable[[], SparkSession]) -> SparkSession:
-    """The session, built in another thread: in the main one, Spark would take SIGINT for itself."""
-    with ThreadPoolExecutor(1, "spark-start") as pool:
-        return pool.submit(build).result()
+def start_session(build: Callable[[], SparkSession], stop: threading.Event, patience: float = WAIT_S) -> SparkSession:
+    """The session, built in another thread: in the main one, Spark would take SIGINT for itself.
+
+    CommitError: it is not there so many seconds after ``stop`` was set. A cluster without room may never answer.
+    """
+    built: Future[SparkSession] = Future()
+
+    def run() -> None:
+        try:
+            built.set_result(build())
+        except BaseException as error:  # noqa: BLE001  raised where it is asked for
+            built.set_exception(error)
+
+    threading.Thread(target=run, name="spark-start", daemon=True).start()
+    asked: float | None = None
+    while not wait([built], JOIN_SECONDS).done:
+        asked = asked or (time.monotonic() if stop.is_set() else None)
+        if asked is not None and time.monotonic() - asked >= patience:
+            raise CommitError(
+                "Spark has not started, and the streams were asked to stop",
+                expected="a session from the cluster",
+                found=f"none {patience:g} s after the signal",
+                hint="look at the cluster. Nothing was ingested",
+            )
+    return built.result()

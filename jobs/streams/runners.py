@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from sparkhaven.jobs.session.spark_session import is_alive
@@ -13,6 +14,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.local_stream import run_local_tables
 from sparkhaven.writers.batch.stream_batches import FedTables, SplitOf, StreamTotals
+from sparkhaven.writers.spark.executor_watch import ExecutorWatch
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
 from sparkhaven.writers.spark.stream_query import run_stream_of_tables
 
@@ -53,12 +55,22 @@ class Runner(Protocol):
     def cause(self, error: Exception) -> Exception:
         """The error to report for one that was raised while a stream ran."""
 
+    def look(self, *, stopping: bool) -> str | None:
+        """Called again and again while streams run; a remark for them, or None.
+
+        ``stopping``: they were asked to stop. Then what has no end is ended.
+        """
+
 
 class SparkRunner:
     """A running session; its jobs share the workers."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+
+    @cached_property
+    def _watch(self) -> ExecutorWatch | None:
+        return ExecutorWatch.of(self.spark.sparkContext)
 
     def enter(self, stream: str) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream)  # its query's threads inherit it
@@ -76,6 +88,10 @@ class SparkRunner:
     def cause(self, error: Exception) -> Exception:
         """The end of the JVM shows as many errors."""
         return jvm_gone(error) or error
+
+    def look(self, *, stopping: bool) -> str | None:
+        """Batches of a cluster may wait for an executor without end."""
+        return self._watch.look(stopping=stopping) if self._watch is not None else None
 
 
 class LocalRunner:
@@ -104,3 +120,7 @@ class LocalRunner:
 
     def cause(self, error: Exception) -> Exception:
         return error
+
+    def look(self, *, stopping: bool) -> str | None:
+        """This process runs each task at once."""
+        return None

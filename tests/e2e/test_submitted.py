@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.make(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place.of(tmp_path) as made:
+        yield made
 
 
 def printed_lines() -> list[str]:

@@ -133,7 +133,7 @@ def run_stream_of_tables(
             ended = CommitError("Spark ended the stream", found=error_summary(error), hint=GO_ON)
             raise jvm_gone(error) or carried_error(str(error)) or ended from error
     if batches.error is not None:
-        raise jvm_gone(batches.error) or batches.error
+        raise jvm_gone(batches.error) or carried_error(str(batches.error)) or batches.error
     status = query.status["message"]
     if status != ENDED_WELL and not batches.refused:
         # an error inside Spark that is not in the query's exception

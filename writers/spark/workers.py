@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.errors import SettingsError, SparkhavenError, carried_error
 from sparkhaven.store.native.library import sources
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, jvm_gone, lacking
@@ -56,8 +56,9 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     """Asks each executor by a short job, unless the workers run this interpreter on this machine.
 
     ``marker``: an existing file below ``root``, which nobody else has written like this. SettingsError: a worker has
-    another Python version or another sparkhaven, or lacks packages. CommitError: it does not see the root. ``warn`` is
-    called with other versions of packages and of a clock that differs; default: Python's warnings.
+    another Python version or another sparkhaven, or lacks packages. CommitError: it does not see the root, or the job
+    was cancelled. ``warn`` is called with other versions of packages and of a clock that differs; default: Python's
+    warnings.
     """
     require_own_package(context)
     if is_local(context.master) and shutil.which(context.pythonExec) == sys.executable:
@@ -72,7 +73,7 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
             ask = _question(str(marker), content)
             answered = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
         except Exception as error:
-            raise jvm_gone(error) or cannot_run(context, error) from error
+            raise jvm_gone(error) or carried_error(str(error)) or cannot_run(context, error) from error
         answers |= {(worker.host, worker.process): worker for worker in (Worker(*answer) for answer in answered)}
         if len(answers) >= _executors(context):
             break

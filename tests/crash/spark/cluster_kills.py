@@ -104,17 +104,26 @@ class Breakage:
         """Ends the job in the middle of a batch, by SIGTERM to spark-submit; the batch must be there."""
         self._feed()
         self._until(lambda: self._runs_a_batch() or self._count() == self._fed * ROWS)
-        self._job.send_signal(signal.SIGTERM)
-        code = exit_code(self._job)
-        assert code == 0, f"SIGTERM ended the job with {code}: {self._log.read_text()[-2000:]}"
+        if self._terminated() == 3:  # no executor came for the batch: a restart takes it
+            assert "no executor ran the tasks" in self._said(), self._said()
+            self._tally.restarts += 1
+            self._job = self._start()
+            self._wait()
+            assert self._terminated() == 0, f"SIGTERM does not end a job that has nothing to do: {self._said()}"
         found = self._count()
         assert found == self._fed * ROWS, f"lost: {found} rows of {self._fed * ROWS} after SIGTERM"
 
-    def stop(self) -> None:
-        """Ends the job if it still runs."""
-        if self._job.poll() is None:
-            self._job.send_signal(signal.SIGTERM)
-            exit_code(self._job)
+    def _terminated(self) -> int:
+        """Ends the job by SIGTERM; its exit code, 0 or 3."""
+        self._job.send_signal(signal.SIGTERM)
+        code = self._ended(self._job)
+        assert code in (0, 3), f"SIGTERM ended the job with {code}: {self._said()}"
+        return code
+
+    def _ended(self, job: subprocess.Popen[str]) -> int:
+        """Waits for the end of a job; its exit code."""
+        self._until(lambda: job.poll() is not None)
+        return job.returncode
 
     def round(self, kind: str) -> None:
         """Feeds, breaks, and waits until every row is there once."""
@@ -138,10 +147,10 @@ class Breakage:
                         self._tally.note("executor of a merge")
                     break
                 time.sleep(0.05)
-            code = exit_code(job)
+            code = self._ended(job)
             if code == 0:
                 break
-            assert code == 3, f"the merge ended with {code}: {self._log.read_text()[-2000:]}"
+            assert code == 3, f"the merge ended with {code}: {self._said()}"
             self._tally.restarts += 1
         assert rows(self._place.root, "history") == before, "lost or doubled rows in history"
         report = verify(Fs(), Layout(self._place.root), deep=True)
@@ -193,7 +202,7 @@ class Breakage:
             found = self._count()
             assert found <= wanted, f"doubled: {found} rows of {wanted}"
             if found < wanted and (code := self._job.poll()) is not None:
-                assert code == 3, f"the job ended with {code}: {self._log.read_text()[-2000:]}"
+                assert code == 3, f"the job ended with {code}: {self._said()}"
                 self._tally.restarts += 1
                 self._job = self._start()
             return found == wanted
@@ -204,10 +213,21 @@ class Breakage:
             self._tally.tasks = max(self._tally.tasks, len({row["task"] for row in plan["rows"]}))
 
     def _until(self, done: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
+        """Waits as long as rows come, or somebody writes into a log."""
+        seen, since = self._signs(), time.monotonic()
         while not done():
-            assert time.monotonic() < end, f"lost: {self._count()} rows; {self._log.read_text()[-2000:]}"
+            if (signs := self._signs()) != seen:
+                seen, since = signs, time.monotonic()
+            assert time.monotonic() - since < PATIENCE, f"nothing goes on: {self._count()} rows; {self._said()}"
             time.sleep(0.2)  # a look opens the table, on cores that the job needs
+
+    def _signs(self) -> tuple[int, int]:
+        base = self._place.base
+        logs = [self._log, *base.glob("cluster/*.log"), *base.glob("cluster/work-*/app-*/*/stderr")]
+        return self._count(), sum(log.stat().st_size for log in logs if log.exists())
+
+    def _said(self) -> str:
+        return self._log.read_text(encoding="utf-8")[-2000:]
 
     def _count(self) -> int:
         try:
@@ -222,12 +242,6 @@ class Breakage:
         return self._place.submit("ingest_stream", str(self._place.stream), options=self._options, log=self._log)
 
 
-def exit_code(job: subprocess.Popen[str]) -> int:
-    """Waits for the end of a job."""
-    job.communicate(timeout=PATIENCE)
-    return job.returncode
-
-
 def rows(root: Path, tier: str) -> list[str]:
     """All rows of a tier as text, in an order of their own."""
     found = open_table(root, TABLE).to_arrow(tier=tier, dictionaries=False)
@@ -237,16 +251,12 @@ def rows(root: Path, tier: str) -> list[str]:
 @contextmanager
 def broken_cluster(base: Path, seed: int, *, dynamic: bool = False) -> Iterator[tuple[Breakage, Tally]]:
     """A cluster with a running job below an empty directory."""
-    place, tally = Place.make(base), Tally()
+    tally = Tally()
     # a worker that was given up comes back by itself, and executors may be replaced without end
     options = f"-Dspark.worker.timeout={LOST} -Dspark.deploy.maxExecutorRetries=-1"
-    with Cluster(base / "cluster", place.environ, options=options) as cluster:
-        breakage = Breakage(place, cluster, random.Random(seed), tally, CONF | (DYNAMIC if dynamic else {}))
-        try:
-            yield breakage, tally
-        finally:
-            breakage.stop()
-            tally.executors = len([*(base / "cluster").glob("work-*/app-*/*/stderr")])
+    with Place.of(base) as place, Cluster(base / "cluster", place.environ, options=options) as cluster:
+        yield Breakage(place, cluster, random.Random(seed), tally, CONF | (DYNAMIC if dynamic else {})), tally
+        tally.executors = len([*(base / "cluster").glob("work-*/app-*/*/stderr")])
 
 
 def run_campaign(base: Path, kills: int, seed: int, *, kinds: Sequence[str] = KINDS, dynamic: bool = False) -> Tally:

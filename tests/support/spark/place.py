@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,20 @@ class Place:
     base: Path
     stream: Path
     environ: dict[str, str]
+    jobs: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def of(cls, base: Path) -> Iterator[Place]:
+        """One in an existing empty directory; no job outlives the body."""
+        place = cls.make(base)
+        try:
+            yield place
+        finally:
+            for job in place.jobs:
+                with suppress(ProcessLookupError):
+                    os.killpg(job.pid, signal.SIGKILL)
+                job.communicate()
 
     @classmethod
     def make(cls, base: Path) -> Place:
@@ -84,7 +99,10 @@ class Place:
     def submit(
         self, entry: str, *words: str, options: tuple[str, ...] = (), log: Path | None = None
     ) -> subprocess.Popen[str]:
-        """A job under spark-submit, with a file for its results; its outputs go to ``log``, or into pipes."""
+        """A job under spark-submit, with a file for its results; its outputs go to ``log``, or into pipes.
+
+        It leads a process group of its own: its JVM and its Python end together.
+        """
         defaults = str(self.conf / "spark-defaults.conf")
         command = [
             SUBMIT,
@@ -97,14 +115,17 @@ class Place:
         ]
         with ExitStack() as opened:
             output = subprocess.PIPE if log is None else opened.enter_context(log.open("a", encoding="utf-8"))
-            return subprocess.Popen(
+            job = subprocess.Popen(
                 [*command, "--root", str(self.root), *words, "--json", "--result", str(self.base / f"{entry}.result")],
                 cwd=self.base,
                 env=self.environ,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,
+                start_new_session=True,
             )
+        self.jobs.append(job)
+        return job
 
     def ended(self, job: subprocess.Popen[str], entry: str) -> tuple[int, list[dict[str, Any]], str]:
         """Exit code, lines of the file of its results, what it has printed."""

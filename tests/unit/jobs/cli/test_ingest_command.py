@@ -97,7 +97,7 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
         ran.append(group.name)
         group.first.totals = StreamTotals()
 
-    session = SimpleNamespace(stop=lambda: None, dataSource=SimpleNamespace(register=lambda source: None))
+    session = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
     monkeypatch.setattr(process, "build_session", lambda *_, **__: session)
     monkeypatch.setattr(process, "end_session", lambda spark: None)
@@ -239,7 +239,9 @@ def test_a_signal_while_spark_starts_ends_well(
     def start(*_: object, **__: object) -> object:
         assert threading.current_thread() is not threading.main_thread(), "Spark would take SIGINT for itself"
         os.kill(os.getpid(), number)
-        return SimpleNamespace(stop=gone, sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None))
+        return SimpleNamespace(
+            stop=gone, sparkContext=SimpleNamespace(master="local[1]", setLocalProperty=lambda name, value: None)
+        )
 
     def stream(*_: object, stop: threading.Event) -> list[StreamTotals]:
         assert stop.is_set()
