@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
@@ -21,23 +21,14 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.users.arrow_columns import columns_of
+from sparkhaven.writers.users.incoming_rows import arrow_stream, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Rows = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 DATE = "Date"
-_TYPES = {
-    pa.bool_(): "Boolean",
-    pa.int8(): "byte",
-    pa.int16(): "short",
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "String",
-    pa.large_string(): "String",
-}
 
 
 def make_table(
@@ -50,14 +41,33 @@ def make_table(
     source: str = "0",
     stream: str = "test",
 ) -> int:
-    """Adds rows to the table ``NS.T`` below a root, which it makes if needed. Returns the epoch that they are in.
+    """Adds rows to the table ``NS.T`` below a root, which it makes if needed.
 
-    ``rows``: lists by column, one mapping a row, an Arrow table, or a data frame of Spark. A column ``Date`` says
-    in which partition a row comes. Without it all come in ``date``. The types are those of the values, unless a
-    ``schema`` (a ``.schema`` file or its bytes) says otherwise. A table that exists keeps its own. Columns that are
-    left out are null. SchemaMismatchError: a column is not in the schema, or its values are not of its type.
+    Args:
+        root: The root of a database.
+        name: The table, as ``NS.T``.
+        rows: Lists by column, one mapping a row, or all that ``save_table`` takes. A column ``Date`` names the
+            partition of each row.
+        schema: A ``.schema`` file or its bytes; default: the types of the values. A table that exists keeps its own.
+        date: The partition of rows without a column ``Date``.
+        source: The internal partition of the rows.
+        stream: The stream that commits them.
+
+    Returns:
+        The epoch that has the rows. Columns that are left out are null in it.
+
+    Raises:
+        SchemaMismatchError: A column is not in the schema, or does not hold a value exactly.
+
+    Example:
+        >>> make_table(tmp_path, "Equity.Trade", {"Sym": ["IBM"], "Price": [307.25]}, date="2026-11-20")
+        1
     """
-    whole = _arrow(rows)
+    if isinstance(rows, Mapping):
+        rows = pa.table({column: pa.array(values) for column, values in rows.items()})
+    elif isinstance(rows, Sequence):
+        rows = pa.Table.from_pylist([dict(row) for row in rows])
+    whole = arrow_stream(rows).read_all()
     fs, layout, table = Fs(), Layout(local_path(root)), TableName.parse(name)
     fs.mkdirs(layout.root)
     is_deployed = fs.stat(layout.schema(table)) is not None
@@ -109,32 +119,17 @@ def assert_table_equal(
     )
 
 
-def _arrow(rows: Rows | pa.Table | DataFrame) -> pa.Table:
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, Mapping):
-        return pa.table({name: pa.array(values) for name, values in rows.items()})
-    if isinstance(rows, Sequence):
-        return pa.Table.from_pylist([dict(row) for row in rows])
-    return rows.toArrow()
-
-
-def _definition(table: TableName, fields: Iterable[pa.Field]) -> str:
-    columns = [f'<Column name="{DATE}" dataType="String" columnType="Partitioning"/>']
-    for field in fields:
-        if field.name != DATE:
-            spelled = "Instant" if pa.types.is_timestamp(field.type) else _TYPES.get(field.type)
-            if spelled is None:
-                raise SchemaMismatchError(
-                    "no column type for these values",
-                    where=f"column {field.name}",
-                    expected=", ".join(str(kind) for kind in _TYPES),
-                    found=str(field.type),
-                    hint="cast them, or give a schema",
-                )
-            columns.append(f"<Column name={quoteattr(field.name)} dataType={quoteattr(spelled)}/>")
+def _definition(table: TableName, fields: pa.Schema) -> str:
+    """A schema file with the column types of user tables, which hold the values exactly."""
+    shown = [f'<Column name="{DATE}" dataType="String" columnType="Partitioning"/>']
+    stored = pa.schema([field for field in fields if field.name != DATE])
+    for column in columns_of(stored, None):
+        attributes = {"name": column.name, "dataType": column.type.name, "objectCodec": column.codec}
+        attributes["objectCodecArguments"] = column.codec_args
+        words = "".join(f" {name}={quoteattr(text)}" for name, text in attributes.items() if text is not None)
+        shown.append(f"<Column{words}/>")
     opened = f'<Table namespace="{table.namespace}" name="{table.table}" storageType="NestedPartitionedOnDisk">'
-    return "\n".join([opened, '<Partitions keyFormula="${autobalance_single}"/>', *columns, "</Table>"])
+    return "\n".join([opened, '<Partitions keyFormula="${autobalance_single}"/>', *shown, "</Table>"])
 
 
 def _by_date(whole: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[str, pa.Table]]:
@@ -147,16 +142,7 @@ def _by_date(whole: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[
     dates = whole.column(partitioning) if partitioning in whole.column_names else pa.repeat(date, whole.num_rows)
     for value in sorted(pc.unique(dates).to_pylist()):
         rows = whole.filter(pc.equal(dates, value))
-        arrays = []
-        for column in schema.stored:
-            array = rows.column(column.name) if column.name in rows.column_names else pa.nulls(rows.num_rows)
-            try:
-                arrays.append(array.cast(column.type.arrow))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise SchemaMismatchError(
-                    "values are not of the type of their column",
-                    where=f"column {column.name}",
-                    expected=column.type.name,
-                    found=str(error),
-                ) from None
-        yield value, pa.table(arrays, names=[column.name for column in schema.stored])
+        missing = [column for column in schema.stored if column.name not in rows.column_names]
+        for column in missing:
+            rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type.arrow))
+        yield value, pa.Table.from_batches(rows_of(rows.combine_chunks().to_reader(), schema.stored))

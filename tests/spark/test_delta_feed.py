@@ -28,6 +28,7 @@ from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.testing import assert_table_equal
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_cases import same_for_spark
 
@@ -103,6 +104,7 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     first = take(spark, tmp_path, "log", "start_version = 0\nmax_per_trigger = { files = 1 }")
     assert first.totals is not None and (first.totals.rows, first.totals.epochs) == (6, 4)
     assert first.totals.counts["data_files"] == 4 and first.totals.messages == 0
+    assert_table_equal(spark, tmp_path / "db", "Test.Copy", spark.sql(f"SELECT INT(id), name, at FROM {table}"))
     assert ids(tmp_path, "log") == [0, 1, 2, 3, 4, 5]
     dates = open_table(tmp_path / "db", "Test.Copy").to_arrow(dates=["2026-11-20"])
     assert sorted(dates["id"].to_pylist()) == [0, 2, 4]

@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 
 from sparkhaven.readers import open_table
 from sparkhaven.store.format.parquet.trees import LAYOUTS
+from sparkhaven.testing import assert_table_equal
 from sparkhaven.writers.partitions import add_partition
 from tests.support.writers import odd_values
 from tests.support.writers.export_cases import export, found, two_days, wanted
@@ -71,6 +72,7 @@ def test_a_tree_that_spark_partitions_by_several_columns(tmp_path: Path, spark: 
     assert sum(each.part.rows for each in bring(layout, tmp_path / "tree")) == 20
     read = open_table(layout.root, "NS.T").to_arrow(["Date", "Sym", "K", "Day", "N"], dictionaries=False).to_pylist()
     assert sorted(map(repr, read)) == sorted(repr(row.asDict()) for row in rows.collect())
+    assert_table_equal(spark, layout.root, "NS.T", rows)
 
 
 def test_spark_reads_odd_partition_values_as_they_are(tmp_path: Path, spark: SparkSession) -> None:

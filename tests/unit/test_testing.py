@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from sparkhaven.errors import SchemaMismatchError
 from sparkhaven.readers import open_table
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.testing import make_table
+from tests.support.writers.coded_rows import SCHEMA, coded_row, coded_table
+from tests.unit.writers.users.test_save_table import TYPES
 
 ROWS = {
     "Date": ["2026-01-01", "2026-01-02", "2026-01-01"],
@@ -53,13 +57,31 @@ def test_a_schema_gives_the_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "words"),
-    [({"Sizes": [1]}, "no such column"), ({"Size": [70_000]}, "not of the type"), ({"Size": ["x"]}, "not of the type")],
+    [({"Sizes": [1]}, "no such column"), ({"Size": [70_000]}, "70000"), ({"Size": ["x"]}, "another type")],
 )
 def test_rows_that_do_not_fit_are_reported(tmp_path: Path, rows: dict[str, list[object]], words: str) -> None:
     with pytest.raises(SchemaMismatchError, match=words):
         make_table(tmp_path, "NS.T", rows, schema=KINDS)
 
 
+@pytest.mark.parametrize("name", list(TYPES))
+def test_every_type_of_arrow_that_a_column_holds_comes_back(tmp_path: Path, name: str) -> None:
+    values, _ = TYPES[name]
+    make_table(tmp_path, "NS.T", pa.table({name: values}))
+    found = open_table(tmp_path, "NS.T").to_arrow(name, dictionaries=False)[name].combine_chunks()
+    expected = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    assert [str(value) for value in found.cast(expected.type).to_pylist()] == [str(v) for v in expected.to_pylist()]
+
+
+def test_a_schema_gives_types_that_arrow_does_not_have(tmp_path: Path) -> None:
+    schema = parse_schema(SCHEMA, "").schema
+    rows = [coded_row(random.Random(7), number) for number in range(20)]
+    given = coded_table(schema, rows)
+    make_table(tmp_path, "Test.Coded", given, schema=SCHEMA)
+    found = open_table(tmp_path, "Test.Coded").to_arrow(given.column_names, dictionaries=False)
+    assert found.to_pylist() == given.to_pylist()
+
+
 def test_values_without_a_column_type_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(SchemaMismatchError, match=r"(?s)no column type.*Tags"):
-        make_table(tmp_path, "NS.T", {"Tags": [["a"]]})
+    with pytest.raises(SchemaMismatchError, match=r"(?s)column Tags.*struct"):
+        make_table(tmp_path, "NS.T", {"Tags": [{"a": 1}]})
