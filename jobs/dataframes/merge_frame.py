@@ -19,7 +19,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import refuse_malformed
-from sparkhaven.writers.exports.extended_tree import follow_table
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
 from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.imports.frames.arrow_rows import run_reader
@@ -118,7 +118,7 @@ def merge_frame(
             imported = run_import(place, schema, rows, chosen, dry_run=dry_run)
             results = [date.merged() for date in imported]
         if not dry_run:
-            follow_table(place, schema, on_progress)
+            follow(place, on_progress)
     for result in results:
         if result.error is not None:
             raise result.error

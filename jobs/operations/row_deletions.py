@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparkhaven.jobs.operations.maintenance import open_log
-from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.removal.row_withdrawal import find_rows
 from sparkhaven.writers.rewrites.row_deletion import delete_rows as delete_matching
@@ -59,11 +58,8 @@ def delete_rows(
         return RowsDeleted(matching.rows, matching.of_dates(), {}, {})
     with LocalExecutor(local_workers()) as executor:
         done = delete_matching(place, where, chosen, open_log, executor=executor, clock=time.time)
-    if done.history and (schema := load_deployed(place)).extended in EXTENDED:
-        from sparkhaven.writers.exports.extended_tree import follow_table  # which few tables need
-
-        follow_table(place, schema, lambda _: None)
+    follow(place)
     for error in done.failed.values():
         raise as_ours(error)
     generations = {date: deletion.generation for date, deletion in done.history.items()}
-    return RowsDeleted(done.rows, done.matching.of_dates(), done.epochs, generations)
+    return RowsDeleted(done.rows, done.of_dates(), done.epochs, generations)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, PinnedTable
 from sparkhaven.store.expressions.predicate.expression import Predicate
-from sparkhaven.store.scan.ranges import ReadPlan
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.row_ranges import RowRanges
 
 
-def matching_rows(pinned: PinnedTable, plan: ReadPlan, where: Predicate) -> Iterator[tuple[Slice, RowRanges]]:
-    """Of each slice with such rows their ranges. Reads the columns that the expression names, and no other."""
+def matching_rows(pinned: PinnedTable, slices: Iterable[Slice], where: Predicate) -> Iterator[tuple[Slice, RowRanges]]:
+    """Of each slice with such rows their ranges. Reads the columns that the expression names, and no other.
+
+    Where all rows must be found, the slices are those of a plan that is not ``pruned``, which has one a location.
+    """
     named = {*where.columns}
     columns = [column for column in pinned.schema.readable.columns if column.name in named]
-    for slice_ in plan.slices:
+    for slice_ in slices:
         chosen = []
         parts = slice_.chosen.steps(BATCH_ROWS)
         for part, arrays in zip(parts, pinned.arrays([slice_], columns, None, BATCH_ROWS), strict=True):

@@ -116,23 +116,25 @@ class PinnedTable:
         sources: Names | None = None,
         where: str | Predicate | None = None,
         tier: str = "all",
+        pruned: bool = True,
     ) -> ReadPlan:
         """Row ranges that a read opens. ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions.
 
-        A source is named by the value from the data, or by its directory. SettingsError: a text may mean two.
+        A source is named by the value from the data, or by its directory. SettingsError: a text may mean two. Without
+        ``pruned``, ``where`` leaves out dates by their values alone: each location is one slice.
         """
         predicate = self.predicate(where)
         selection = Selection.of(dates, sources)
         with as_storage_errors():
-            return self._plan(selection, tier, predicate)
+            return self._plan(selection, tier, filter_of(predicate, self._readable, by_rows=pruned))
 
-    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
+    def _plan(self, selection: Selection, tier: str, where: Filter | None) -> ReadPlan:
         plan = make_plan(
             self._place,
             self.snapshot,
             tier=check_tier(tier),
             selection=selection,
-            where=filter_of(predicate, self._readable),
+            where=where,
             files=self._files,
         )
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
@@ -250,13 +252,15 @@ class PinnedTable:
         return tuple(column for name in requested for column in readable if column.name == name)
 
 
-def filter_of(predicate: Predicate | None, schema: TableSchema) -> Filter | None:
+def filter_of(predicate: Predicate | None, schema: TableSchema, *, by_rows: bool = True) -> Filter | None:
     """A predicate as the scan sees it; statistics and indexes know nothing of nulls that other files have.
 
-    ``schema`` is one that is ``readable``.
+    ``schema`` is one that is ``readable``. Without ``by_rows``, statistics and indexes are not asked.
     """
     if predicate is None:
         return None
+    if not by_rows:
+        return Filter(frozenset(), predicate.may_match)
     odd = {column.name for column in schema.columns if has_other_null(column)}
     named = frozenset(predicate.columns)
     return Filter(named - odd, predicate.may_match, None if named & odd else lookup_of(predicate.node))

@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from sparkhaven.readers.arrow.pinned_table import PinnedTable, filter_of
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError, TableNotFoundError
-from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.pruning import kept_slices
+from sparkhaven.store.scan.pruning import Filter, kept_slices
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot
 from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
@@ -58,7 +57,7 @@ class PinnedUserTable(PinnedTable):
     def set_aside(self) -> list[SetAside]:
         return []
 
-    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
+    def _plan(self, selection: Selection, tier: str, where: Filter | None) -> ReadPlan:
         table, places = self.snapshot.table, [*self._locations(check_tier(tier))]
         values = {key.value for _, key, _ in places if key.value}
         every = {key.value for key in (*self.user.locations, *self.user.intraday) if key.value}
@@ -74,7 +73,7 @@ class PinnedUserTable(PinnedTable):
             for part, key, held in sorted(places, key=lambda place: (place[1].value, place[1].internal))
             if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
         ]
-        kept = kept_slices(self.schema, slices, filter_of(predicate, self._readable))
+        kept = kept_slices(self.schema, slices, where)
         return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
 
     def _locations(self, tier: str) -> Iterator[tuple[Literal["intraday", "history"], LocationKey, CommittedRows]]:

@@ -12,6 +12,7 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
 from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
@@ -47,7 +48,7 @@ class ExportOptions:
 class ExportPlan:
     """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files.
 
-    ``by``: those that directories give.
+    ``by``: those that directories give. ``records``: the merge records that the rows of history are of.
     """
 
     options: ExportOptions
@@ -57,6 +58,7 @@ class ExportPlan:
     dates: tuple[tuple[str, tuple[Slice, ...]], ...]
     id: str
     by: tuple[Column, ...] = ()
+    records: tuple[MergeRecord, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -67,11 +69,11 @@ def rows_of(slices: Sequence[Slice]) -> int:
     return sum(slice_.count for slice_ in slices)
 
 
-def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
+def plan_export(table: PinnedTable, options: ExportOptions, *, allow_empty: bool = False) -> ExportPlan:
     """Plans an export of a snapshot.
 
-    TableNotFoundError: there are no rows, or no such date. SchemaMismatchError: no such column, or the table has no
-    partitioning column. InvalidNameError: a date that other readers would read as another one.
+    TableNotFoundError: there are no rows, unless ``allow_empty``, or no such date. SchemaMismatchError: no such column,
+    or the table has no partitioning column. InvalidNameError: a date that other readers would read as another one.
     """
     partitioning = table.schema.partitioning
     if partitioning is None:
@@ -90,8 +92,8 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
         )
     by = tuple(as_written(column) for column in directory_columns(table, options.by, options.layout))
     columns = _columns(table, options, partitioning)
-    slices = table.plan(dates=options.dates, tier=options.tier).slices
-    if not slices:
+    read = table.plan(dates=options.dates, tier=options.tier)
+    if not read.slices and not allow_empty:
         raise TableNotFoundError(
             "there are no rows to export",
             where=table.name,
@@ -99,11 +101,11 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
             found="none",
             hint=f"`sparkhaven stats {table.name}` lists dates and rows",
         )
-    dates = tuple((value, tuple(run)) for value, run in groupby(slices, lambda run: run.key.value))
+    dates = tuple((value, tuple(run)) for value, run in groupby(read.slices, lambda run: run.key.value))
     for value, _ in dates:
         check_value(options.layout, value)
     codec = options.codec or table.schema.merge_codec or DEFAULT_CODEC
-    plan = ExportPlan(options, codec, partitioning, columns, dates, "", by)
+    plan = ExportPlan(options, codec, partitioning, columns, dates, "", by, read.records)
     return replace(plan, id=_id(table, plan))
 
 

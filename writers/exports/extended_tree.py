@@ -16,15 +16,12 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and d
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import SparkhavenError, ValidationFailedError
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, encode_manifest
 from sparkhaven.store.format.parquet.trees import (
     COMMON_METADATA,
@@ -39,13 +36,10 @@ from sparkhaven.store.format.parquet.trees import (
 )
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.history import totals
-from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.merges.history import current_names, totals
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.export_check import check_leaf
 from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, LeafFormat, plan_export
 from sparkhaven.writers.exports.export_target import ExportTarget, clear, locked
@@ -80,16 +74,6 @@ def follow_history(
     return done
 
 
-def follow_table(place: TablePlace, schema: TableSchema, on_progress: Callable[[str], None]) -> None:
-    """The same after a command has changed history, and says so; nothing for a table without such a tree."""
-    if schema.extended not in EXTENDED:
-        return
-    opened = pinned_of(open_table(place.layout.root, schema.full_name, null_char=CHAR_NULL, fs=place.fs))
-    changes = follow_history(place, opened, now_ms=int(time.time() * 1000), on_progress=on_progress)
-    done = f"{len(changes.written):,} dates written, {len(changes.removed):,} removed"
-    on_progress(f"{schema.extended}: {done}, {changes.path}")
-
-
 class _Follow:
     def __init__(
         self,
@@ -109,9 +93,8 @@ class _Follow:
 
     def run(self) -> Followed:
         fs, root = self.place.fs, self.target.path
-        try:
-            plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"))
-        except TableNotFoundError:  # no history yet
+        plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"), allow_empty=True)
+        if not plan.dates and not fs.names(root):  # no history yet
             return Followed(root, (), ())
         writer = TreeWriter(fs, self.table, self.target, plan, self.now_ms, self.on_progress)
         leaves, stale, sums = self._stage(plan, writer)
@@ -141,10 +124,11 @@ class _Follow:
     ) -> tuple[list[TreeLeaf], list[TreeLeaf], dict[str, FileState]]:
         """The leaves that the tree shall have, those of them that are new, and the files of all."""
         fs, leaves, stale, sums = self.place.fs, list[TreeLeaf](), list[TreeLeaf](), dict[str, FileState]()
+        records = {record.value: record for record in plan.records}
         columns = {column.name for column in plan.columns}
         with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
-                rows, digests = totals(newest(self.place, value))
+                rows, digests = totals(current_names(records[value], self.table.schema))
                 path = self._path(plan, value, rows, digests)
                 same = self.known.in_step(value, path, columns, rows, digests)
                 if same is not None and self.known.has(fs, self.target.path, path):
@@ -153,6 +137,7 @@ class _Follow:
                     continue
                 leaf, written = writer.leaf(number, path)
                 check_leaf(fs, self.target.stage / path, plan.columns, written.rows, written.digests)
+                _require_history(self.target.stage / path, leaf, rows, digests)
                 leaves.append(leaf)
                 stale.append(leaf)
                 sums |= sums_of(fs, self.target.stage, written.files)
@@ -184,6 +169,20 @@ class _Follow:
                 if f"{name}/{inner}" not in named:
                     clear(fs, path / inner)
             fs.rmdir(path)
+
+
+def _require_history(path: Path, leaf: TreeLeaf, rows: int, digests: Mapping[str, str]) -> None:
+    """ValidationFailedError: a leaf that was read back has other rows or values than the merge record of its date."""
+    differing = [name for name in sorted(leaf.digests.keys() & digests) if leaf.digests[name] != digests[name]]
+    if leaf.rows != rows or differing:
+        raise ValidationFailedError(
+            "the leaf of a date has other rows than history",
+            where=path,
+            expected=f"{rows} rows, the digests of the merge record",
+            found=f"{leaf.rows} rows, other digests in {', '.join(differing) or 'no column'}",
+            hint="the tree is as it was. Run `sparkhaven verify --deep`, then the same command again",
+            phase="check",
+        )
 
 
 def replace_description(

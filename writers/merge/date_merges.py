@@ -271,6 +271,8 @@ class DateMerges:
                 still_pinned(date.plan, self.pins)
                 date.planned.require_expected(result)
             except (SparkhavenError, OSError) as error:
+                with self._cleaning(date.value):
+                    sweep(self._place.fs, [d.stage_root for d in date.plan.destinations])
                 yield self._failed(date.value, MergePhase.CHECK, date.begun, error)
                 continue
             passed.append((date, result))

@@ -4,11 +4,14 @@ No file is changed: readers leave the rows out from that epoch on, older epochs 
 their dates leaves them out with proof. Streams must be stopped. All of their logs are opened before the first record is
 written. A run that is killed between two of them has withdrawn the rows of the first; the same command goes on. Rows of
 history that match are counted, and stay.
+
+Rows are found by a scan of whole locations: neither statistics nor indexes leave any out. Once they are withdrawn, the
+table is opened anew, and no row of these streams may match.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -18,7 +21,7 @@ from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
-from sparkhaven.store.errors import LockLostError, SettingsError
+from sparkhaven.store.errors import LockLostError, SettingsError, ValidationFailedError
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -49,30 +52,38 @@ class MatchingRows:
 
 @frozen
 class WithdrawnRows:
-    """What a run has withdrawn: the rows that matched, and the epoch of each stream that had some."""
+    """What a run has withdrawn: rows and epoch of each stream that had some. ``matching``: when it began."""
 
     matching: MatchingRows
+    rows: dict[str, Withdrawal]
     epochs: dict[str, int]
 
 
-def find_rows(place: TablePlace, where: str, dates: Sequence[str] | None) -> MatchingRows:
-    """The rows that match, in the newest snapshot. Raises what reading the table raises."""
+def find_rows(
+    place: TablePlace, where: str, dates: Sequence[str] | None, *, streams: Collection[str] | None = None
+) -> MatchingRows:
+    """The rows that match, in the newest snapshot. Raises what reading the table raises.
+
+    ``streams``: rows of these alone that are not merged.
+    """
     pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
     predicate = pinned.predicate(where)
     if predicate is None:
         raise SettingsError("there is no condition", expected="a where-expression, like 'Size < 0'", found=where)
-    streams: dict[str, list[Withdrawn]] = {}
+    parts: dict[str, list[Withdrawn]] = {}
     history: dict[str, int] = {}
-    for slice_, rows in matching_rows(pinned, pinned.plan(dates=dates, where=predicate), predicate):
+    slices = pinned.plan(dates=dates, where=predicate, pruned=False).slices
+    chosen = [slice_ for slice_ in slices if streams is None or slice_.stream in streams]
+    for slice_, rows in matching_rows(pinned, chosen, predicate):
         if slice_.stream is None:
             history[slice_.key.value] = history.get(slice_.key.value, 0) + rows.rows
         else:
             location = pinned.pin(slice_.stream).state.locations[slice_.key]
-            streams.setdefault(slice_.stream, []).append(Withdrawn(slice_.key, location.since, rows))
+            parts.setdefault(slice_.stream, []).append(Withdrawn(slice_.key, location.since, rows))
     totals: dict[str, int] = {}
-    for slice_ in pinned.plan(dates=dates).slices if streams or history else ():
+    for slice_ in slices:
         totals[slice_.key.value] = totals.get(slice_.key.value, 0) + slice_.count
-    return MatchingRows({stream: tuple(parts) for stream, parts in sorted(streams.items())}, history, totals)
+    return MatchingRows({stream: tuple(own) for stream, own in sorted(parts.items())}, history, totals)
 
 
 def withdraw_rows(
@@ -80,22 +91,39 @@ def withdraw_rows(
 ) -> WithdrawnRows:
     """Withdraws the rows that match, as they are when the logs of their streams are held; none: no epoch is made.
 
-    LockLostError: a stream, a merge or a removal is running; nothing was changed. Raises what ``find_rows`` raises.
+    LockLostError: a stream, a merge or a removal is running; nothing was changed. ValidationFailedError: rows that
+    match are still shown. Raises what ``find_rows`` raises.
     """
     first = find_rows(place, where, dates)
+    rows: dict[str, Withdrawal] = {}
     epochs: dict[str, int] = {}
     with ExitStack() as opened:
         logs = {stream: opened.enter_context(open_log(place.of_stream(stream))) for stream in first.streams}
-        now = find_rows(place, where, dates) if logs else first
+        now = find_rows(place, where, dates, streams=logs) if logs else first
+
+        def plan(stream: str) -> Withdrawal:
+            rows[stream] = _again(place, where, dates, stream)
+            return rows[stream]
+
         for stream, log in logs.items():
             if now.streams.get(stream):
-                epochs[stream] = log.withdraw(partial(_again, place, where, dates, stream))
-    return WithdrawnRows(now, epochs)
+                epochs[stream] = log.withdraw(partial(plan, stream))
+        left = find_rows(place, where, dates, streams=epochs).streams if epochs else {}
+    for stream, parts in left.items():
+        raise ValidationFailedError(
+            "rows that match are still shown after they were withdrawn",
+            where=place.of_stream(stream).stream_log,
+            expected=f"no row after epoch {epochs[stream]}, which withdrew {rows[stream].rows}",
+            found=f"{sum(part.rows.rows for part in parts)} rows",
+            hint="report it: this is a bug. Epochs are taken back by"
+            f" `sparkhaven epochs rollback {place.table} {stream} --to {epochs[stream] - 1}`",
+        )
+    return WithdrawnRows(first, rows, epochs)
 
 
 def _again(place: TablePlace, where: str, dates: Sequence[str] | None, stream: str) -> Withdrawal:
     """The rows of one stream, found once more under the lock of the table: a merge may have come before it."""
-    parts = find_rows(place, where, dates).streams.get(stream)
+    parts = find_rows(place, where, dates, streams=[stream]).streams.get(stream)
     if parts is None:
         raise LockLostError(
             "a merge has taken the rows that match into history meanwhile",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
@@ -16,6 +16,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import range_of, refuse_malformed, within
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
@@ -70,12 +71,16 @@ def rewrite_columns(
         planner = RewritePlanner(changes, again=again)
         merges = DateMerges(place, MergeOptions(), executor, time.time, planner=planner)
         rewritten: list[RewrittenDate] = []
+        failed: SparkhavenError | OSError | None = None
         for result in merges.locked(values, stop_on_error=True):
-            if result.error is not None:
-                raise as_ours(result.error)
+            if (failed := result.error) is not None:
+                break
             here = {c.name: c.changed for c in result.corrections if c.generation == result.generation}
             done = result.outcome is not MergeOutcome.NOTHING
             rewritten.append(RewrittenDate(result.value, result.rows_out, result.generation, here, done))
+    follow(place)
+    if failed is not None:
+        raise as_ours(failed)
     return rewritten
 
 

@@ -3,6 +3,10 @@
 Rows of intraday are withdrawn, by an epoch of each stream that has some. Then each date of history that has some is
 merged with itself, without them. A run that is killed has done some of these steps, each as a whole. The same command
 does the others.
+
+The proof of a date: a scan of its history counts the rows that match, and finds where they lie. Then a reader opens the
+staged files anew, scans them, and finds none. There are as many rows fewer as were counted, and each column has the
+digest of before less that of the rows that went. Statistics and indexes are not asked.
 """
 
 from __future__ import annotations
@@ -12,10 +16,13 @@ from dataclasses import replace
 
 from sparkhaven.readers.arrow.matching_rows import matching_rows
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError
+from sparkhaven.store.epochs.undo import Withdrawal
+from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError
+from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_proofs import LeftOut, RowDeletion
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
@@ -23,7 +30,7 @@ from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
-from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
@@ -32,31 +39,40 @@ from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
 from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
+from sparkhaven.writers.merge.publish.staged_locations import staged_slices
 from sparkhaven.writers.removal.row_withdrawal import MatchingRows, withdraw_rows
 from sparkhaven.writers.rewrites.rewrite_plan import digest_in_history
 
 
 @frozen
 class DeletedRows:
-    """What a run has deleted: the rows that matched when it began, and the epoch of each stream that had some.
+    """What a run has deleted, with proof, and the rows that matched when it began.
 
-    ``history``: the deletion from each date of history. ``failed``: dates whose history is as it was.
+    ``withdrawn``: rows of intraday by stream, and ``epochs`` the epoch that each went by. ``history``: the deletion
+    from each date of history. ``failed``: dates whose history is as it was.
     """
 
     matching: MatchingRows
+    withdrawn: dict[str, Withdrawal]
     epochs: dict[str, int]
     history: dict[str, RowDeletion]
     failed: dict[str, SparkhavenError | OSError]
 
     @property
     def rows(self) -> int:
-        withdrawn = sum(part.rows.rows for parts in self.matching.streams.values() for part in parts)
-        return withdrawn + sum(deletion.rows for deletion in self.history.values())
+        return sum(self.of_dates().values())
+
+    def of_dates(self) -> dict[str, int]:
+        """The number of deleted rows of each date, in order."""
+        counts = {value: deletion.rows for value, deletion in self.history.items()}
+        for part in (part for withdrawal in self.withdrawn.values() for part in withdrawal.locations):
+            counts[part.key.value] = counts.get(part.key.value, 0) + part.rows.rows
+        return dict(sorted(counts.items()))
 
 
 def delete_rows(
@@ -88,14 +104,14 @@ def delete_rows(
         record = newest(place, result.value)
         if record is not None and planner.ends_with(record) and result.outcome is not MergeOutcome.NOTHING:
             deleted[result.value] = record.deletions[-1]
-    return DeletedRows(withdrawn.matching, withdrawn.epochs, dict(sorted(deleted.items())), failed)
+    done = withdrawn.rows, withdrawn.epochs, dict(sorted(deleted.items()))
+    return DeletedRows(withdrawn.matching, *done, failed)
 
 
 class DeletionPlanner:
     """Plans merges of history with itself that leave out the rows that match ``where``.
 
-    Rows that wait in intraday stay for the next merge, so the inputs of the record stay as they were. Each column must
-    have the digest of the generation before, less that of the rows that go.
+    Rows that wait in intraday stay for the next merge, so the inputs of the record stay as they were.
     """
 
     def __init__(self, where: str) -> None:
@@ -134,17 +150,47 @@ class DeletionPlanner:
         told = RowDeletion(self._where, record.generation, deleted.rows)
         plan = replace(plan, left_out=add_left_out(before, replace(deleted, deletions=(told,))))
         expected = {column.name: _left(base, column, deleted) for column in schema.stored}
-        return PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan, expected=expected)
+        counted = sum(rows.rows for rows in gone.values())
+        rows = sum(output.rows for output in base.outputs) - counted
 
-    def _matching(self, place: TablePlace, base: MergeRecord) -> Mapping[str, RowRanges]:
-        """The rows of each location of history that match, as readers see them."""
+        def prove(checked: MergeRecord) -> None:
+            self._require_gone(place, plan, checked, rows, counted)
+
+        return PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan, expected=expected, proof=prove)
+
+    def _opened(self, place: TablePlace) -> tuple[PinnedTable, Predicate]:
+        """A reader that knows nothing of what was read before."""
         opened = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
         predicate = opened.predicate(self._where)
         assert predicate is not None  # noqa: S101  the rows of intraday were looked for with it
-        plan = opened.plan(dates=[base.value], where=predicate, tier="history")
-        gone = {slice_.key.internal: rows for slice_, rows in matching_rows(opened, plan, predicate)}
+        return opened, predicate
+
+    def _require_gone(self, place: TablePlace, plan: MergePlan, checked: MergeRecord, rows: int, counted: int) -> None:
+        """ValidationFailedError: the staged files have a row that matches, or went by another number than counted."""
+        opened, predicate = self._opened(place)
+        slices = staged_slices(plan, checked)
+        left = sum(matching.rows for _, matching in matching_rows(opened, slices, predicate))
+        there = sum(output.rows for output in checked.outputs)
+        told = sum(deletion.rows for deletion in checked.deletions if deletion.generation == checked.generation)
+        if (left, there, told) != (0, rows, counted):
+            raise ValidationFailedError(
+                "other rows were left out than match",
+                where=f"{place.table} {plan.value}",
+                expected=f"{rows} rows, none of which matches, and {counted} left out",
+                found=f"{there} rows, of which {left} match, and {told} left out",
+                hint="report it: this is a bug. Nothing was published",
+                phase="check",
+            )
+
+    def _matching(self, place: TablePlace, base: MergeRecord) -> Mapping[str, RowRanges]:
+        """The rows of each location of history that match, as readers see them."""
+        opened, predicate = self._opened(place)
+        plan = opened.plan(dates=[base.value], tier="history")
+        gone: dict[str, RowRanges] = {}
+        for slice_, rows in matching_rows(opened, plan.slices, predicate):
+            gone[slice_.key.internal] = gone.get(slice_.key.internal, NO_ROWS).union(rows)
         read = [record.generation for record in plan.records]
-        if gone and read != [base.generation]:
+        if read != [base.generation]:
             raise SnapshotMovedError(
                 "readers see another generation of the date than the newest",
                 where=f"{place.table} {base.value}",

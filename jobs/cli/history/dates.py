@@ -10,7 +10,6 @@ import typer
 from sparkhaven.ingest.settings.units import parse_duration
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.history import relocation
-from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.history.relocation import place_of, with_rows
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, group, help_end
 from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
@@ -18,7 +17,7 @@ from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
 
@@ -92,8 +91,8 @@ def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *,
         shown = {"table": name, "date": value, "rows": done.rows, "bytes": done.size, "generation": done.generation}
         verb = "would drop" if dry_run else "dropped" if done.generation else "dropped before,"
         cli.result({**shown, "dry_run": dry_run}, f"{value}: {verb} {done.rows:,} rows, {done.size:,} bytes")
-    if dates and not dry_run:
-        follow(cli, place.fs, place.layout, load_deployed(place))
+    if not dry_run:
+        follow(place, cli.note)
     cli.result(
         {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run},
         f"{dates:,} dates, {rows:,} rows, {size:,} bytes"

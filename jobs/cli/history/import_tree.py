@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import (
     DryRun,
     LayoutOption,
@@ -39,6 +38,7 @@ from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.imports.date_import import Imported, ImportOptions, ImportOutcome, import_dates
 from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.imports.tree_leaves import FoundTree, find_tree
@@ -120,7 +120,7 @@ def import_tree(
         )
         code = _show(cli, name, tree, results, dry_run)
         if not dry_run:
-            follow(cli, fs, cli.layout(), definition)
+            follow(place, cli.note)
     exit_with(code)
 
 

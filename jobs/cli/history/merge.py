@@ -39,16 +39,16 @@ from sparkhaven.jobs.session.spark_or_local import choose, choose_for_merge, is_
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, TableNotFoundError
-from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.coming_bytes import coming_bytes
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import MergeOutcome
@@ -307,7 +307,7 @@ def merge(
             missing = days_without_history(place, days, done if dry_run else ())
             code = report_missing(cli, name, missing, dry_run) or code
         if not dry_run:
-            _follow(cli, place.fs, place.layout, schema)
+            follow(place, cli.note)
     exit_with(code)
 
 
@@ -325,13 +325,6 @@ def _show_nothing(cli: CliContext, name: str, error: TableNotFoundError, dry_run
     cli.note(f"0 dates merged ({why})")
     nothing = {"table": name, "outcome": MergeOutcome.NOTHING, "dates": 0, "message": why, "dry_run": dry_run}
     cli.result(nothing, "nothing to merge")
-
-
-def _follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None:
-    if schema.extended in EXTENDED:
-        from sparkhaven.jobs.cli.history.extended import follow  # which few tables need
-
-        follow(cli, fs, layout, schema)
 
 
 def _values(

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
@@ -30,6 +29,7 @@ from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.copies.snapshot import path_outside
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.relocation.copied_bytes import CopiedBytes
 from sparkhaven.writers.relocation.date_attachments import attach_dates, detached_below, missing_parts
@@ -139,8 +139,8 @@ def detach(
         verb = "detached before," if not done.generation else "would detach" if dry_run else "detached"
         shown = {"generation": done.generation, "path": str(done.path)}
         summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {done.path}")
-    if summary.dates and not dry_run:
-        follow(cli, place.fs, place.layout, load_deployed(place))
+    if not dry_run:
+        follow(place, cli.note)
     summary.end("The former files go in an hour, by the next merge or `clean`")
 
 
@@ -176,8 +176,8 @@ def attach(
         summary.done(done.value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {path}")
     for value, failure in missing_parts(place, directory, directories) if directories != [directory] else ():
         summary.failed(value, failure)
-    if summary.dates and not dry_run:
-        follow(cli, place.fs, place.layout, load_deployed(place))
+    if not dry_run:
+        follow(place, cli.note)
     summary.end("")
 
 

@@ -27,13 +27,13 @@ from sparkhaven.jobs.cli.options import (
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
-from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
@@ -128,10 +128,8 @@ def rewrite_column(
         merges = DateMerges(place, options, executor, time.time, cli.note, planner)
         results = merges.planned(values) if dry_run else merges.locked(values, stop_on_error=stop_on_error)
         code = _show(cli, name, results, dry_run)
-    if not dry_run and schema.extended in EXTENDED:
-        from sparkhaven.jobs.cli.history.extended import follow  # which few tables need
-
-        follow(cli, place.fs, place.layout, schema)
+    if not dry_run:
+        follow(place, cli.note)
     exit_with(code)
 
 

@@ -11,12 +11,11 @@ from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, help_end
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.store.errors import EXIT_DONE
-from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.removal.row_withdrawal import find_rows
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows, delete_rows
@@ -48,20 +47,22 @@ def delete_rows_command(
     cli: CliContext = ctx.obj
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     if dry_run:
-        done = DeletedRows(find_rows(place, where, dates), {}, {}, {})
+        done = DeletedRows(find_rows(place, where, dates), {}, {}, {}, {})
     else:
         with LocalExecutor(local_workers()) as executor:
             done = delete_rows(place, where, dates, open_log, executor=executor, clock=time.time, on_progress=cli.note)
     matching = done.matching
     rows = matching.rows if dry_run else done.rows
+    counts = matching.of_dates() if dry_run else done.of_dates()
+    merged = matching.history if dry_run else {date: deletion.rows for date, deletion in done.history.items()}
     record = {
         "table": name,
         "where": where,
         "rows": rows,
         "epoch": next(iter(done.epochs.values())) if len(done.epochs) == 1 else None,
         "epochs": done.epochs,
-        "dates": matching.of_dates(),
-        "merged": matching.history,
+        "dates": counts,
+        "merged": merged,
         "generations": {date: deletion.generation for date, deletion in done.history.items()},
         "dry_run": dry_run,
     }
@@ -73,14 +74,12 @@ def delete_rows_command(
         errors[date] = error_json(failed)
     if errors:
         record["errors"] = errors
-    for date, count in matching.of_dates().items():
-        merged = f", {matching.history[date]:,} of them in history" if date in matching.history else ""
-        cli.note(f"{date}: {count:,} of {matching.dates[date]:,} rows{merged}")
-    _show(cli, record, done, f"{rows:,} rows of {len(matching.of_dates()):,} dates", dry_run)
-    if done.history and (schema := load_deployed(place)).extended in EXTENDED:
-        from sparkhaven.writers.exports.extended_tree import follow_table  # which few tables need
-
-        follow_table(place, schema, cli.note)
+    for date, count in counts.items():
+        of_history = f", {merged[date]:,} of them in history" if date in merged else ""
+        cli.note(f"{date}: {count:,} of {matching.dates.get(date, count):,} rows{of_history}")
+    _show(cli, record, done, f"{rows:,} rows of {len(counts):,} dates", dry_run)
+    if not dry_run:
+        follow(place, cli.note)
     exit_with(code)
 
 

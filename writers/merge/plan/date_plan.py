@@ -56,7 +56,8 @@ class PlannedMerge:
     """The plan for one date, None if there is nothing to write; ``history`` is what it had before.
 
     ``prepare``: what remains to be done of the plan once its record is stored and its staging empty. ``expected``: the
-    digest that each column must have then.
+    digest that each column must have then. ``proof``: raises where the staged files, opened anew, have other rows than
+    they must have.
     """
 
     outcome: MergeOutcome
@@ -65,9 +66,10 @@ class PlannedMerge:
     plan: MergePlan | None = None
     prepare: Callable[[PlannedMerge, MergePlan], PlannedMerge] | None = None
     expected: Mapping[str, str] | None = None
+    proof: Callable[[MergeRecord], None] | None = None
 
     def require_expected(self, record: MergeRecord) -> None:
-        """ValidationFailedError: a column of the checked merge has another digest than it must have."""
+        """ValidationFailedError: the checked merge has other rows, or a column another digest, than it must have."""
         digests = record.proof.digests_out if record.proof is not None else {}
         differing = [name for name, digest in (self.expected or {}).items() if digests.get(name) != digest]
         if differing:
@@ -79,6 +81,8 @@ class PlannedMerge:
                 hint="nothing was published. Run `sparkhaven verify --deep` and do it again",
                 phase="check",
             )
+        if self.proof is not None:
+            self.proof(record)
 
     def combine(self, record: MergeRecord) -> MergeRecord:
         """A supplement's record also holds what the date had before: outputs and proof of all generations."""

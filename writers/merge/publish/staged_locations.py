@@ -14,13 +14,29 @@ from pathlib import Path
 
 from sparkhaven.store.errors import MergeError, TableExistsError
 from sparkhaven.store.format.index.tlmi import IndexEntry
+from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.writers.merge.location_index import Entries, entry_of, store_entries, stored_entries
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+
+
+def staged_slices(plan: MergePlan, record: MergeRecord) -> list[Slice]:
+    """The staged locations of a merge for a reader: all rows, of column files and ``table.parquet`` those of each."""
+    stages = {destination.internal: destination.stage(plan.table, plan.value) for destination in plan.destinations}
+    slices = []
+    for output in record.outputs:
+        key, rows = LocationKey(output.internal, plan.value), (0, output.rows, output.rows)
+        files = [output.files]
+        if NAME in output.files and len(output.files) > 1:
+            files = [{n: f for n, f in output.files.items() if n != NAME}, {NAME: output.files[NAME]}]
+        slices += [Slice("history", None, key, str(stages[output.internal]), *rows, part, {}) for part in files]
+    return [slice_ for slice_ in slices if slice_.rows]
 
 
 def publish(place: TablePlace, value: str, output: Destination) -> list[Path]:

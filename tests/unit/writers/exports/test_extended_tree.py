@@ -5,15 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.merge.date_merges import DateMerges
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.rewrites.row_deletion import DeletionPlanner
+from tests.support.commands import run
 from tests.support.examples import some_of
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, by_pyarrow, files, found, wanted
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
 from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import Killed, KillingFs, merge
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, merge
 
 
 def rows_of(db: IntradayRows, kind: str) -> list[Any]:
@@ -44,6 +51,43 @@ def test_only_changed_dates_are_written(tmp_path: Path, kind: str) -> None:
         names = naive_reader.read(place, "Filename", "blob", 2)
         assert sorted(names) == sorted(str(path.relative_to(tree)) for path in tree.rglob("*.parquet"))
         assert naive_reader.read(place, "Size", "long", 2) == [20, 14]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_were_deleted_leave_the_tree(tmp_path: Path, kind: str) -> None:
+    """Also where no date has rows any more, and where a killed run had deleted them."""
+    db, rows = table(tmp_path, kind), Rows()
+    for day, number in ((DAY, 12), (NEXT, 7)):
+        add(db, rows, day, number)
+    merge(db.layout, DAY, NEXT)
+    follow(db)
+    tree = db.layout.extended(TABLE)
+
+    def delete(where: str) -> None:
+        assert run(db.root, "delete-rows", str(TABLE), "--where", where).exit_code == 0
+
+    delete(f"Date = '{DAY}'")
+    assert rows_of(db, kind) == wanted(rows[12:])
+    with LocalExecutor(1) as executor:
+        merges = DateMerges(
+            TablePlace(FS, db.layout, TABLE), MergeOptions(), executor, lambda: 2e9, planner=DeletionPlanner("true")
+        )
+        assert [result.error for result in merges.locked([NEXT])] == [None]
+    assert rows_of(db, kind) == wanted(rows[12:])
+    delete("true")
+    assert [path for path in tree.rglob("*.parquet") if "metadata" not in path.name] == []
+    if kind == "coreplus:hive":
+        assert naive_reader.read(tree / ".locations_table", "Filename", "blob", 0) == []
+    elif kind == "parquet:metadata":
+        assert pq.read_metadata(tree / "_metadata").num_row_groups == 0
+    assert run(db.root, "verify", str(TABLE), "--deep").stdout.count("not in step") == 0
+    before = files(tree)
+    delete("true")
+    assert files(tree) == before
+    add(db, rows, NEXT, 5)
+    merge(db.layout, NEXT)
+    assert follow(db).written == (NEXT,)
+    assert rows_of(db, kind) == wanted(rows[19:])
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,17 @@ import sparkhaven
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.errors import LockLostError, TableNotFoundError
+from sparkhaven.store.errors import LockLostError, TableNotFoundError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, newest
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.writers.merge.date_merges import DateMerges
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.rewrites.row_deletion import DeletionPlanner
 from tests.support.commands import run, run_json
 from tests.support.tables.small_tables import SCHEMA, SmallTable
 
@@ -29,9 +35,9 @@ Row = tuple[Any, ...]
 class Deleted:
     """A table of two dates, and its rows beside it."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, xml: str = XML) -> None:
         self.root, self.kept = base / "db", list[Row]()
-        self.small = SmallTable(self.root, XML)
+        self.small = SmallTable(self.root, xml)
         for name in ("0", "1"):
             add_partition(self.small.fs, self.small.layout, "NS", name)
 
@@ -56,7 +62,8 @@ class Deleted:
         return self.do("delete-rows", "NS.T", "--where", where, *words)
 
     def without(self, *sizes: int | None) -> None:
-        self.kept = [row for row in self.kept if row[1] not in sizes]
+        gone = set(sizes)
+        self.kept = [row for row in self.kept if row[1] not in gone]
 
     def record(self, date: str = DAY) -> MergeRecord:
         record = newest(self.place, date)
@@ -117,6 +124,64 @@ def test_rows_of_history_go_with_proof(table: Deleted, form: str) -> None:
     table.do("validate", "NS.T", "--dates", DAY)
     facts = table.do("inspect", str(table.place.merges / DAY / "3.json"))
     assert [entry["rows"] for entry in facts["facts"]["deletions"]] == [5, 1]
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    ("where", "goes"),
+    [
+        ("Sym in ('x', 'z')", lambda size: size % 3 != 1),
+        ("Size < 1000 || Size > 17000", lambda size: size < 1000 or size > 17000),
+        ("Sym != 'y' && Size % 2 = 0", lambda size: size % 3 != 1 and size % 2 == 0),
+    ],
+)
+def test_all_rows_go_wherever_they_lie_in_a_location(
+    tmp_path: Path, form: str, where: str, goes: Callable[[int], bool]
+) -> None:
+    """Of one location with groups of 6,000 rows, of which a read opens several ranges."""
+    table = Deleted(tmp_path, SCHEMA)
+    table.add(DAY, *range(1, 18_001))
+    table.merge("--format", form)
+    gone = [size for size in range(1, 18_001) if goes(size)]
+    done = table.delete(where)
+    table.without(*gone)
+    assert (done["rows"], done["dates"], done["merged"]) == (len(gone), {DAY: len(gone)}, {DAY: len(gone)})
+    assert table.shown() == sorted(table.kept, key=repr)
+    assert [d.rows for d in table.record().deletions] == [len(gone)]
+    assert table.delete(where)["rows"] == 0
+    table.end_of_day()
+
+
+class SomeOnly(DeletionPlanner):
+    """Finds the rows of the last range of a location alone."""
+
+    def _matching(self, place: TablePlace, base: MergeRecord) -> dict[str, RowRanges]:
+        found = super()._matching(place, base)
+        return {internal: RowRanges(rows.starts[-1:], rows.stops[-1:]) for internal, rows in found.items()}
+
+
+@FORMATS
+def test_a_deletion_that_leaves_rows_is_not_published(tmp_path: Path, form: str) -> None:
+    table = Deleted(tmp_path, SCHEMA)
+    table.add(DAY, 1, 2, 3, 4, 5, 6)
+    table.merge("--format", form)
+    record = table.record()
+    with LocalExecutor(1) as executor:
+        merges = DateMerges(
+            table.place, MergeOptions(), executor, lambda: 2e9, planner=SomeOnly("Size < 3 || Size = 5")
+        )
+        (result,) = merges.locked([DAY])
+    assert isinstance(result.error, ValidationFailedError)
+    assert (result.error.expected, result.error.found) == (
+        "4 rows, none of which matches, and 2 left out",
+        f"4 rows, of which {2 if form == 'both' else 1} match, and 2 left out",
+    )
+    assert table.record() == record
+    assert not list(tmp_path.rglob(".stage-*"))
+    table.check()
+    assert table.delete("Size < 3 || Size = 5")["rows"] == 3
+    table.without(1, 2, 5)
+    table.end_of_day()
 
 
 @pytest.mark.parametrize("form", ["deephaven", "parquet"])
