@@ -48,7 +48,7 @@ def make_table(
         name: The table, as ``NS.T``.
         rows: Lists by column, one mapping a row, or all that ``save_table`` takes. A column ``Date`` names the
             partition of each row.
-        schema: A ``.schema`` file or its bytes; default: the types of the values. A table that exists keeps its own.
+        schema: A ``.schema`` file or its bytes. Default: the types of the values. A table that exists keeps its own.
         date: The partition of rows without a column ``Date``.
         source: The internal partition of the rows.
         stream: The stream that commits them.

@@ -66,6 +66,8 @@ CODE = re.compile(r"``.+?``|`[^`]+`")
 ITEM = re.compile(r"^ *(?:[-*] |\d+\. |#+ |> )", re.MULTILINE)
 END = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=--|\W*[A-Z0-9])")
 CHAIN = re.compile(r";(?=\s)|:(?=\s.*:\s)")
+SECTION_ITEM = re.compile(r"^(?:(?:Args|Returns|Yields|Raises):$| {4}[\w*, ]+: )", re.MULTILINE)
+EXAMPLE = re.compile(r"^Examples?:$(?:\n(?: +.*)?)*", re.MULTILINE)
 WORD = re.compile(r"\w[\w'’.,/+×-]*")
 
 
@@ -114,10 +116,14 @@ def _help(command: Any) -> Iterator[tuple[str, str]]:
         yield f" {parameter.opts[0]}", getattr(parameter, "help", None) or ""
 
 
+def docstring_prose(text: str) -> str:
+    """A docstring without its example; each argument, error and line of a table of names is a text of its own."""
+    text = EXAMPLE.sub("\n", text)
+    return re.sub(r"^(?=``)", "\n", SECTION_ITEM.sub("\n\n", text), flags=re.MULTILINE)
+
+
 def _docstrings(node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str) -> Iterator[tuple[str, str]]:
-    text = ast.get_docstring(node) or ""
-    # a table of names is an item a line
-    yield name, re.sub(r"^(?=``)", "\n", text, flags=re.MULTILINE)
+    yield name, docstring_prose(ast.get_docstring(node) or "")
     if isinstance(node, ast.FunctionDef):
         return
     for inner in node.body:

@@ -52,7 +52,7 @@ class PlanRequest:
         if options.reader == "jvm":
             raise refused(reason)
         # the process that plans may have imported another sparkhaven than the one that the session's jar is of
-        warnings.warn(f"Spark reads tables by Python: {reason}; planned by {Path(__file__).parents[3]}", stacklevel=2)
+        warnings.warn(f"Spark reads tables by the Python of {Path(__file__).parents[3]}: {reason}", stacklevel=2)
         return reason
 
 

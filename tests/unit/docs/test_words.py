@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.docs.words import LONGEST, faults, sentences, texts
+from tools.docs.words import LONGEST, docstring_prose, faults, sentences, texts
 
 
 def test_what_users_read_is_plain() -> None:
@@ -60,3 +60,10 @@ def test_sentences_end_at_full_stops_items_and_cells() -> None:
         "five",
         "six",
     ]
+
+
+def test_each_part_of_a_docstring_is_a_text_of_its_own() -> None:
+    sections = "Args:\n    root: One; two.\n    **options: Three.\n\nReturns:\n    Rows.\n\nExample:\n    >>> a: b: c\n"
+    prose = docstring_prose(f"Reads a table.\n\n{sections}")
+    assert [*sentences(prose)] == ["Reads a table.", "One; two.", "Three.", "Rows."]
+    assert faults(prose) == ["chain: One; two."]
