@@ -195,6 +195,12 @@ class Reason(StrEnum):
         "Set `zone` for the column.",
         "INT96 of a writer that does not say whether it is an instant",
     )
+    OLD_CALENDAR = (
+        "instant-before-1900-of-an-unknown-zone",
+        "Spark wrote the Parquet file in its calendar of before 3.0, and not surely in UTC.",
+        "Have Spark 3 or later write the file again, or set `zone` for the column if it was written in UTC.",
+        "instant before 1900 of an unknown zone",
+    )
     NO_ENUM_VALUE = "no-value-of-the-enum", "The Protobuf enum has no name for the number.", _SCHEMA
 
     # the table of the row

@@ -53,6 +53,30 @@ def test_spark_reads_every_layout_and_its_own_tree_is_imported(tmp_path: Path, s
         assert sorted(read) == [(1_700_000_000_000_000 + i) * 1000 for i in range(20)]
 
 
+def test_a_tree_in_the_calendar_of_spark_2_is_imported_as_spark_reads_it(tmp_path: Path, spark: SparkSession) -> None:
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for name in ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite"):
+        spark.conf.set(f"spark.sql.parquet.{name}", "LEGACY")
+    days = ["0001-01-01", "0004-02-29", "1000-03-01", "1500-02-28", "1582-10-04", "1582-10-15", "1970-01-01"]
+    query = f"select 'd' Date, 'a' Sym, explode(array({', '.join(map(repr, days))})) Text"
+    for number, kind in enumerate(("INT96", "TIMESTAMP_MICROS")):
+        spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
+        tree = tmp_path / kind
+        spark.sql(f"select Date, Sym, cast(Text as date) X from ({query})").write.partitionBy("Date").parquet(str(tree))
+        layout = small(tmp_path / f"days{number}", "LocalDate")
+        bring(layout, tree)
+        read = open_table(layout.root, "NS.T").to_arrow(["X"])["X"]
+        assert sorted(map(str, read.to_pylist())) == days
+        assert sorted(str(row.X) for row in spark.read.parquet(str(tree)).select("X").collect()) == days
+        tree, early = tmp_path / f"{kind}-instants", "timestamp'1700-03-01 10:00:00'"
+        spark.sql(f"select 'd' Date, 'a' Sym, {early} X").write.partitionBy("Date").parquet(str(tree))
+        layout = small(tmp_path / f"instants{number}", "Instant")
+        bring(layout, tree)
+        (instant,) = open_table(layout.root, "NS.T").to_arrow(["X"])["X"].cast(pa.timestamp("us")).to_pylist()
+        assert str(instant) == "1700-03-01 10:00:00"
+
+
 def test_a_tree_that_spark_partitions_by_several_columns(tmp_path: Path, spark: SparkSession) -> None:
     layout = empty(
         tmp_path / "db",

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
 from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
@@ -27,7 +28,14 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.imports.directory_values import directory_values
 from sparkhaven.writers.imports.foreign_file import damaged, foreign_damage, open_foreign
-from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, refused_type, takes
+from sparkhaven.writers.imports.foreign_values import (
+    STRICT,
+    AllowedConversions,
+    Place,
+    mapped,
+    refused_type,
+    takes,
+)
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
 
 if TYPE_CHECKING:
@@ -69,6 +77,7 @@ class LeafReader:
         self._given = directory_values(leaf.columns, schema, leaf.path.parent, options)
         self._old = old_timestamps(self._file)
         self._declared = logical_schema(self._file, self._old)
+        self._calendar = hybrid_calendar(self._file.metadata.metadata)
         self._columns = self._checked()
         self.rows = self._file.metadata.num_rows
         if leaf.rows is not None and leaf.rows != self.rows:
@@ -178,13 +187,30 @@ class LeafReader:
             for column, array in zip(columns, values, strict=True):
                 if column.name in self._old.columns:
                     array = array.cast(pa.int64()).cast(UTC_MICROS)
-                arrays[column.name] = mapped(array, column, self._place(column, index, first), self._options)
+                name_row = self._place(column, index, first)
+                if self._calendar is not None:
+                    array = self._in_todays_calendar(array, column, self._calendar, name_row)
+                arrays[column.name] = mapped(array, column, name_row, self._options)
             first += batch.num_rows
             yield arrays, batch.num_rows
         if first != expected:
             raise damaged(path, f"{expected} rows", f"{first} rows", f"row group {index}")
 
-    def _place(self, column: Column, index: int, first: int) -> Any:
+    def _in_todays_calendar(
+        self, array: pa.Array, column: Column, calendar: HybridCalendar, name_row: Place
+    ) -> pa.Array:
+        moved, doubt = in_todays_calendar(array, calendar, int96=column.name in self._old.columns)
+        if doubt is not None and doubt.any():
+            raise SchemaMismatchError(
+                "an instant before 1900 was written in the calendar of Spark before 3.0, and not surely in UTC",
+                where=name_row(int(doubt.argmax())),
+                expected="an instant of a writer in UTC, or of today's calendar",
+                found=f"time zone {calendar.zone}" if calendar.zone else "no time zone in the footer",
+                hint="have Spark 3 or later write the tree again",
+            )
+        return moved
+
+    def _place(self, column: Column, index: int, first: int) -> Place:
         return lambda row: f"{self.leaf.path}, column {column.name}, row group {index}, row {first + row} of it"
 
     def _value_of(self, value: str | None, index: int) -> str:

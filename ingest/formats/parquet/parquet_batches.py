@@ -9,7 +9,8 @@ time.
 INT96, a day and nanoseconds within it, reaches further than 64 bits of nanoseconds do. It is read twice: as
 nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ, the milliseconds are true.
 
-Columns have their logical types (``store.conversions.logical_types``), and no views.
+Columns have their logical types (``store.conversions.logical_types``), and no views. Dates and instants are those of
+today's calendar (``store.conversions.hybrid_calendar``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.store.conversions.hybrid_calendar import (
+    HybridCalendar,
+    UnsureInstants,
+    hybrid_calendar,
+    in_todays_calendar,
+)
 from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
@@ -45,18 +52,21 @@ class ParquetBatch:
     """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
 
     ``old`` names the columns of type INT96 whose writer does not say whether they are instants. ``written``: the rows
-    as they came, where some columns are of another type in ``rows``.
+    as they came, where some columns are of another type in ``rows``. ``unsure``: rows whose instant is in doubt, since
+    the zone of its writer is not UTC, or not known.
     """
 
     rows: pa.RecordBatch
     far: Mapping[str, pa.TimestampArray] = field(default_factory=dict)
     old: frozenset[str] = frozenset()
     written: pa.RecordBatch | None = None
+    unsure: Mapping[str, UnsureInstants] = field(default_factory=dict)
 
     def slice(self, start: int, count: int) -> ParquetBatch:
         far = {name: a.slice(start, count) for name, a in self.far.items()}
+        unsure = {name: a.slice(start, count) for name, a in self.unsure.items()}
         written = None if self.written is None else self.written.slice(start, count)
-        return ParquetBatch(self.rows.slice(start, count), far, self.old, written)
+        return ParquetBatch(self.rows.slice(start, count), far, self.old, written, unsure)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> ParquetBatch:
         """The rows that are wanted."""
@@ -64,8 +74,9 @@ class ParquetBatch:
             return self
         mask = pa.array(wanted)
         far = {name: a.filter(mask) for name, a in self.far.items()}
+        unsure = {name: a.filter(mask) for name, a in self.unsure.items()}
         written = None if self.written is None else self.written.filter(mask)
-        return ParquetBatch(self.rows.filter(mask), far, self.old, written)
+        return ParquetBatch(self.rows.filter(mask), far, self.old, written, unsure)
 
     def fields(self, row: int) -> dict[str, pa.Scalar]:
         rows = self.rows if self.written is None else self.written
@@ -89,6 +100,7 @@ class ParquetFile:
         before = range(self._groups[0]) if self._groups else ()
         self.first_row = 1 + sum(self._metadata.row_group(group).num_rows for group in before)
         self._old = old_timestamps(self._file, instants=utc96)
+        self._calendar = hybrid_calendar(self._metadata.metadata)
         self.declared = logical_schema(self._file, self._old)
         """Names and types of its columns; names may repeat."""
 
@@ -117,6 +129,8 @@ class ParquetFile:
         plain = (self._plain(rows) for rows in read)
         for rows in plain if few == size or wide else _joined(plain, size, self._batch_bytes):
             whole = ParquetBatch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
+            if self._calendar is not None:
+                whole = self._in_todays_calendar(whole, self._calendar)
             for start, stop in _cuts(rows, self._batch_bytes):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
 
@@ -157,6 +171,17 @@ class ParquetFile:
                 far[name] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
             rows = rows.set_column(index, name, ns.view(pa.timestamp("ns", zone)))
         return ParquetBatch(rows, far, self._old.unknown)
+
+    def _in_todays_calendar(self, batch: ParquetBatch, calendar: HybridCalendar) -> ParquetBatch:
+        arrays, unsure = [], {}
+        for name, column in zip(batch.rows.schema.names, batch.rows, strict=True):
+            array, doubt = in_todays_calendar(column, calendar, int96=name in self._old.columns)
+            arrays.append(array)
+            if doubt is not None:
+                unsure[name] = UnsureInstants(pa.array(doubt), calendar.zone)
+        far = {name: in_todays_calendar(array, calendar, int96=True)[0] for name, array in batch.far.items()}
+        rows = pa.RecordBatch.from_arrays(arrays, batch.rows.schema.names)
+        return ParquetBatch(rows, far, batch.old, unsure=unsure)
 
     def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
         """Row group, its rows, and one of its columns."""

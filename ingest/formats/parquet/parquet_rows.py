@@ -148,16 +148,16 @@ class ParquetDecoder:
         columns: list[pa.Array] = []
         sources: list[SourceColumn | None] = []
         for target in self._targets:
-            name, far = target.source, None
+            name, far, unsure = target.source, None, None
             if name in self._constants:
                 column = pa.repeat(self._constant(target), count)
             elif name in batch.rows.schema.names:
-                column, far = batch.rows.column(name), batch.far.get(name)
+                column, far, unsure = batch.rows.column(name), batch.far.get(name), batch.unsure.get(name)
             else:
                 sources.append(None)
                 columns.append(pa.nulls(count, target.column.type.arrow))
                 continue
-            values_of = plain_source(column, far, old=name in batch.old)
+            values_of = plain_source(column, far, old=name in batch.old, unsure=unsure)
             sources.append(values_of)
             array, odd = typed_values(values_of, target)
             columns.append(array)

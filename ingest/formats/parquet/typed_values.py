@@ -15,7 +15,7 @@ from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either,
 from sparkhaven.ingest.values.coded_values import coded_column, coded_scalar
 from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
 from sparkhaven.ingest.values.exact_values import check_string, from_json, from_text
-from sparkhaven.ingest.values.instants import check_instant, local_instant
+from sparkhaven.ingest.values.instants import INSTANT_LOW, check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
@@ -23,6 +23,7 @@ from sparkhaven.ingest.values.wire_values import DAY_NS
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.coded_arrays import takes_elements
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted_by, column_rule
+from sparkhaven.store.conversions.hybrid_calendar import UTC_NAMES, UnsureInstants
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
@@ -40,12 +41,14 @@ _COUNTED = frozenset({Group.DATE, Group.SPAN})
 class SourceColumn:
     """A column of a batch, plain. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold.
 
-    ``old``: its timestamps are of type INT96, by a writer that does not say whether they are instants.
+    ``old``: its timestamps are of type INT96, by a writer that does not say whether they are instants. ``unsure``: rows
+    with an instant of the old calendar that is sure only if the writer's zone was UTC.
     """
 
     array: pa.Array
     far: pa.TimestampArray | None = None
     old: bool = False
+    unsure: UnsureInstants | None = None
 
     def scalar(self, row: int) -> pa.Scalar:
         if self.far is not None and self.far[row].is_valid:
@@ -53,9 +56,15 @@ class SourceColumn:
         return self.array[row]
 
 
-def plain_source(array: pa.Array, far: pa.TimestampArray | None = None, *, old: bool = False) -> SourceColumn:
+def plain_source(
+    array: pa.Array,
+    far: pa.TimestampArray | None = None,
+    *,
+    old: bool = False,
+    unsure: UnsureInstants | None = None,
+) -> SourceColumn:
     """A column as a file or a frame has it, made plain."""
-    return SourceColumn(plain(array), far, old)
+    return SourceColumn(plain(array), far, old, unsure)
 
 
 def show(value: pa.Scalar) -> str:
@@ -115,6 +124,8 @@ def typed_values(column: SourceColumn, target: Target) -> Typed:
     values, doubt = _typed(column.array, target)
     if column.far is not None:
         doubt = either(doubt, column.far.is_valid().to_numpy(zero_copy_only=False))
+    if column.unsure is not None:
+        doubt = either(doubt, column.unsure.rows.to_numpy(zero_copy_only=False))
     return values, doubt
 
 
@@ -192,6 +203,10 @@ def exact_value(column: SourceColumn, row: int, target: Target, alias: bool) -> 
     if not scalar.is_valid:
         return None
     kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
+    if column.unsure is not None and column.unsure.rows[row].as_py() and not _beyond(scalar, target):
+        settled = target.zone in UTC_NAMES and column.unsure.zone is None
+        if not settled:
+            return _of_old_calendar(column.unsure, target)
     if (coding := target.column.type.coding) is not None:
         return _coded(scalar, target, coding, alias)
     if name == "String" and group not in (Group.TEXT, Group.BYTES):
@@ -237,6 +252,20 @@ def _counted(scalar: pa.Scalar, target: Target, alias: bool) -> Value | Refusal:
         if rest:
             return Refusal(Reason.NO_WHOLE_DAY, "a date")
     return from_json(count, target, alias)
+
+
+def _beyond(scalar: pa.Scalar, target: Target) -> bool:
+    """Whether an instant lies outside of the range of an Instant, in whatever zone it was written."""
+    counted = target.column.type.name == "Instant" and pa.types.is_timestamp(scalar.type)
+    return counted and scalar.value * UNIT_NS[scalar.type.unit] < INSTANT_LOW
+
+
+def _of_old_calendar(unsure: UnsureInstants, target: Target) -> Refusal:
+    again = "have Spark 3 or later write the file again"
+    if unsure.zone is not None:
+        return Refusal(Reason.OLD_CALENDAR, f"an instant that {unsure.zone} does not make doubtful: {again}")
+    name = target.column.name
+    return Refusal(Reason.OLD_CALENDAR, f'for column {name} zone = "UTC" if Spark wrote it in UTC, else {again}')
 
 
 def _of_unknown_writer(local: Value | Refusal, target: Target) -> Value | Refusal:

@@ -19,6 +19,7 @@ finer-than-a-nanosecond
 half-a-surrogate-pair
 has-a-fraction
 has-no-time-zone
+instant-before-1900-of-an-unknown-zone
 instant-out-of-bounds
 int96-of-a-writer-that-does-not-say-whether-it-is-an-instant
 late
