@@ -274,10 +274,6 @@ class Layout:
         return None if name is None else self.root.joinpath(name, table.namespace, table.table)
 
     # --- beside the trees
-    def snapshot_manifest(self) -> Path:
-        """What makes a root a snapshot, to which nothing is appended."""
-        return self.root / "snapshot.json"
-
     def restores(self) -> Path:
         """Tables that a restore has not moved into place yet, one directory each."""
         return self.root / ".restore"

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import is_copy, require_writable
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.frozen import frozen
 
@@ -101,5 +102,10 @@ class StreamPlace(TablePlace):
 def followed_root(fs: Fs, root: Path) -> Path:
     """The root that is read: of a mirror, whose link is switched, the snapshot that it leads to now."""
     stat = fs.stat(root, follow=False)
-    is_mirror = stat is not None and stat.is_link and fs.stat(Layout(root).snapshot_manifest()) is not None
-    return fs.resolve(root) if is_mirror else root
+    return fs.resolve(root) if stat is not None and stat.is_link and is_copy(root) else root
+
+
+def writable_layout(root: Path) -> Layout:
+    """The layout of a root that the caller is to write. Raises what ``require_writable`` raises."""
+    require_writable(root)
+    return Layout(root)

@@ -27,9 +27,9 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from sparkhaven.jobs.changing_commands import changes, is_logged
 from sparkhaven.jobs.cli.startup.forgone_imports import forgo_http, forgo_pandas
 from sparkhaven.jobs.cli.startup.plain_values import plain_values
-from sparkhaven.jobs.logs.logged_commands import logged_command
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
@@ -41,6 +41,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.extras import missing_extra
 from sparkhaven.store.framing.finite_numbers import finite
+from sparkhaven.store.io.read_only_roots import is_writable, require_writable
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 
@@ -61,6 +62,7 @@ class CliContext:
     json: bool = False
     verbose: bool = False
     logs: bool = False
+    command: str = ""  # as on the command line, without arguments: `dates move`
     words: tuple[str, ...] = ()  # the command with its arguments
     limits: LocalLimits = LIMITS
     result_file: ResultFile | None = None
@@ -68,7 +70,10 @@ class CliContext:
     _log_imports: Thread | None = None
 
     def layout(self) -> Layout:
-        """The database root that the user has named, which may not exist yet; SettingsError without one."""
+        """The database root that the user has named, which may not exist yet; SettingsError without one.
+
+        A command that changes databases is refused here in a root that is never written; see ``require_writable``.
+        """
         if self.root is None:
             raise SettingsError(
                 "no database root",
@@ -84,6 +89,8 @@ class CliContext:
                 found="a file",
                 hint="check --root or SPARKHAVEN_ROOT",
             )
+        if changes(self.command, self.words):
+            require_writable(root)
         forgo_pandas()
         return Layout(root)
 
@@ -113,25 +120,30 @@ class CliContext:
             self._print(record, "")
 
     def _keep(self, record: dict[str, Any]) -> None:
-        if self.result_file is not None or logged_command(self.words):
+        if self.result_file is not None or self._is_logged:
             self.results.append(record)
 
     def expect_log(self) -> None:
         """Imports what ``log`` needs in a thread, while a command goes on that mostly waits and computes in C."""
-        if self.logs and self._log_imports is None and logged_command(self.words) is not None:
+        if self.logs and self._log_imports is None and self._is_logged:
             self._log_imports = Thread(target=import_module, args=(COMMAND_ROWS,), name="log-imports")
             self._log_imports.start()
+
+    @property
+    def _is_logged(self) -> bool:
+        return is_logged(self.command, self.words)
 
     def log(self, code: int, seconds: float) -> None:
         """Adds what the command has done to the log tables, if it is one that they log."""
         if self._log_imports is not None:
             self._log_imports.join()
-        command = logged_command(self.words)
-        if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
+        if not (self.logs and self._is_logged) or self.root is None or not self.root.is_dir():
+            return
+        if not is_writable(self.root):
             return
         from sparkhaven.jobs.logs.command_rows import FinishedCommand, log_command  # most write nothing
 
-        done = FinishedCommand(command, self.words, self.results, code, seconds)
+        done = FinishedCommand(self.command, self.words, self.results, code, seconds)
         log_command(Layout(self.root.absolute()), done, self.note)
 
     def _print(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:
@@ -224,7 +236,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if isinstance(ctx.obj, CliContext):
-            ctx.obj.words = tuple(args)
+            ctx.obj.command, ctx.obj.words = args[0], tuple(args)
         return super().resolve_command(ctx, args)
 
 
@@ -233,7 +245,7 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if isinstance(ctx.obj, CliContext):
-            ctx.obj.words = (str(ctx.info_name), *args)
+            ctx.obj.command, ctx.obj.words = f"{ctx.info_name} {args[0]}", (str(ctx.info_name), *args)
         return super().resolve_command(ctx, args)
 
 

@@ -15,9 +15,9 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.scan.date_ranges import refuse_malformed
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
@@ -82,7 +82,7 @@ def merge_frame(
     A date that fails does not stop the others. Then the first error is raised, when all were tried. Before anything is
     published: SchemaMismatchError, TableExistsError, TableNotFoundError, SettingsError, LockLostError.
     """
-    place = TablePlace(Fs(), Layout(local_path(root)), TableName.parse(table))
+    place = TablePlace(Fs(), writable_layout(local_path(root)), TableName.parse(table))
     with as_storage_errors():
         schema = merged_schema(place)
         refuse_malformed(_names(dates) or (), all_values(place), new=True)

@@ -23,7 +23,7 @@ from sparkhaven.store.errors import StorageError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.writers.users.save import INTERNAL, SaveOptions, save_rows
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def user_writer(options: Mapping[str, str], schema: StructType, overwrite: bool)
     from sparkhaven.readers.spark.spark_types import arrow_schema
 
     checked = user_options(options, os.environ)
-    fs, layout = Fs(), Layout(checked.root)
+    fs, layout = Fs(), writable_layout(checked.root)
     scratch = layout.scratch(checked.table, f"{SCRATCH}{os.urandom(8).hex()}")
     with as_storage_errors():
         remove_stale(fs, scratch.parent, time.time())

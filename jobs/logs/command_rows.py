@@ -12,9 +12,9 @@ from dataclasses import replace
 from threading import Thread, get_ident
 from typing import Any
 
+from sparkhaven.jobs.changing_commands import DRY_RUN
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named, user_name
 from sparkhaven.jobs.logs.log_writer import LogWriter
-from sparkhaven.jobs.logs.logged_commands import DRY_RUN
 from sparkhaven.store.epochs.reading.epoch_records import epoch_records
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
@@ -28,7 +28,7 @@ from sparkhaven.store.types.frozen import frozen
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
-AFFECTED = ("rows", "rows_dropped", "dropped", "sent", "affected")  # keys of a result with a number of rows
+AFFECTED = ("rows", "rows_dropped", "dropped", "sent", "affected", "intraday_rows", "history_rows")  # of a result
 LISTED = 100  # locations of a table whose files a merge looks at for its rows of StorageLog
 
 
@@ -54,7 +54,7 @@ class FinishedCommand:
 def log_command(layout: Layout, done: FinishedCommand, warn: Callable[[str], None]) -> None:
     """Writes the rows of a finished command; an error of writing them is a warning."""
     results = [result for result in done.results if not _wrong_usage(result)]
-    if results:
+    if results or not done.results:  # else its words were refused, and it has done nothing
         with in_order(warn) as told:
             _log(layout, replace(done, results=results), told)
 
@@ -183,12 +183,13 @@ def admin_rows(table: TableName | None, done: FinishedCommand) -> Rows:
     """The row of the command, and a row of EpochLog for each epoch that it has made."""
     command, results = done.command, done.results
     changed = [result for result in results if result.get("phase") == "removal"] if command == "validate" else results
-    affected = [result[key] for result in changed for key in AFFECTED if isinstance(result.get(key), int)]
+    counted = [result for result in changed if "date" in result] or changed  # else their sum would count, too
+    affected = [result[key] for result in counted for key in AFFECTED if isinstance(result.get(key), int)]
     messages = [text for text in map(_message, results) if text]
     yield (
         ADMIN,
         {
-            **_table(table, results[0] if command == "schema deploy" else {}),
+            **_table(table, results[0] if results and command == "schema deploy" else {}),
             "Command": command,
             "Arguments": " ".join(done.words[len(command.split()) :]),
             "DryRun": done.dry_run,
@@ -234,7 +235,7 @@ def _of_log(place: TablePlace, row: LogRow, warn: Callable[[str], None]) -> LogR
 
 
 def _wrong_usage(result: Result) -> bool:
-    """Whether a command has refused its words: then it has done nothing."""
+    """Whether a command has refused its words."""
     error = result.get("error")
     return isinstance(error, dict) and error["exit_code"] == EXIT_USAGE and "date" not in result
 

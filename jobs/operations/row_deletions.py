@@ -10,8 +10,8 @@ from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
@@ -51,7 +51,7 @@ def delete_rows(
     LockLostError: a merge is running, or a stream that has such rows. An error of one date is raised after the others
     are done; its history is as before.
     """
-    place = TablePlace(Fs(), Layout(local_path(root)), TableName.parse(name))
+    place = TablePlace(Fs(), writable_layout(local_path(root)), TableName.parse(name))
     chosen = [dates] if isinstance(dates, str) else dates
     if dry_run:
         matching = find_rows(place, where, chosen)

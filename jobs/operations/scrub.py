@@ -6,7 +6,8 @@ does not agree the records are loaded anew and it is read again: rows may have b
 merged anew meanwhile.
 
 The position is kept in ``.scrub/position`` below the root, with what the round has found. It is a cache: without it,
-or with one that is damaged or came with the files of another root, a round begins.
+or with one that is damaged or came with the files of another root, a round begins. A root that is never written, as a
+snapshot, has none: each round over it begins anew.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sparkhaven.store.errors import CorruptFileError, LockLostError, SparkhavenE
 from sparkhaven.store.framing.canonical import dump, load
 from sparkhaven.store.framing.log_frames import frame, frame_at
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import is_writable
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import crc32
@@ -91,7 +93,8 @@ class Pace:
 class ScrubRound:
     """One round over a root, or over one ``table``, from ``position`` on.
 
-    ``until``: the time of the clock at which it pauses. The position is kept on disk for rounds over a root only.
+    ``until``: the time of the clock at which it pauses. The position is kept on disk for rounds over a root only, and
+    where ``keeps`` says so.
     """
 
     fs: Fs
@@ -100,6 +103,7 @@ class ScrubRound:
     note: Callable[[str], None]
     table: TableName | None = None
     until: float = inf
+    keeps: bool = True
     position: ScrubPosition = field(default_factory=lambda: ScrubPosition(""))
     _saved: float = field(init=False, default=0.0)
 
@@ -176,7 +180,7 @@ class ScrubRound:
     def save(self) -> None:
         """Writes the position: a round that is killed goes on from there."""
         self._saved = self.pace.clock()
-        if self.table is None:
+        if self.table is None and self.keeps:
             self.fs.replace(self.layout.scrub() / "position", self.position.encode())
 
     def end(self) -> None:
@@ -207,13 +211,19 @@ def load_position(fs: Fs, layout: Layout, note: Callable[[str], None]) -> ScrubP
 
 
 @contextmanager
-def only_scrub(fs: Fs, layout: Layout) -> Iterator[None]:
-    """Holds the lock of scrubs of a root. LockLostError: another one runs."""
+def only_scrub(fs: Fs, layout: Layout) -> Iterator[bool]:
+    """Holds the lock of scrubs of a root; whether the position is kept there. LockLostError: another one runs.
+
+    A root that is never written has no lock: several may read it.
+    """
+    if not is_writable(layout.root):
+        yield False
+        return
     fs.mkdirs(layout.scrub())
     lock = fs.lock(layout.scrub() / "lock")
     if lock is None:
         raise LockLostError("another scrub of this database runs", where=layout.scrub(), hint="wait until it has ended")
     try:
-        yield
+        yield True
     finally:
         lock.release()

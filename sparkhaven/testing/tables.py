@@ -16,7 +16,8 @@ from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.places import writable_layout
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.testing.commits import commit_splits, open_log
@@ -68,7 +69,7 @@ def make_table(
     elif isinstance(rows, Sequence):
         rows = pa.Table.from_pylist([dict(row) for row in rows])
     whole = arrow_stream(rows).read_all()
-    fs, layout, table = Fs(), Layout(local_path(root)), TableName.parse(name)
+    fs, layout, table = Fs(), writable_layout(local_path(root)), TableName.parse(name)
     fs.mkdirs(layout.root)
     is_deployed = fs.stat(layout.schema(table)) is not None
     definition = schema if schema is not None or is_deployed else _definition(table, whole.schema).encode()

@@ -28,10 +28,11 @@ from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
-from sparkhaven.store.errors import CorruptFileError, SettingsError, refused
+from sparkhaven.store.errors import CorruptFileError, refused
 from sparkhaven.store.framing.log_frames import frame
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.io.fs import Lock, SyncGuard
+from sparkhaven.store.io.read_only_roots import require_writable
 from sparkhaven.store.layout import LocationKey, check_stream
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
@@ -92,7 +93,7 @@ def open_generation(place: StreamPlace, opening: Opening) -> Generation:
     stream. CorruptFileError: a file is damaged.
     """
     check_stream(place.stream)
-    _refuse_snapshot(place)
+    require_writable(place.layout.root)
     absent = _absent(place)
     with ExitStack() as held:
         try:
@@ -107,19 +108,6 @@ def open_generation(place: StreamPlace, opening: Opening) -> Generation:
             raise refused(error, f"stream {place.stream!r} cannot be opened", place.streams) from error
         held.pop_all()
     return generation
-
-
-def _refuse_snapshot(place: StreamPlace) -> None:
-    """SettingsError: the root is a snapshot, whose files other snapshots may continue."""
-    manifest = place.layout.snapshot_manifest()
-    if place.fs.stat(manifest) is not None:
-        raise SettingsError(
-            "the root is a snapshot, which is not written",
-            where=manifest,
-            expected="a database root",
-            found="a snapshot, or a mirror",
-            hint=f"put its tables into a root: `sparkhaven --root ROOT restore {manifest.parent}`",
-        )
 
 
 def _absent(place: StreamPlace) -> list[Path]:

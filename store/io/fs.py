@@ -4,7 +4,8 @@ All disk access of sparkhaven goes through an ``Fs`` argument, so a crash test c
 named step, and a fault test can fail the n-th call. ``Fs`` itself is the real file system. Writes are positioned and
 complete (short writes and EINTR are handled here). Nothing is durable until one of the ``sync`` methods
 (``store.io.sync``) has returned; a failed sync is never retried, because the kernel may have dropped the pages
-that it could not write.
+that it could not write. Each call that changes the disk asks first whether the root is one that is never written
+(``store.io.read_only_roots``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 from sparkhaven.store.io.core_reads import CoreReads
 from sparkhaven.store.io.exchange import exchanged
 from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, held, read_exactly, shorter, write_whole
+from sparkhaven.store.io.read_only_roots import refuse_change
 from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
@@ -232,10 +234,12 @@ class Fs(Durability, CoreReads):
         self.sync_dirs(holders)
 
     def _mkdir(self, path: Path) -> None:
+        refuse_change(path)
         path.mkdir(exist_ok=True)
 
     def write_at(self, path: Path, offset: int, data: bytes | memoryview) -> None:
         """Writes all of ``data`` at ``offset``, making the file if it is missing; does not sync."""
+        refuse_change(path)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             left = memoryview(data).cast("B")
@@ -248,10 +252,12 @@ class Fs(Durability, CoreReads):
 
     def copy_range(self, source: Opened, start: int, end: int, path: Path, offset: int) -> None:
         """As ``write_at``, of bytes ``[start, end)`` of an open file; CorruptFileError where that ends before."""
+        refuse_change(path)
         source.copy(start, end, path, offset)
 
     def truncate(self, path: Path, length: int) -> None:
         """Truncates a file to ``length`` bytes; the caller makes sure that no reader uses the rest."""
+        refuse_change(path)
         os.truncate(path, length)
 
     def replace(self, path: Path, data: bytes, *, sync: bool = True) -> None:
@@ -272,11 +278,13 @@ class Fs(Durability, CoreReads):
 
     def write_new(self, path: Path, data: bytes, *, allocate: bool = False) -> None:
         """Writes a file, dropping earlier content; does not sync. ``allocate``: it will be renamed over another."""
+        refuse_change(path)
         with naming(path):
             write_whole(path, data, allocate=allocate)
 
     def create(self, path: Path, data: bytes = b"") -> bool:
         """Creates a file exclusively (a claim); False if it exists. Does not sync."""
+        refuse_change(path)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except FileExistsError:
@@ -298,10 +306,14 @@ class Fs(Durability, CoreReads):
         self.rename(temporary, path)
 
     def rename(self, source: Path, target: Path) -> None:
+        refuse_change(source)
+        refuse_change(target)
         os.rename(source, target)
 
     def exchange(self, one: Path, other: Path) -> bool:
         """Swaps two names in one step; False where the file system cannot. The caller syncs the directory."""
+        refuse_change(one)
+        refuse_change(other)
         return exchanged(one, other)
 
     def link(self, source: Path, target: Path) -> bool:
@@ -309,6 +321,7 @@ class Fs(Durability, CoreReads):
 
         On a file system without hard links it renames ``source``, and relies on the caller's lock.
         """
+        refuse_change(target)
         try:
             os.link(source, target)
         except FileExistsError:
@@ -323,6 +336,7 @@ class Fs(Durability, CoreReads):
 
     def hard_link(self, source: Path, target: Path) -> bool:
         """Gives a file a second name; False where the file system cannot, or the two are on different ones."""
+        refuse_change(target)
         try:
             os.link(source, target)
         except OSError as error:
@@ -332,19 +346,23 @@ class Fs(Durability, CoreReads):
         return True
 
     def symlink(self, target: str, path: Path) -> None:
+        refuse_change(path)
         os.symlink(target, path)
 
     def unlink(self, path: Path) -> None:
         """Removes a file or link; a missing one is no error."""
+        refuse_change(path)
         path.unlink(missing_ok=True)
 
     def remove_tree(self, path: Path) -> None:
         """Removes a directory with all below it; a missing one is no error."""
+        refuse_change(path)
         if self.stat(path, follow=False) is not None:
             shutil.rmtree(path)
 
     def rmdir(self, path: Path) -> bool:
         """Removes an empty directory; False if it is not empty."""
+        refuse_change(path)
         try:
             os.rmdir(path)
         except FileNotFoundError:
@@ -363,6 +381,8 @@ class Fs(Durability, CoreReads):
         ``wait`` blocks until it is free, for locks that are held briefly.
         """
         stat = self.stat(path)
+        if stat is None and make:
+            refuse_change(path)
         flags = os.O_RDONLY if (stat and stat.is_dir) or not make else os.O_RDWR | os.O_CREAT
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
         try:

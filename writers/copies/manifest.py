@@ -18,12 +18,13 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN, dump
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.file_copies import KnownFiles, quarantined
 
-MANIFEST = Layout(Path()).snapshot_manifest().name
+MANIFEST = SNAPSHOT_MANIFEST
 VERSION = 1
 AGAIN = "take another snapshot"
 

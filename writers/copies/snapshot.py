@@ -161,6 +161,7 @@ def _staging(fs: Fs, path: Path) -> Iterator[Path]:
     stage = path.with_name(f".{path.name}.snapshot")
     fs.mkdirs(stage)
     with locked_directory(fs, stage, "another snapshot into this directory"):
+        fs.unlink(stage / MANIFEST)  # with it the directory is a copy, which is not written
         for name in fs.names(stage):
             stat = fs.stat(stage / name, follow=False)
             if stat is not None and stat.is_dir:

@@ -10,9 +10,9 @@ from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.scan.date_ranges import range_of, refuse_malformed, within
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
@@ -63,7 +63,7 @@ def rewrite_columns(
     TableNotFoundError: no such table, or no merged date. SettingsError, SchemaParseError: a column or expression cannot
     be used. SchemaMismatchError: a value cannot be stored in its column. LockLostError: a merge is running.
     """
-    place = TablePlace(Fs(), Layout(local_path(root)), TableName.parse(name))
+    place = TablePlace(Fs(), writable_layout(local_path(root)), TableName.parse(name))
     changes = ColumnChanges(set=dict(columns), inputs=None if inputs is None else tuple(inputs), lossy=frozenset(lossy))
     deployed_changes(changes, load_deployed(place))
     values = _chosen(place, [dates] if isinstance(dates, str) else list(dates))

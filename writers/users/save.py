@@ -16,8 +16,8 @@ from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
-from sparkhaven.store.layout import Layout, TableName, check_identifier, check_partition
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.layout import TableName, check_identifier, check_partition
+from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Kind, TableSchema
@@ -83,7 +83,7 @@ def save_table(
     """
     table = TableName(check_identifier("namespace", namespace), check_identifier("table name", name))
     options = SaveOptions(mode, partition_by, schema, internal)
-    return save_rows(TablePlace(Fs(), Layout(local_path(root)), table), data, options)
+    return save_rows(TablePlace(Fs(), writable_layout(local_path(root)), table), data, options)
 
 
 def save_rows(place: TablePlace, data: Any, options: SaveOptions, clock: Callable[[], float] = time.time) -> SavedTable:

@@ -45,7 +45,7 @@ def scrub(
     """Reads all committed bytes again, at a bounded rate.
 
     Compares the checksum of each committed file with its record, beside ingest, merge and maintenance. A round that
-    pauses or is killed goes on where it stopped. A round over a named table always begins anew.
+    pauses or is killed goes on where it stopped. A round over a named table, or over a snapshot or mirror, begins anew.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
@@ -58,10 +58,11 @@ def scrub(
         _plan(cli, fs, layout, table, pace)
         return
     defects = 0
-    with only_scrub(fs, layout):
+    with only_scrub(fs, layout) as keeps:
         while True:
             began = time.monotonic()
-            defects += _round(cli, fs, layout, table, pace, until)
+            running = ScrubRound(fs, layout, pace, cli.note, table, until, keeps)
+            defects += _round(cli, running)
             if not forever or time.monotonic() >= until:
                 break
             time.sleep(max(0.0, LEAST_ROUND - (time.monotonic() - began)))
@@ -69,11 +70,10 @@ def scrub(
         raise typer.Exit(EXIT_BAD_DATA)
 
 
-def _round(cli: CliContext, fs: Fs, layout: Layout, table: TableName | None, pace: Pace, until: float) -> int:
+def _round(cli: CliContext, running: ScrubRound) -> int:
     """Runs or continues a round and reports it; the number of its findings."""
-    running = ScrubRound(fs, layout, pace, cli.note, table, until)
-    if table is None:
-        running.position = load_position(fs, layout, cli.note)
+    if running.table is None and running.keeps:
+        running.position = load_position(running.fs, running.layout, cli.note)
     began = time.monotonic()
     complete = running.run()
     done = running.position
