@@ -20,8 +20,8 @@ from sparkhaven.store.format.index.tlmi import VERSIONS as INDEX_VERSIONS
 from sparkhaven.store.format.parquet.manifest import WITH_SUMS
 from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.framing.log_frames import (
-    CHECKPOINT_MAGIC,
-    HEAD_MAGIC,
+    CHECKPOINT_MAGIC_3,
+    HEAD_MAGIC_3,
     HEADER,
     LOG_MAGIC,
     REMOVALS_MAGIC,
@@ -30,7 +30,7 @@ from sparkhaven.store.framing.log_frames import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_records import MAGIC as MERGE_MAGIC
-from sparkhaven.store.merges.merge_records import all_values, lock_table
+from sparkhaven.store.merges.merge_records import all_values, lock_table, refuse_older
 from sparkhaven.store.merges.validations import MAGIC as VALIDATION_MAGIC
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import VERSION as LEDGER_VERSION
@@ -40,7 +40,8 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.location_index import store_entries, stored_entries
 
 REMOVALS, HISTORY, MERGES, TREE = "removals", "schema history", "merge record", "manifest of an extended tree"
-BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, MERGES: 1, TREE: 1}
+CHECKPOINT, HEAD = "checkpoint", "head"
+BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, TREE: 1, CHECKPOINT: 2, HEAD: 2}
 """Kinds whose content decides between several forms that are written, with the first of those."""
 
 
@@ -81,8 +82,8 @@ def _files(place: TablePlace) -> Iterator[tuple[str, int, Path, _Read]]:
         one = place.of_stream(stream)
         framed = {
             "commit log": (LOG_MAGIC, one.stream_log),
-            "checkpoint": (CHECKPOINT_MAGIC, one.stream_checkpoint),
-            "head": (HEAD_MAGIC, one.stream_head),
+            CHECKPOINT: (CHECKPOINT_MAGIC_3, one.stream_checkpoint),
+            HEAD: (HEAD_MAGIC_3, one.stream_head),
             REMOVALS: (REMOVALS_MAGIC, one.stream_removals),
         }
         for kind, (magic, path) in framed.items():
@@ -93,9 +94,15 @@ def _files(place: TablePlace) -> Iterator[tuple[str, int, Path, _Read]]:
         for name in place.fs.names(place.merges / value):
             path = place.merges / value / name
             if name.endswith(".json") and not name.startswith("."):
-                yield MERGES, version(MERGE_MAGIC), path, _framed(MERGE_MAGIC)
+                yield MERGES, version(MERGE_MAGIC), path, _merge_record
             elif name.endswith(".validation"):
                 yield "validation", version(VALIDATION_MAGIC), path, _framed(VALIDATION_MAGIC)
+
+
+def _merge_record(fs: Fs, path: Path) -> int:
+    form = _framed(MERGE_MAGIC)(fs, path)
+    refuse_older(fs.read_range(path, 0, HEADER.size), path)
+    return form
 
 
 def _framed(magic: bytes) -> _Read:
@@ -145,7 +152,7 @@ def newer(kind: str, path: Path, known: int, stated: int) -> UnsupportedVersionE
 def migrate_table(place: TablePlace, forms: Sequence[FileForm]) -> None:
     """Rewrites old forms. LockLostError: a stream or a merge is running. Raises what opening a log raises."""
     old = {form.kind for form in forms if form.old}
-    if old & {"commit log", "checkpoint", "head"}:
+    if old & {"commit log", CHECKPOINT, HEAD}:
         for stream in list_streams(place):
             _migrate_stream(place.of_stream(stream))
     if "quarantine ledger" in old:
@@ -166,8 +173,8 @@ def migrate_table(place: TablePlace, forms: Sequence[FileForm]) -> None:
 
 def _migrate_stream(place: StreamPlace) -> None:
     """Opening writes the log anew, a compaction at the same floor the checkpoint and the head."""
-    kinds = ((place.stream_checkpoint, CHECKPOINT_MAGIC), (place.stream_head, HEAD_MAGIC))
-    stale = [_framed(magic)(place.fs, path) < version(magic) for path, magic in kinds if place.fs.stat(path)]
+    kinds = (CHECKPOINT, CHECKPOINT_MAGIC_3, place.stream_checkpoint), (HEAD, HEAD_MAGIC_3, place.stream_head)
+    stale = [_framed(magic)(place.fs, path) < BY_CONTENT[kind] for kind, magic, path in kinds if place.fs.stat(path)]
     with open_log(place) as log:
         if any(stale):
             log.rewrite_saved()

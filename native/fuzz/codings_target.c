@@ -106,8 +106,17 @@ static void check_digest(const uint8_t *data, size_t size, int64_t width, int nu
         nulls += none;
         wanted += none ? 0 : sh_hash_text(prefix, entries + i * width, width);
     }
-    HOLDS(sh_digest_coded(prefix, entries, count, width, null && count > 0 ? entries : NULL, total) == nulls);
+    const uint8_t *none = null && count > 0 ? entries : NULL;
+    uint64_t *hashes = made(sizeof *hashes * (size_t)count), again[2] = {total[0], total[1]};
+    HOLDS(sh_digest_coded(prefix, entries, count, width, none, NULL, total) == nulls);
     HOLDS(total[0] == (uint64_t)wanted && total[1] == (uint64_t)(wanted >> 64));
+    HOLDS(sh_digest_coded(prefix, entries, count, width, none, hashes, again) == nulls);
+    HOLDS(memcmp(again, total, sizeof total) == 0);
+    for (int64_t i = 0; i < count; i++) {
+        int is_null = null && memcmp(entries + i * width, entries, (size_t)width) == 0;
+        HOLDS(hashes[i] == (is_null ? 0 : (uint64_t)sh_hash_text(prefix, entries + i * width, width)));
+    }
+    free(hashes);
     free(entries);
 }
 

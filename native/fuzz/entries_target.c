@@ -203,9 +203,19 @@ static void check_digest(int64_t kind, const uint8_t *entries, int64_t count, ui
             wanted += sh_hash_text(prefix, text, sizeof text);
         }
     }
-    HOLDS(sh_digest_fixed(prefix, kind, entries, count, null, total) == nulls);
+    HOLDS(sh_digest_fixed(prefix, kind, entries, count, null, NULL, total) == nulls);
     HOLDS(total[0] == (uint64_t)wanted && total[1] == (uint64_t)(wanted >> 64));
-    HOLDS(sh_digest_fixed(prefix, kind < 4 ? -1 - kind : KINDS + kind - 4, NULL, count, null, total) == -1);
+    HOLDS(sh_digest_fixed(prefix, kind < 4 ? -1 - kind : KINDS + kind - 4, NULL, count, null, NULL, total) == -1);
+    uint64_t *hashes = made(sizeof *hashes * (size_t)count), again[2] = {start, ~start};
+    HOLDS(sh_digest_fixed(prefix, kind, entries, count, null, hashes, again) == nulls);
+    HOLDS(memcmp(again, total, sizeof total) == 0);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = 0, one[2] = {0, 0};
+        memcpy(&bits, entries + i * WIDTHS[kind], (size_t)WIDTHS[kind]);
+        sh_digest_fixed(prefix, kind, entries + i * WIDTHS[kind], 1, null, NULL, one);
+        HOLDS(hashes[i] == (bits == null ? 0 : one[0]));
+    }
+    free(hashes);
 }
 
 /* The entry as a double; of 8 bytes that are a whole number, only its order counts. */

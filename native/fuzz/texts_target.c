@@ -203,9 +203,16 @@ static void check_digest(const struct array *a, const uint8_t *data, const uint8
             nulls += times;
         }
     }
+    uint64_t *hashes = made(sizeof *hashes * (size_t)a->count);
     int64_t found =
-        sh_digest_texts(prefix, a->ends, a->wide, valid, a->first, a->count, a->data, a->size, counts, total);
+        sh_digest_texts(prefix, a->ends, a->wide, valid, a->first, a->count, a->data, a->size, counts, hashes, total);
     HOLDS(found == (good ? nulls : -1));
+    for (int64_t i = 0; good && i < a->count; i++) {
+        bool there = valid == NULL || (valid[(a->first + i) >> 3] >> ((a->first + i) & 7) & 1);
+        bool counted = there && (counts == NULL || counts[i] > 0);
+        HOLDS(hashes[i] == (counted ? (uint64_t)sh_hash_text(prefix, a->data + low_of(a, i), length_of(a, i)) : 0));
+    }
+    free(hashes);
     HOLDS(!good || (total[0] == (uint64_t)sum && total[1] == (uint64_t)(sum >> 64)));
     free(valid);
     free(counts);
@@ -255,7 +262,14 @@ static void check_values(const struct array *a, const uint8_t *chosen) {
         }
     }
     const uint8_t *ends = (const uint8_t *)a->ends + 8 * a->first;
-    HOLDS(sh_digest_values(prefix, ends, a->count, a->data, a->size, total) == (good ? nulls : -1));
+    uint64_t *hashes = made(sizeof *hashes * (size_t)a->count);
+    HOLDS(sh_digest_values(prefix, ends, a->count, a->data, a->size, hashes, total) == (good ? nulls : -1));
+    for (int64_t i = 0; good && i < a->count; i++) {
+        bool empty = length_of(a, i) == 1 && a->data[low_of(a, i)] == 0;
+        uint64_t added = length_of(a, i) == 0 ? 0 : (uint64_t)sh_hash_text(prefix, a->data + low_of(a, i), empty ? 0 : length_of(a, i));
+        HOLDS(hashes[i] == added);
+    }
+    free(hashes);
     HOLDS(!good || (total[0] == (uint64_t)sum && total[1] == (uint64_t)(sum >> 64)));
 }
 

@@ -1,4 +1,5 @@
-/* Order-free digests of columns: sums of the hashes of their values. */
+/* Order-free digests of columns: sums of the hashes of their values. Where `hashes` is given, one word a row, the low word
+ * of the hash of each value is added to that of its row; null adds nothing. */
 #include "bytes/bytes.h"
 #include "bytes/dispatch.h"
 #include "bytes/entries.h"
@@ -43,6 +44,18 @@ static sh_u128 narrow_sum(uint64_t prefix, const int64_t *values, int64_t count)
     return sum;
 }
 
+/* The same, with the hash of each value added to its row; `masks`, if given, are 0 where there is no value. */
+static sh_u128 rows_sum(uint64_t prefix, const int64_t *values, const uint64_t *masks, int64_t count,
+                        uint64_t *hashes) {
+    sh_u128 sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sh_u128 hash = masks == NULL || masks[i] ? hash13(prefix, (uint64_t)values[i]) : 0;
+        hashes[i] += (uint64_t)hash;
+        sum += hash;
+    }
+    return sum;
+}
+
 #ifdef __x86_64__
 #define HALF UINT64_C(0xFFFFFFFF)
 
@@ -56,8 +69,10 @@ INLINE uint64_t product_of(uint64_t a, uint64_t b, uint64_t *low) {
 
 /* The same, eight values at once: as sh_hash_short(), in a form that the compiler makes wide. Then each value is hashed
  * sooner than it is counted. */
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static sh_u128
-wide_sum(uint64_t prefix, const int64_t *values, int64_t count) {
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+
+INLINE sh_u128 wide_hashes(uint64_t prefix, const int64_t *values, const uint64_t *masks, int64_t count,
+                           uint64_t *hashes) {
     uint64_t low_sums = 0, middle_sums = 0, high_sums = 0; /* of at most BLOCK halves */
     for (int64_t i = 0; i < count; i++) {
         uint64_t last = (uint64_t)values[i], first = prefix | last << 40;
@@ -65,25 +80,59 @@ wide_sum(uint64_t prefix, const int64_t *values, int64_t count) {
         low += UINT64_C(12) << 54;
         high += value + (value & HALF) * SH_FACTOR;
         uint64_t low_hash, high_hash = product_of(low ^ __builtin_bswap64(high), SH_PRIME_2, &low_hash);
-        high_hash += high * SH_PRIME_2;
+        high_hash = sh_avalanche(high_hash + high * SH_PRIME_2);
         low_hash = sh_avalanche(low_hash);
+        if (masks != NULL) {
+            low_hash &= masks[i];
+            high_hash &= masks[i];
+        }
+        if (hashes != NULL) {
+            hashes[i] += low_hash;
+        }
         low_sums += low_hash & HALF;
         middle_sums += low_hash >> 32;
-        high_sums += sh_avalanche(high_hash);
+        high_sums += high_hash;
     }
     return ((sh_u128)high_sums << 64) + ((sh_u128)middle_sums << 32) + low_sums;
+}
+
+WIDE static sh_u128 wide_sum(uint64_t prefix, const int64_t *values, int64_t count) {
+    return wide_hashes(prefix, values, NULL, count, NULL);
+}
+
+WIDE static sh_u128 wide_rows(uint64_t prefix, const int64_t *values, int64_t count, uint64_t *hashes) {
+    return wide_hashes(prefix, values, NULL, count, hashes);
+}
+
+WIDE static sh_u128 wide_masked(uint64_t prefix, const int64_t *values, const uint64_t *masks, int64_t count,
+                                uint64_t *hashes) {
+    return wide_hashes(prefix, values, masks, count, hashes);
 }
 
 static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
     return sh_compared == 64 ? wide_sum(prefix, values, count) : narrow_sum(prefix, values, count);
 }
+
+static sh_u128 row_sum_of(uint64_t prefix, const int64_t *values, const uint64_t *masks, int64_t count,
+                          uint64_t *hashes) {
+    if (sh_compared != 64) {
+        return rows_sum(prefix, values, masks, count, hashes);
+    }
+    return masks == NULL ? wide_rows(prefix, values, count, hashes) : wide_masked(prefix, values, masks, count, hashes);
+}
 #else
 static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
     return narrow_sum(prefix, values, count);
 }
+
+static sh_u128 row_sum_of(uint64_t prefix, const int64_t *values, const uint64_t *masks, int64_t count,
+                          uint64_t *hashes) {
+    return rows_sum(prefix, values, masks, count, hashes);
+}
 #endif
 
-/* Values of a block, without those that are null. */
+/* Values of a block. Those that are null are left out, or where there are masks, their mask is 0. Returns how many are
+ * none. */
 #define EACH(type, expression)                                                                                         \
     {                                                                                                                  \
         int64_t nulls = 0;                                                                                             \
@@ -93,13 +142,18 @@ static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
             nulls += (uint64_t)entry == null;                                                                          \
             values[i] = (expression);                                                                                  \
         }                                                                                                              \
-        for (int64_t i = 0; nulls > 0 && i < part; i++) {                                                              \
+        for (int64_t i = 0; nulls > 0 && masks != NULL && i < part; i++) {                                             \
+            type entry;                                                                                                \
+            memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
+            masks[i] = (uint64_t)entry == null ? 0 : ~UINT64_C(0);                                                     \
+        }                                                                                                              \
+        for (int64_t i = 0; nulls > 0 && masks == NULL && i < part; i++) {                                                            \
             type entry;                                                                                                \
             memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
             values[kept] = (expression); /* overwritten by the next if it is the null */                               \
             kept += (uint64_t)entry != null;                                                                           \
         }                                                                                                              \
-        return nulls > 0 ? kept : part;                                                                                \
+        return part - nulls;                                                                                           \
     }
 
 #define NOT_A_NUMBER INT64_C(0x7FF8000000000000)
@@ -118,7 +172,8 @@ static inline int64_t of_float(uint32_t bits) {
     return (bits & 0x7FFFFFFFu) > 0x7F800000u ? NOT_A_NUMBER : found;
 }
 
-INLINE int64_t values_of(int64_t kind, const uint8_t *p, int64_t part, uint64_t null, int64_t *values) {
+INLINE int64_t values_of(int64_t kind, const uint8_t *p, int64_t part, uint64_t null, int64_t *values,
+                         uint64_t *masks) {
     int64_t kept = 0;
     switch (kind) {
     case SH_ENTRY_BYTE:
@@ -141,16 +196,19 @@ INLINE int64_t values_of(int64_t kind, const uint8_t *p, int64_t part, uint64_t 
 }
 
 INLINE int64_t digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
-                            uint64_t *total) {
+                            uint64_t *hashes, uint64_t *total) {
     static const uint8_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1};
     int64_t values[BLOCK], nulls = 0;
+    uint64_t masks[BLOCK];
     if (kind < SH_ENTRY_BYTE || kind > SH_ENTRY_BOOLEAN) {
         return -1;
     }
     const uint8_t *p = entries;
     for (int64_t first = 0; first < count; first += BLOCK) {
-        int64_t part = count - first < BLOCK ? count - first : BLOCK, kept = values_of(kind, p, part, null, values);
-        add(total, sum_of(prefix, values, kept));
+        int64_t part = count - first < BLOCK ? count - first : BLOCK;
+        int64_t kept = values_of(kind, p, part, null, values, hashes == NULL ? NULL : masks);
+        add(total, hashes == NULL ? sum_of(prefix, values, kept)
+                                  : row_sum_of(prefix, values, kept < part ? masks : NULL, part, hashes + first));
         nulls += part - kept;
         p += part * WIDTHS[kind];
     }
@@ -160,8 +218,16 @@ INLINE int64_t digest_fixed(uint64_t prefix, int64_t kind, const void *entries, 
 /* Adds the hashes of fixed-width entries to total, 128 bits; `null` has the bits of the null. Returns how many nulls
  * there are, which are not added; -1 for an unknown kind. */
 DISPATCHED(sh_digest_fixed, digest_fixed,
-           (uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null, uint64_t *total),
-           (prefix, kind, entries, count, null, total))
+           (uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null, uint64_t *hashes,
+            uint64_t *total),
+           (prefix, kind, entries, count, null, hashes, total))
+
+/* Adds to the hash of each row that of its symbol, by id; other ids than those of the table are null. */
+void sh_add_symbols(const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries, uint64_t *hashes) {
+    for (int64_t i = 0; i < count; i++) {
+        hashes[i] += ids[i] < (uint64_t)entries ? table[ids[i]] : 0;
+    }
+}
 
 /* Up to WORDED bytes at p as a number, the first as the lowest. */
 static inline sh_u128 number_at(const uint8_t *p, const uint8_t *end, int64_t width) {
@@ -169,10 +235,17 @@ static inline sh_u128 number_at(const uint8_t *p, const uint8_t *end, int64_t wi
     return width > 8 ? number | (sh_u128)first_bytes(word_at(p + 8, end), width - 8) << 64 : number;
 }
 
+static inline sh_u128 to_row(uint64_t *hashes, int64_t row, sh_u128 hash) {
+    if (hashes != NULL) {
+        hashes[row] += (uint64_t)hash;
+    }
+    return hash;
+}
+
 /* The same of entries of a codec, `width` bytes each, which are hashed as they are; those like `null`, if given, are
  * null. */
 int64_t sh_digest_coded(uint64_t prefix, const uint8_t *entries, int64_t count, int64_t width, const uint8_t *null,
-                        uint64_t *total) {
+                        uint64_t *hashes, uint64_t *total) {
     enum { SHORTEST = 9 - SH_PREFIX, WORDED = 16 - SH_PREFIX };
     const uint8_t *end = entries + count * width;
     int64_t nulls = 0;
@@ -186,14 +259,15 @@ int64_t sh_digest_coded(uint64_t prefix, const uint8_t *entries, int64_t count, 
                 continue;
             }
             value = prefix | value << (8 * SH_PREFIX);
-            sum += sh_hash_short((uint64_t)value, (uint64_t)(value >> (8 * (width + SH_PREFIX - 8))),
-                                 (uint64_t)(width + SH_PREFIX));
+            sum += to_row(hashes, i,
+                          sh_hash_short((uint64_t)value, (uint64_t)(value >> (8 * (width + SH_PREFIX - 8))),
+                                        (uint64_t)(width + SH_PREFIX)));
         }
     } else {
         for (int64_t i = 0; i < count; i++, entries += width) {
             int none = null != NULL && memcmp(entries, null, (size_t)width) == 0;
             nulls += none;
-            sum += none ? 0 : sh_hash_text(prefix, entries, width);
+            sum += none ? 0 : to_row(hashes, i, sh_hash_text(prefix, entries, width));
         }
     }
     add(total, sum);
@@ -206,7 +280,8 @@ static inline int present(const uint8_t *valid, int64_t i) { return valid == NUL
  * i] to the next end, which are of 8 bytes if wide, else of 4; bit first + i of `valid`, if given, is 0 for null.
  * Returns the sum of the counts of nulls, which are not added; -1 where a text that counts is not in the data. */
 int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
-                        int64_t count, const uint8_t *data, int64_t size, const int64_t *counts, uint64_t *total) {
+                        int64_t count, const uint8_t *data, int64_t size, const int64_t *counts, uint64_t *hashes,
+                        uint64_t *total) {
     sh_u128 sum = 0;
     int64_t nulls = 0;
     for (int64_t i = first; i < first + count; i++) {
@@ -223,7 +298,7 @@ int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const u
             return -1;
         }
         fetch_ahead(data, low, high, size);
-        sum += sh_hash_text(prefix, data + low, high - low) * (sh_u128)(uint64_t)times;
+        sum += to_row(hashes, i - first, sh_hash_text(prefix, data + low, high - low)) * (sh_u128)(uint64_t)times;
     }
     add(total, sum);
     return nulls;
@@ -232,7 +307,7 @@ int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const u
 /* The same of UTF-8 as it lies in the files of a column without symbols, each value once, ends of 8 bytes: no bytes are
  * null, a NUL alone is the empty text. -1 also where a value is no UTF-8. */
 int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
-                         uint64_t *total) {
+                         uint64_t *hashes, uint64_t *total) {
     sh_u128 sum = 0;
     int64_t nulls = 0;
     for (int64_t first = 0; first < count; first += SOME) {
@@ -255,7 +330,8 @@ int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const
             if (low == high) {
                 nulls++;
             } else {
-                sum += sh_hash_text(prefix, data + low, high - low == 1 && data[low] == 0 ? 0 : high - low);
+                const int64_t length = high - low == 1 && data[low] == 0 ? 0 : high - low;
+                sum += to_row(hashes, i, sh_hash_text(prefix, data + low, length));
             }
         }
     }

@@ -6,14 +6,16 @@
 
 /* digest.c */
 SH_API int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
-                               uint64_t *total);
+                               uint64_t *hashes, uint64_t *total);
 SH_API int64_t sh_digest_coded(uint64_t prefix, const uint8_t *entries, int64_t count, int64_t width,
-                               const uint8_t *null, uint64_t *total);
+                               const uint8_t *null, uint64_t *hashes, uint64_t *total);
 SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
                                int64_t count, const uint8_t *data, int64_t size, const int64_t *counts,
-                               uint64_t *total);
+                               uint64_t *hashes, uint64_t *total);
 SH_API int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
-                                uint64_t *total);
+                                uint64_t *hashes, uint64_t *total);
+SH_API void sh_add_symbols(const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries,
+                           uint64_t *hashes);
 
 /* The number of a text, and what it is sorted by. */
 struct sh_keyed {
@@ -129,7 +131,7 @@ struct sh_survey {
 
 /* survey.c */
 SH_API int64_t sh_survey_fixed(const struct sh_fixed *fixed, const void *entries, int64_t count,
-                               struct sh_survey *found, uint64_t *total);
+                               struct sh_survey *found, uint64_t *hashes, uint64_t *total);
 
 /* The ranks of a source's ids; the last is that of the null. */
 struct sh_table {

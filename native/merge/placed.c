@@ -117,7 +117,7 @@ int64_t sh_place_files(const struct sh_stretch *stretches, int64_t count, struct
             rows += one->rows;
         }
         if (fixed != NULL) {
-            nulls += sh_digest_fixed(fixed->prefix, fixed->kind, scratch, rows, fixed->null, total);
+            nulls += sh_digest_fixed(fixed->prefix, fixed->kind, scratch, rows, fixed->null, NULL, total);
         }
         for (int64_t k = 0; k < move_count; k++) {
             if (!place(windows, moves + k, window, scratch, rows, width)) {

@@ -71,7 +71,7 @@ DISPATCHED(sh_bounds, bounds_of,
 /* Adds entries to a survey. Its bounds are those of entries that are neither null nor NaN, if there are any; of floats
  * and doubles their bits, of those below zero all but the sign turned round. Returns count, -1 for an unknown kind. */
 int64_t sh_survey_fixed(const struct sh_fixed *fixed, const void *entries, int64_t count, struct sh_survey *found,
-                        uint64_t *total) {
+                        uint64_t *hashes, uint64_t *total) {
     static const int64_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1};
     if (fixed->kind < SH_ENTRY_BYTE || fixed->kind > SH_ENTRY_BOOLEAN) {
         return -1;
@@ -81,7 +81,8 @@ int64_t sh_survey_fixed(const struct sh_fixed *fixed, const void *entries, int64
     for (int64_t first = 0; first < count; first += ROWS, p += ROWS * width) {
         const int64_t rows = count - first < ROWS ? count - first : ROWS;
         found->crc = sh_crc(p, rows * width, (uint32_t)found->crc);
-        const int64_t nulls = sh_digest_fixed(fixed->prefix, fixed->kind, p, rows, fixed->null, total);
+        const int64_t nulls = sh_digest_fixed(fixed->prefix, fixed->kind, p, rows, fixed->null,
+                                              hashes == NULL ? NULL : hashes + first, total);
         sh_bounds(fixed->kind, p, rows, fixed->null, nulls, found);
         found->nulls += nulls;
     }

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.readers.compare.snapshot_digests import STEP_ROWS, SnapshotDigests
-from sparkhaven.store.digest.row_hashes import Hashes, value_hashes
+from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column

@@ -12,6 +12,9 @@ bytes      content
            with a codec the bytes that the codec makes
 =========  ============================================================================================
 
+Functions that take ``hashes``, one word a row, add to each the low 64 bits of the hash of the row's value; null and the
+empty set, which is how a null set is stored, add nothing. ``store.digest.row_hashes`` makes digests of rows from them.
+
 The compiled core hashes where it can be used. Otherwise fixed values, 13 bytes each, are hashed as whole arrays by
 ``store.digest.hashes``, and texts one by one by ``xxhash``; the digests are the same.
 """
@@ -26,17 +29,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from sparkhaven.store.digest.hashes import counted_sum, hash_sum
+from sparkhaven.store.digest.hashes import counted_sum, hash_sum, low_words
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.native.codings.entries import encode_entries
-from sparkhaven.store.native.digests import FixedEntries, Sum, coded_sum, fixed_sum, text_sum, value_sum
+from sparkhaven.store.native.digests import (
+    FixedEntries,
+    Hashes,
+    Sum,
+    add_symbols,
+    coded_sum,
+    fixed_sum,
+    text_sum,
+    value_sum,
+)
 from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
 from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
 MODULUS = 1 << 128
+_LOW = (1 << 64) - 1
 TAGS = {
     "Boolean": 1,
     "byte": 2,
@@ -96,37 +109,49 @@ def digest_summed(column: Column, hashed: Sum) -> int:
     return (total + digest_nulls(column, nulls)) % MODULUS
 
 
-def digest_bytes(column: Column, values: pa.Array) -> int:
+def digest_bytes(column: Column, values: pa.Array, hashes: Hashes | None = None) -> int:
     """The digest of a column with a codec, from the bytes that it makes of values: large binary, null where null."""
-    hashed = text_sum(prefix_of(column, CODED), values)
-    return plain_bytes(column, values) if hashed is None else digest_summed(column, hashed)
+    hashed = text_sum(prefix_of(column, CODED), values, hashes=hashes)
+    return plain_bytes(column, values, hashes) if hashed is None else digest_summed(column, hashed)
 
 
-def digest_sets(column: Column, words: npt.NDArray[np.uint64], texts: pa.Array) -> int:
+def digest_sets(column: Column, words: npt.NDArray[np.uint64], texts: pa.Array, hashes: Hashes | None = None) -> int:
     """The digest of sets, from words and the symbol table of their bits: of its sorted texts with their lengths."""
-    values, counts = set_values(words, texts)
     prefix = prefix_of(column, SET)
+    if hashes is not None:
+        present, inverse = np.unique(words, return_inverse=True)
+        table = [0 if not word else _low(prefix + set_values(np.array([word]), texts)[0][0]) for word in present]
+        hashes += np.array(table, np.uint64)[inverse]
+    values, counts = set_values(words, texts)
     hashed = (xxhash.xxh3_128_intdigest(prefix + v) * n for v, n in zip(values, counts.tolist(), strict=True))
     return int(sum(hashed) % MODULUS)
 
 
-def plain_bytes(column: Column, values: pa.Array) -> int:
+def _low(data: bytes) -> int:
+    return xxhash.xxh3_128_intdigest(data) & _LOW
+
+
+def plain_bytes(column: Column, values: pa.Array, hashes: Hashes | None = None) -> int:
     """The same without the compiled core."""
     prefix, total = prefix_of(column, CODED), digest_nulls(column, values.null_count)
     for first in range(0, len(values), FEW):
-        for value in values.slice(first, FEW).to_pylist():
-            total += 0 if value is None else xxhash.xxh3_128_intdigest(prefix + value)
+        for row, value in enumerate(values.slice(first, FEW).to_pylist(), first):
+            if value is not None:
+                hashed = xxhash.xxh3_128_intdigest(prefix + value)
+                total += hashed
+                if hashes is not None:
+                    hashes[row] += np.uint64(hashed & _LOW)
     return total % MODULUS
 
 
-def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
+def digest_entries(column: Column, entries: npt.NDArray[Any], hashes: Hashes | None = None) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     if column.type.fixed is not None:
-        return _digest_coded(column, entries, column.type.fixed)
+        return _digest_coded(column, entries, column.type.fixed, hashes)
     fixed = fixed_entries(column)
     assert fixed is not None  # noqa: S101  it has no codec
-    hashed = fixed_sum(fixed.prefix, entries, fixed.null, boolean=fixed.boolean)
-    return plain_entries(column, entries) if hashed is None else digest_summed(column, hashed)
+    hashed = fixed_sum(fixed.prefix, entries, fixed.null, boolean=fixed.boolean, hashes=hashes)
+    return plain_entries(column, entries, hashes) if hashed is None else digest_summed(column, hashed)
 
 
 def fixed_entries(column: Column) -> FixedEntries | None:
@@ -138,21 +163,34 @@ def fixed_entries(column: Column) -> FixedEntries | None:
     return FixedEntries(prefix_of(column, tag_of(column)), null, np.dtype(column.type.numpy), boolean)
 
 
-def _digest_coded(column: Column, entries: npt.NDArray[Any], coding: FixedCoding) -> int:
+def _digest_coded(column: Column, entries: npt.NDArray[Any], coding: FixedCoding, hashes: Hashes | None = None) -> int:
     octets = np.ascontiguousarray(entries).view(np.uint8).reshape(-1, coding.width)
-    hashed = coded_sum(prefix_of(column, CODED), octets, coding.null)
-    return plain_bytes(column, entry_values(octets, coding)) if hashed is None else digest_summed(column, hashed)
+    hashed = coded_sum(prefix_of(column, CODED), octets, coding.null, hashes)
+    if hashed is None:
+        return plain_bytes(column, entry_values(octets, coding), hashes)
+    return digest_summed(column, hashed)
 
 
-def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
+def plain_entries(column: Column, entries: npt.NDArray[Any], hashes: Hashes | None = None) -> int:
+    """The same without the compiled core."""
     tag = tag_of(column)
     null = entries.dtype.type(column.type.null)
+    if hashes is not None:
+        hashes += np.where(entries == null, np.uint64(0), low_words(prefix_of(column, tag), _words_of(column, entries)))
     if entries.dtype.itemsize <= 2:
         return _digest_small(column, tag, entries)
     total = 0
     for first in range(0, len(entries), FEW):
         total += _digest_block(column, tag, entries[first : first + FEW], null)
     return total % MODULUS
+
+
+def _words_of(column: Column, entries: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    if entries.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            return _one_nan(entries.astype(np.float64)).view(np.uint64)
+    values = entries != 0 if column.type.name == "Boolean" else entries
+    return values.astype(np.int64).view(np.uint64)
 
 
 def _digest_small(column: Column, tag: int, entries: npt.NDArray[Any]) -> int:
@@ -217,33 +255,66 @@ def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.
     return total % MODULUS
 
 
-def digest_array(column: Column, array: pa.Array) -> int:
+def digest_array(column: Column, array: pa.Array, hashes: Hashes | None = None) -> int:
     """The digest of a column's values as Arrow: of the column's Arrow type, or a dictionary of it for text."""
     if column.storage is Storage.SET:
-        return add(*(digest_sets(column, words, pa.array(texts, pa.string())) for words, texts in words_of(array)))
+        total = first = 0
+        for words, texts in words_of(array):
+            of_rows = None if hashes is None else hashes[first : first + len(words)]
+            total += digest_sets(column, words, pa.array(texts, pa.string()), of_rows)
+            first += len(words)
+        return total % MODULUS
     coding = column.type.fixed or column.type.blob
     if isinstance(coding, FixedCoding) and (entries := encode_entries(array, coding)) is not None:
-        return digest_entries(column, entries)
+        return digest_entries(column, entries, hashes)
     if coding is not None:
-        return digest_bytes(column, value_bytes(array, coding))
+        return digest_bytes(column, value_bytes(array, coding), hashes)
     if column.storage is Storage.FIXED:
-        return _digest_arrow_fixed(column, array)
+        return _digest_arrow_fixed(column, array, hashes)
     if pa.types.is_dictionary(array.type):
-        size = len(array.dictionary)
-        codes = pc.fill_null(array.indices.cast(pa.int64()), size).to_numpy(zero_copy_only=False)
-        counts = np.bincount(codes, minlength=size + 1)
-        nulls = digest_nulls(column, int(counts[size]))
-        return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
-    hashed = text_sum(prefix_of(column, tag_of(column)), array)
-    return plain_texts(column, array) if hashed is None else digest_summed(column, hashed)
+        return _digest_dictionary(column, array, hashes)
+    hashed = text_sum(prefix_of(column, tag_of(column)), array, hashes=hashes)
+    if hashed is not None:
+        return digest_summed(column, hashed)
+    if hashes is not None:
+        return _digest_dictionary(column, array.dictionary_encode(), hashes)
+    return plain_texts(column, array)
 
 
-def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
+def _digest_dictionary(column: Column, array: pa.DictionaryArray, hashes: Hashes | None) -> int:
+    """Texts that no row has are not hashed."""
+    size = len(array.dictionary)
+    codes = pc.fill_null(array.indices.cast(pa.int64()), size).to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes, minlength=size + 1)
+    digest = digest_counted_texts(column, array.dictionary, counts[:size])
+    if hashes is not None:
+        add_symbol_hashes(codes.astype(np.int32), symbol_hashes(column, array.dictionary, counts[:size]), hashes)
+    return (digest_nulls(column, int(counts[size])) + digest) % MODULUS
+
+
+def symbol_hashes(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64] | None = None) -> Hashes:
+    """What each text of a symbol table adds to the hash of a row that has it; 0 where ``counts`` is 0, and for null."""
+    prefix, hashes = prefix_of(column, tag_of(column)), np.zeros(len(texts), np.uint64)
+    if len(texts) and text_sum(prefix, texts, counts, hashes) is None:
+        for row in np.flatnonzero(counts) if counts is not None else range(len(texts)):
+            text = texts[int(row)].as_py()
+            hashes[row] = 0 if text is None else _low(prefix + text.encode())
+    return hashes
+
+
+def add_symbol_hashes(ids: npt.NDArray[np.int32], table: Hashes, hashes: Hashes) -> None:
+    """Adds those of ``symbol_hashes`` to the rows that have the symbols, by id; any other id is null."""
+    if not add_symbols(ids, table, hashes):
+        whole, entries = np.append(table, np.uint64(0)), ids.view(np.uint32)
+        hashes += whole[np.minimum(entries, np.uint32(len(table)))]
+
+
+def digest_values(column: Column, values: pa.Array, hashes: Hashes | None = None) -> tuple[int, int] | None:
     """The digest of UTF-8 as it lies in files, in large binary, and the number of nulls.
 
     No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
     """
-    hashed = value_sum(prefix_of(column, tag_of(column)), values)
+    hashed = value_sum(prefix_of(column, tag_of(column)), values, hashes)
     return None if hashed is None else (digest_summed(column, hashed), hashed[1])
 
 
@@ -262,12 +333,29 @@ def fixed_words(valid: pa.Array) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(valid.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
-def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
+def _digest_arrow_fixed(column: Column, array: pa.Array, hashes: Hashes | None = None) -> int:
     valid = array.drop_null() if array.null_count else array
-    prefix = prefix_of(column, tag_of(column))
-    words = fixed_words(valid)
-    hashed = fixed_sum(prefix, words, LONG_NULL, boolean=False)
-    total = hash_sum(prefix, words.view(np.uint64)) if hashed is None else hashed[0]
-    if hashed is not None and hashed[1]:
-        total += hashed[1] * hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))  # values, not nulls
+    prefix, words = prefix_of(column, tag_of(column)), fixed_words(valid)
+    if hashes is None:
+        return (digest_words(prefix, words) + digest_nulls(column, array.null_count)) % MODULUS
+    of_values = np.zeros(len(words), np.uint64) if array.null_count else hashes
+    total = digest_words(prefix, words, of_values)
+    if array.null_count:
+        hashes[~null_mask(array)] += of_values
     return (total + digest_nulls(column, array.null_count)) % MODULUS
+
+
+def digest_words(prefix: bytes, words: npt.NDArray[np.int64], hashes: Hashes | None = None) -> int:
+    """The sum of the hashes of words behind a prefix, none of which is null."""
+    hashed = fixed_sum(prefix, words, LONG_NULL, boolean=False, hashes=hashes)
+    if hashed is None:
+        if hashes is not None:
+            hashes += low_words(prefix, words.view(np.uint64))
+        return hash_sum(prefix, words.view(np.uint64)) % MODULUS
+    total, least = hashed  # the least word is a value here, which the core takes for the null
+    if least:
+        one = hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))
+        total += least * one
+        if hashes is not None:
+            hashes[words == LONG_NULL] += np.uint64(one & _LOW)
+    return total % MODULUS

@@ -3,13 +3,12 @@
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
 
-The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, with ``corrections``, withdrawn or
-deleted rows ``SHVMRG2``, as number the generation (as in the file name), and one frame, to the end of it. Its
-payload has the fields of ``MergeRecord``; inputs are lists [stream, internal, since, epoch, rows], and the number of
-withdrawn rows where there are some, files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
-``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
-left out where no column was dropped; ``corrections`` are as ``column_corrections`` has them, and a proof with
-``dropped`` rows as ``merge_proofs`` has it.
+The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG3``, as number the generation (as in the file
+name), and one frame, to the end of it. Its payload has the fields of ``MergeRecord``; inputs are lists [stream,
+internal, since, epoch, rows], and the number of withdrawn rows where there are some, files [bytes, crc], ranges as
+``store.epochs.state.log_records`` spells them; ``indexes``, files likewise, is left out of an output that has none.
+``columnDrops``, lists [id, name, rows, digest], is left out where no column was dropped; ``corrections`` are as
+``column_corrections`` has them, and a proof with ``dropped`` rows as ``merge_proofs`` has it.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -26,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from sparkhaven.store.errors import CorruptFileError, LockLostError
+from sparkhaven.store.errors import CorruptFileError, LockLostError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Lock
@@ -46,8 +45,9 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.frozen import frozen
 
-MAGIC = b"SHVMRG2\n"
-MAGIC_1 = b"SHVMRG1\n"  # of a record without corrections, withdrawn and deleted rows
+MAGIC = b"SHVMRG3\n"
+NO_ROWS = "0" * 32
+"""The digest of no rows."""
 REMEMBERED_BYTES = 1 << 18  # of a record
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
@@ -86,7 +86,8 @@ class MergeOutput:
 
     ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
     ``stats`` may be empty: then nothing can be skipped. ``indexes``: files of indexes, by their path below the
-    location, with size and CRC-32 of the whole file.
+    location, with size and CRC-32 of the whole file. ``row_digest``: of its rows, all columns together, by
+    ``store.digest.row_hashes``, as 32 hex digits. It decides whether two locations have the same rows.
     """
 
     internal: str
@@ -95,6 +96,7 @@ class MergeOutput:
     files: dict[str, FileState] = field(default_factory=dict)
     stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
     indexes: dict[str, FileState] = field(default_factory=dict)
+    row_digest: str = NO_ROWS
 
 
 @frozen
@@ -145,11 +147,6 @@ class MergeRecord:
         return bool(self.corrections or self.deletions)
 
     @property
-    def has_withdrawn(self) -> bool:
-        """Whether releases that know no withdrawn rows would misread it."""
-        return any(taken.withdrawn for taken in self.inputs)
-
-    @property
     def dropped_columns(self) -> tuple[tuple[str, int], ...]:
         return tuple((drop.name, drop.rows) for drop in self.column_drops)
 
@@ -166,8 +163,7 @@ def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
 
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
-    magic = MAGIC if record.changed_by_command or record.has_withdrawn else MAGIC_1
-    return header(magic, record.generation) + frame(dump(_to_json(record)))
+    return header(MAGIC, record.generation) + frame(dump(_to_json(record)))
 
 
 def decode_record(data: bytes, where: object) -> MergeRecord:
@@ -180,6 +176,7 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 
 def _decoded(data: bytes, where: object) -> MergeRecord:
     generation = read_header(data, MAGIC, where)
+    refuse_older(data, where)
     scanned = scan(data)
     if len(scanned.frames) != 1 or scanned.rest:
         raise _corrupt(
@@ -196,6 +193,18 @@ def _decoded(data: bytes, where: object) -> MergeRecord:
     if record.generation != generation:
         raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)
     return record
+
+
+def refuse_older(data: bytes, where: object) -> None:
+    """UnsupportedVersionError: the record has no digest of its rows."""
+    if not data.startswith(MAGIC):
+        raise UnsupportedVersionError(
+            "merge record of an older form, which has no digest of its rows",
+            where=f"{where} at byte 0",
+            expected=MAGIC,
+            found=data[: len(MAGIC)],
+            hint="export the table with the version that wrote it, and import the export",
+        )
 
 
 _remembered = lru_cache(maxsize=64)(_decoded)
@@ -323,6 +332,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
                 "internal": output.internal,
                 "rows": output.rows,
                 "digests": output.digests,
+                "rowDigest": output.row_digest,
                 "files": _files(output.files),
                 "stats": {name: [encode_range(s) for s in ranges] for name, ranges in output.stats.items()},
                 **({"indexes": _files(output.indexes)} if output.indexes else {}),
@@ -359,6 +369,7 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
                 {name: FileState(*state) for name, state in entry["files"].items()},
                 {name: tuple(decode_range(s) for s in ranges) for name, ranges in entry["stats"].items()},
                 {name: FileState(*state) for name, state in entry.get("indexes", {}).items()},
+                entry["rowDigest"],
             )
             for entry in data["outputs"]
         ),

@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 28
+ABI = 29
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -498,10 +498,11 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_kafka_check": (_I64, [_PTR, _PTR, _I64]),
     "sh_kafka_records": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64]),
     "sh_kafka_copy": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR, _I64, _I64, _PTR]),
-    "sh_digest_fixed": (_I64, [_U64, _I64, _PTR, _I64, _U64, _PTR]),
-    "sh_digest_coded": (_I64, [_U64, _PTR, _I64, _I64, _PTR, _PTR]),
-    "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
-    "sh_digest_values": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_digest_fixed": (_I64, [_U64, _I64, _PTR, _I64, _U64, _PTR, _PTR]),
+    "sh_digest_coded": (_I64, [_U64, _PTR, _I64, _I64, _PTR, _PTR, _PTR]),
+    "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),
+    "sh_digest_values": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _PTR, _PTR]),
+    "sh_add_symbols": (None, [_PTR, _I64, _PTR, _I64, _PTR]),
     "sh_sort_rows": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),
     "sh_union_texts": (_I64, [_PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR, _PTR, _PTR, _I64]),
     "sh_texts_ordered": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _I64]),
@@ -514,7 +515,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_part": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_plan_moves": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_move": (_I64, [_PTR, _I64, _I64, _PTR, _PTR, _I64, _PTR, _I64]),
-    "sh_survey_fixed": (_I64, [_PTR, _PTR, _I64, _PTR, _PTR]),
+    "sh_survey_fixed": (_I64, [_PTR, _PTR, _I64, _PTR, _PTR, _PTR]),
     "sh_place_files": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_line_ends": (_I64, [_PTR, _I64, _PTR, _I64]),
     "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sparkhaven.store.native.abi import FixedLayout, SurveyLayout
 from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.digests import FixedEntries, Sum, whole_sum
+from sparkhaven.store.native.digests import FixedEntries, Hashes, Sum, rows_address, whole_sum
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.frozen import frozen
 
@@ -36,15 +36,21 @@ class Survey:
     sum: Sum | None
 
 
-def survey_entries(entries: npt.NDArray[Any], fixed: FixedEntries, crc: int = 0) -> Survey:
-    """A survey of contiguous entries; ``crc``: that of the bytes before them."""
+def survey_entries(
+    entries: npt.NDArray[Any], fixed: FixedEntries, crc: int = 0, hashes: Hashes | None = None
+) -> Survey:
+    """A survey of contiguous entries; ``crc``: that of the bytes before them.
+
+    ``hashes``: one word a row, to which the hash of its entry is added where there is a sum.
+    """
     library = core()
     if library is None or not entries.flags.c_contiguous:
         return plain_survey(entries, fixed, crc)
     widest = np.iinfo(np.int64)
     survey, total = np.array([(0, 0, widest.max, widest.min, crc)], _SURVEY), np.zeros(2, np.uint64)
     facts = np.array([(fixed.prefix_bits, fixed.null_bits, fixed.kind)], _FIXED)
-    library.sh_survey_fixed(address(facts), address(entries), len(entries), address(survey), address(total))
+    rows = rows_address(hashes, len(entries))
+    library.sh_survey_fixed(address(facts), address(entries), len(entries), address(survey), rows, address(total))
     nulls, nans, low, high, crc = survey[0].tolist()
     bounds = EntryBounds(nulls, nans, None, None)
     if nulls + nans < len(entries):

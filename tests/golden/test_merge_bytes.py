@@ -21,7 +21,12 @@ PLAIN = MergeRecord(
     inputs=(MergeInput("s", "EWR", 1, 7, 3),),
     outputs=(
         MergeOutput(
-            "0.g2", 3, {"A": DIGEST}, {"A.dat": FileState(24, 99)}, {"A": (RangeStats(0, 3, nulls=1, low=5, high=9),)}
+            "0.g2",
+            3,
+            {"A": DIGEST},
+            {"A.dat": FileState(24, 99)},
+            {"A": (RangeStats(0, 3, nulls=1, low=5, high=9),)},
+            row_digest=DIGEST,
         ),
     ),
     proof=Proof(3, 3, {"A": DIGEST}, {"A": DIGEST}),
@@ -31,8 +36,8 @@ PLAIN = MergeRecord(
     run=MergeRun(sort=("A",), format="deephaven"),
 )
 FORMS = {
-    "merge-v1.json": PLAIN,
-    "merge-v1-drops.json": replace(PLAIN, column_drops=(ColumnDrop(3, "B", 2, DIGEST[::-1]),)),
+    "merge-v3.json": PLAIN,
+    "merge-v3-drops.json": replace(PLAIN, column_drops=(ColumnDrop(3, "B", 2, DIGEST[::-1]),)),
 }
 
 

@@ -136,9 +136,10 @@ WORK = {
     "measure": "counting rows",
     "write_piece": "writing pieces",
     "verify_file": "verifying source files",
-    "read_part": "reading back columns",
+    "read_part": "reading back columns and rows",
     "write_parquet": "writing Parquet",
     "check_parquet": "reading back Parquet",
+    "check_parquet_rows": "reading back rows of Parquet",
 }
 
 

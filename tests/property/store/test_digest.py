@@ -266,7 +266,7 @@ def test_values_outside_of_the_data_are_not_read(ends: list[int]) -> None:
     library, total = core(), np.zeros(2, np.uint64)
     assert library is not None
     with guarded(np.frombuffer(b"abc", np.uint8)) as data, guarded(np.array(ends, np.int64)) as held:
-        where = address(held), 1, address(data), len(data), address(total)
+        where = address(held), 1, address(data), len(data), None, address(total)
         assert library.sh_digest_values(0, *where) == -1
     assert total.tolist() == [0, 0]
 

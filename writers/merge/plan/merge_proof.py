@@ -27,7 +27,7 @@ from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.merges.history import current_names
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord
-from sparkhaven.store.native.digests import Sum
+from sparkhaven.store.native.digests import Hashes, Sum
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema
@@ -36,7 +36,10 @@ from sparkhaven.writers.merge.sources.sort_keys import INT_NULL
 
 
 class Digests:
-    """Sums the digests of columns, block by block, in any order."""
+    """Sums the digests of columns, block by block, in any order.
+
+    ``hashes``: of rows, to which those of values are added.
+    """
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -45,8 +48,8 @@ class Digests:
     def _add(self, column: Column, digest: int) -> None:
         self.totals[column.name] = add(self.totals.get(column.name, 0), digest)
 
-    def fixed(self, column: Column, entries: npt.NDArray[Any]) -> None:
-        self._add(column, digest_entries(column, entries))
+    def fixed(self, column: Column, entries: npt.NDArray[Any], hashes: Hashes | None = None) -> None:
+        self._add(column, digest_entries(column, entries, hashes))
 
     def summed(self, column: Column, hashed: Sum) -> None:
         """What the core says of values that it has looked at by itself."""
@@ -65,14 +68,16 @@ class Digests:
         self._add(column, digest_counted_texts(column, texts, counts[:-1]))
         self._add(column, digest_nulls(column, int(counts[-1])))
 
-    def sets(self, column: Column, words: npt.NDArray[np.uint64], texts: pa.Array) -> None:
+    def sets(
+        self, column: Column, words: npt.NDArray[np.uint64], texts: pa.Array, hashes: Hashes | None = None
+    ) -> None:
         """Words of sets and the symbol table of their bits."""
-        self._add(column, digest_sets(column, words, texts))
+        self._add(column, digest_sets(column, words, texts, hashes))
 
     def texts(self, column: Column, texts: pa.Array) -> None:
         self._add(column, digest_array(column, texts))
 
-    def encoded(self, column: Column, values: pa.Array, where: object) -> int:
+    def encoded(self, column: Column, values: pa.Array, where: object, hashes: Hashes | None = None) -> int:
         """Values as they lie in the files of a column without symbols, in large binary.
 
         Returns the number of nulls. CorruptFileError: bytes at ``where`` are no text.
@@ -81,12 +86,12 @@ class Digests:
             ends = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
             null = np.diff(ends) == 0
             whole = large_binary(ends, np.frombuffer(values.buffers()[2], np.uint8), null if null.any() else None)
-            self._add(column, digest_bytes(column, whole))
+            self._add(column, digest_bytes(column, whole, hashes))
             return int(np.count_nonzero(null))
-        digest_and_nulls = digest_values(column, values) if charset_of(column) == "UTF_8" else None
+        digest_and_nulls = digest_values(column, values, hashes) if charset_of(column) == "UTF_8" else None
         if digest_and_nulls is None:
             texts = decode_texts(values, charset_of(column), where)
-            digest_and_nulls = digest_array(column, texts), texts.null_count
+            digest_and_nulls = digest_array(column, texts, hashes), texts.null_count
         self._add(column, digest_and_nulls[0])
         return digest_and_nulls[1]
 

@@ -63,27 +63,47 @@ def duckdb_reader(wrong: Callable[[str, object, object], Exception]) -> Iterator
         raise wrong("it cannot be read by DuckDB", "rows", error) from error
 
 
-def parquet_batches(connection: Any, path: Path, columns: Sequence[str], rows: int) -> pa.RecordBatchReader:
-    """Columns of a Parquet file, in batches of at most so many rows."""
+def parquet_batches(
+    connection: Any, path: Path, columns: Sequence[str], rows: int, part: tuple[int, int] | None = None
+) -> pa.RecordBatchReader:
+    """Columns of a Parquet file, in batches of at most so many rows; ``part``: of rows from one number to another."""
     shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
     quoted = glob.escape(str(path)).replace("'", "''")
-    query = f"select {shown} from read_parquet('{quoted}', hive_partitioning=false)"
-    return connection.sql(query).to_arrow_reader(rows)
+    query = f"select {shown} from read_parquet('{quoted}', hive_partitioning=false"
+    if part is not None:
+        query += f", file_row_number=true) where file_row_number >= {part[0]} and file_row_number < {part[1]}"
+    return connection.sql(query if part is not None else f"{query})").to_arrow_reader(rows)
 
 
 def column_batches(
-    connection: Any, path: Path, columns: Sequence[Column], rows: int
+    connection: Any, path: Path, columns: Sequence[Column], rows: int, part: tuple[int, int] | None = None
 ) -> Iterator[pa.RecordBatch] | pa.RecordBatchReader:
     """Columns of a Parquet file. Decimals of more than 38 digits, which DuckDB reads as doubles, by Arrow."""
     names = [column.name for column in columns]
     wide = [column.name for column in columns if pa.types.is_decimal256(column.type.arrow)]
     if not wide:
-        return parquet_batches(connection, path, names, rows)
+        return parquet_batches(connection, path, names, rows, part)
     from pyarrow.parquet import ParquetFile
 
-    by_arrow = ParquetFile(path).iter_batches(rows, columns=wide)
+    by_arrow = _part(ParquetFile(path).iter_batches(rows, columns=wide), part)
     others = [name for name in names if name not in wide]
-    return _joined(parquet_batches(connection, path, others, rows), by_arrow, names) if others else by_arrow
+    return _joined(parquet_batches(connection, path, others, rows, part), by_arrow, names) if others else by_arrow
+
+
+def _part(batches: Iterable[pa.RecordBatch], part: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
+    """The rows of batches from one number to another."""
+    row = 0
+    for batch in batches:
+        first, stop = (max(0, bound - row) for bound in part or (0, row + len(batch)))
+        if first < min(stop, len(batch)):
+            yield batch.slice(first, stop - first)
+        row += len(batch)
+
+
+def row_batches(path: Path, columns: Sequence[Column], part: tuple[int, int], rows: int) -> Iterator[pa.RecordBatch]:
+    """All columns of the rows from one number to another of a staged ``table.parquet``."""
+    with duckdb_reader(partial(_wrong, path)) as connection:
+        yield from column_batches(connection, path, columns, rows, part)
 
 
 def _joined(

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparkhaven.store.digest.column_digest import to_hex
+from sparkhaven.store.digest.column_digest import add, to_hex
 from sparkhaven.store.errors import SparkhavenError, ValidationFailedError
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
@@ -41,10 +41,12 @@ from sparkhaven.writers.merge.write.finish import Finished, size_record
 from sparkhaven.writers.merge.write.index_check import IndexCheck, check_index
 from sparkhaven.writers.merge.write.indexes import directories_of
 from sparkhaven.writers.merge.write.location_check import ColumnFound, ColumnTask, check_column
+from sparkhaven.writers.merge.write.row_check import RowsFound, RowTask, check_parquet_rows, check_rows, row_tasks
 from sparkhaven.writers.merge.write.staging import Run, StagedPiece, at_once, here
 from sparkhaven.writers.merge.write.work_shares import stage_date
 
 T = TypeVar("T")
+Found = ColumnFound | RowsFound
 
 
 @frozen
@@ -162,7 +164,7 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
 
 def _sync_and_read(
     place: TablePlace, record: MergeRecord, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged
-) -> list[ColumnFound] | None:
+) -> list[Found] | None:
     """Stores the record, then syncs; several workers compare the sources meanwhile, and read column files back.
 
     Returns what was read; None: one worker does both after the sync.
@@ -196,19 +198,23 @@ def _verify(fs: Fs, run: Run[Any, Any], staged: _Staged) -> None:
 
 
 def _check(
-    fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, read_back: list[ColumnFound] | None = None
+    fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, read_back: list[Found] | None = None
 ) -> MergeRecord:
     plan = task.plan
     if read_back is None:
         _verify(fs, run, staged)
         read_back = _read_back(fs, run, staged)
+    columns = [part for part in read_back if isinstance(part, ColumnFound)]
+    rows = [part for part in read_back if isinstance(part, RowsFound)]
     if plan.format != "deephaven":
-        parquet, checks = _read_parquet(fs, plan, run, staged), _index_checks(staged)
-        read_back = _agreed(plan, read_back, parquet) if read_back else parquet
+        (parquet, parquet_rows), checks = _read_parquet(fs, plan, run, staged), _index_checks(staged)
+        columns = _agreed(plan, columns, parquet) if columns else parquet
+        _require_rows(plan, rows, parquet_rows)
+        rows = rows or parquet_rows
         for _ in run(partial(check_index, fs), checks) if checks else ():
             pass
     digests_in = total(part.digests for part in staged.written)
-    digests_out = total({column.column: column.digest} for column in read_back)
+    digests_out = total({column.column: column.digest} for column in columns)
     proof = Proof(
         rows_in=plan.rows + plan.left_out.rows,
         rows_out=sum(done.rows for done in staged.finished),
@@ -218,7 +224,7 @@ def _check(
     )
     if not proof.holds:
         raise proof_failure(proof, f"{plan.table} {plan.value}")
-    outputs = tuple(_output(fs, plan, done, read_back, task.now_ms) for done in staged.finished)
+    outputs = tuple(_output(fs, plan, done, columns, rows, task.now_ms) for done in staged.finished)
     return replace(task.record, phase=MergePhase.CHECK, outputs=outputs, proof=proof)
 
 
@@ -226,27 +232,41 @@ def _index_checks(staged: _Staged) -> list[IndexCheck]:
     return [IndexCheck(staged.plan, done, columns) for done in staged.finished for columns in done.indexes]
 
 
-def _read_back(fs: Fs, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
+def _read_back(fs: Fs, run: Run[Any, Any], staged: _Staged) -> list[Found]:
     """What is in column files; those of Parquet alone have none."""
     plan = staged.plan
-    columns = plan.columns if plan.format != "parquet" else ()
-    tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in columns]
+    if plan.format == "parquet":
+        return []
+    tasks: list[IndexCheck | ColumnTask | RowTask] = []
+    tasks += (ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns)
+    tasks += _row_tasks(staged)
     # DuckDB has proved table.parquet before it is compared with
-    beside = _index_checks(staged) if plan.format == "deephaven" else []
-    longest_first: list[IndexCheck | ColumnTask] = sorted([*tasks, *beside], key=lambda task: -task.size())
+    tasks += _index_checks(staged) if plan.format == "deephaven" else ()
+    longest_first = sorted(tasks, key=lambda task: -task.size())
     return [part for part in at_once(run, plan)(partial(read_part, fs), longest_first) if part is not None]
 
 
-def read_part(fs: Fs, task: IndexCheck | ColumnTask) -> ColumnFound | None:
-    """A task of the check: a column is read back, or an index, of which nothing is left to tell."""
+def _row_tasks(staged: _Staged) -> list[RowTask]:
+    """The rows of every destination; those of a large date are spread over the workers."""
+    plan = staged.plan
+    parts = plan.options.workers if plan.ranges() > 1 else 1
+    return [task for done in staged.finished for task in row_tasks(plan, done, parts)]
+
+
+def read_part(fs: Fs, task: IndexCheck | ColumnTask | RowTask) -> Found | None:
+    """A task of the check: a column is read back, or rows, or an index, of which nothing is left to tell."""
     if isinstance(task, ColumnTask):
         return check_column(fs, task)
+    if isinstance(task, RowTask):
+        return check_rows(fs, task)
     check_index(fs, task)
     return None
 
 
-def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
-    """What DuckDB reads of every column of every destination; a large date's columns are spread over the workers."""
+def _read_parquet(
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged
+) -> tuple[list[ColumnFound], list[RowsFound]]:
+    """What DuckDB reads of every column and of the rows of every destination, by tasks as column files have them."""
     from sparkhaven.writers.merge.write.parquet_check import (  # only merges into Parquet need DuckDB
         ParquetCheck,
         check_parquet,
@@ -255,7 +275,27 @@ def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) 
     parts = plan.options.workers if plan.ranges() > 1 else 1
     shares = [plan.columns[first::parts] for first in range(min(parts, len(plan.columns)))]
     tasks = [ParquetCheck(plan, done, share) for done in staged.finished for share in shares]
-    return [column for columns in run(partial(check_parquet, fs), tasks) for column in columns]
+    columns = [column for columns in run(partial(check_parquet, fs), tasks) for column in columns]
+    return columns, list(run(partial(check_parquet_rows, fs), _row_tasks(staged)))
+
+
+def _require_rows(plan: MergePlan, rows: Sequence[RowsFound], parquet: Sequence[RowsFound]) -> None:
+    """ValidationFailedError: ``table.parquet`` has other rows than the column files beside it, if there are any."""
+    for one in {part.destination for part in rows}:
+        here, there = (_rows_of(parts, one) for parts in (rows, parquet))
+        if here != there:
+            raise ValidationFailedError(
+                f"{NAME} has other rows than the column files beside it",
+                where=f"{plan.table} {plan.value}",
+                expected=to_hex(here),
+                found=to_hex(there),
+                hint="nothing was published. Merge the date again",
+                phase="check",
+            )
+
+
+def _rows_of(parts: Sequence[RowsFound], destination: int) -> int:
+    return add(*(part.digest for part in parts if part.destination == destination))
 
 
 def _agreed(plan: MergePlan, columns: Sequence[ColumnFound], parquet: Sequence[ColumnFound]) -> list[ColumnFound]:
@@ -274,7 +314,14 @@ def _agreed(plan: MergePlan, columns: Sequence[ColumnFound], parquet: Sequence[C
     return list(columns)
 
 
-def _output(fs: Fs, plan: MergePlan, done: Finished, columns: Sequence[ColumnFound], now_ms: int) -> MergeOutput:
+def _output(
+    fs: Fs,
+    plan: MergePlan,
+    done: Finished,
+    columns: Sequence[ColumnFound],
+    rows: Sequence[RowsFound],
+    now_ms: int,
+) -> MergeOutput:
     mine = [column for column in columns if column.destination == done.destination]
     files: dict[str, FileState] = {}
     for column in mine:
@@ -286,7 +333,8 @@ def _output(fs: Fs, plan: MergePlan, done: Finished, columns: Sequence[ColumnFou
         files[NAME] = file_state(fs, location / NAME)
     fs.write_new(location / table_size.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
-    return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine}, indexes)
+    stats, row_digest = {c.column: c.stats for c in mine}, to_hex(_rows_of(rows, done.destination))
+    return MergeOutput(destination.internal, done.rows, digests, files, stats, indexes, row_digest)
 
 
 def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure]]) -> None:

@@ -58,12 +58,12 @@ def test_a_record_comes_back_as_it_was() -> None:
     assert decode_record(encode_record(SMALL), "x") == SMALL
 
 
-def test_golden_bytes_of_version_1() -> None:
+def test_golden_bytes() -> None:
     payload = (
         b'{"details":{},"generation":0,"inputs":[],"outputs":[],"phase":"plan","proof":null,"replaces":[],'
         b'"schemaVersion":1,"source":"intraday","table":"NS.T","timeMs":0,"value":"2026-11-20"}'
     )
-    head = bytes.fromhex("5348564d5247310a 0000000000000000 b5000000 a56659d8")
+    head = bytes.fromhex("5348564d5247330a 0000000000000000 b5000000 a56659d8")
     assert encode_record(SMALL) == head + payload
 
 
@@ -93,9 +93,10 @@ def test_a_damaged_payload_names_the_byte() -> None:
 
 
 def test_another_version_is_not_guessed_at() -> None:
-    data = encode_record(SMALL).replace(b"SHVMRG1", b"SHVMRG3")
-    with pytest.raises(UnsupportedVersionError):
-        decode_record(data, "x")
+    data = encode_record(SMALL)
+    for other, what in ((b"SHVMRG4", "other bytes"), (b"SHVMRG2", "no digest of its rows")):
+        with pytest.raises(UnsupportedVersionError, match=what):
+            decode_record(data.replace(b"SHVMRG3", other), "x")
 
 
 def test_the_newest_complete_record_decides(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_large_date_tells_how_far_it_is(tmp_path: Path) -> None:
     (done,) = date_merges.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"
     assert said[0].startswith((f"{DAY}: ordering rows", f"{DAY}: counting rows, "))
-    assert any("reading back columns, 26 of 26 tasks" in line for line in said)
+    assert any("reading back columns and rows, 28 of 28 tasks" in line for line in said)
 
 
 def test_the_old_name_of_rewrite_goes_on_and_names_the_new_one(tmp_path: Path) -> None:

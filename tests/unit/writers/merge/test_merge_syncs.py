@@ -118,7 +118,7 @@ def test_so_many_columns_are_given_out_at_once(
         db, _ = make(tmp_path / str(columns), 300, partitions=1)
         merge(db.layout, workers=3, parallel_rows=rows, max_columns=columns)
     by_column = {work, "read_part"}
-    assert [number for name, number in given[None] if name in {all_work, "read_part"}] == [all_tasks, 12 + 1]
-    assert [number for name, number in given[2] if name in by_column] == [2] * 12 + [1]
+    assert [number for name, number in given[None] if name in {all_work, "read_part"}] == [all_tasks, 12 + 2]
+    assert [number for name, number in given[2] if name in by_column] == [2] * 13
     assert [number for name, number in given[2] if name == "step"] == ([] if work == "write_column" else [1])
     assert history_bytes(Layout(tmp_path / "2")) == history_bytes(Layout(tmp_path / "None"))

@@ -15,6 +15,7 @@ from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write import phases
 from sparkhaven.writers.merge.write.date_survey import verify_file
+from sparkhaven.writers.merge.write.location_check import ColumnFound
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
@@ -76,7 +77,7 @@ def test_columns_are_read_back_while_files_are_synced(db: IntradayRows, monkeypa
 
     monkeypatch.setattr(phases, "read_part", noted)
     merge(db.layout, fs=SyncFs(wait), workers=2, parallel_rows=1)
-    columns = [(part.destination, part.column) for part in found if part is not None]
+    columns = [(part.destination, part.column) for part in found if isinstance(part, ColumnFound)]
     assert len(columns) == len(set(columns)) > 10, "each is read once"
 
 
