@@ -250,6 +250,9 @@ class Fs(Durability, CoreReads):
         finally:
             os.close(descriptor)
 
+    def release(self, paths: Iterable[Path]) -> None:
+        """The caller will not read these synced files again soon. They stay in the page cache, but of ``DirectFs``."""
+
     def copy_range(self, source: Opened, start: int, end: int, path: Path, offset: int) -> None:
         """As ``write_at``, of bytes ``[start, end)`` of an open file; CorruptFileError where that ends before."""
         refuse_change(path)

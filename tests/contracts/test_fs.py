@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from tests.contracts.fs import FsContract
 from tests.crash.disk.call_sites import CallSiteFs
@@ -19,6 +20,12 @@ class TestFs(FsContract):
     @pytest.fixture
     def fs(self) -> Fs:
         return Fs()
+
+
+class TestDirectFs(FsContract):
+    @pytest.fixture
+    def fs(self) -> Fs:
+        return DirectFs(least=1)
 
 
 class TestCrashingFs(FsContract):

@@ -39,6 +39,7 @@ from sparkhaven.jobs.session.spark_or_local import choose, choose_for_merge, is_
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, TableNotFoundError
+from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -168,6 +169,9 @@ def merge(
     sync_mode: Annotated[
         str, typer.Option("--sync-mode", metavar="|".join(SYNC_MODES), help="When column files are synced.")
     ] = SYNC_MODES[0],
+    direct_io: Annotated[
+        bool, typer.Option("--direct-io", help="Write past the page cache, which live readers then keep.")
+    ] = False,
     max_columns: Annotated[
         int | None,
         typer.Option("--max-columns", min=1, metavar="N", help="Columns of a date at once. Default: one a worker."),
@@ -230,7 +234,7 @@ def merge(
     _refuse_mixed(source, closed=closed, given={"--ignore": bool(ignore), "--lossy": bool(lossy)} | tree)
     zone_given = "UTC" if zone is None else zone
     choice = None if source is not None else parse_choice(dates, closed, zone=zone_given, grace_s=grace)
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = TablePlace(DirectFs() if direct_io else Fs(), cli.database(), TableName.parse(name))
     schema = load_deployed(place)
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(unbuilt)

@@ -100,6 +100,9 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> 
             else:
                 records.append(_tried("check", _check, fs, task, run, dates) if failed is None else failed)
         failed = _tried("check", _sync_sizes, fs, list(zip(tasks, records, strict=True)))
+        for dates in staged:
+            if isinstance(dates, _Staged):
+                fs.release(_files(fs, dates, None))
     results = records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
     return [Checked(result, watch.times) for result in results]
 
@@ -117,6 +120,7 @@ def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any], *, threads
     with fs.during("merge-check"), watch.phase(MergePhase.CHECK):
         record = _check(fs, task, run, staged, read_back)
         _sync_sizes(fs, [(task, record)])
+        fs.release(_files(fs, staged, None))
     return Checked(record, watch.times)
 
 
@@ -143,7 +147,7 @@ def _guarded(fs: Fs, tasks: Sequence[WholeDate]) -> Iterator[dict[Path, SyncGuar
 def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> None:
     """Makes staged locations durable: files, then the directories up to the staging root."""
     for root_, guard in guards.items():
-        files: list[Path] = []
+        files = [file for staged_date in staged for file in _files(fs, staged_date, root_)]
         directories: list[Path] = []
         for staged_date in staged:
             plan = staged_date.plan
@@ -152,14 +156,22 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
                 if destination.stage_root.parent != root_:
                     continue
                 location = destination.stage(plan.table, plan.value)
-                inside = {Path(name).parts[0] for name in done.index_files}
-                files += [location / name for name in fs.names(location) if name not in inside]
-                files += [location / name for name in done.index_files]
-                root = destination.stage_root
                 directories += [location / name for name in directories_of(done.index_files)]
-                directories += [location, location.parent, location.parent.parent, root]
+                directories += [location, location.parent, location.parent.parent, destination.stage_root]
         if files:
             guard.sync(files, [*directories, root_])
+
+
+def _files(fs: Fs, staged: _Staged, root: Path | None) -> Iterator[Path]:
+    """The files of staged locations; ``root``: of those below a staging root."""
+    for done in staged.finished:
+        destination = staged.plan.destinations[done.destination]
+        if root is not None and destination.stage_root.parent != root:
+            continue
+        location = destination.stage(staged.plan.table, staged.plan.value)
+        inside = {Path(name).parts[0] for name in done.index_files}
+        yield from (location / name for name in fs.names(location) if name not in inside)
+        yield from (location / name for name in done.index_files)
 
 
 def _sync_and_read(

@@ -1,0 +1,167 @@
+"""A night beside a live reader: merges through the page cache and past it (`merge --direct-io`), on ext4 and xfs.
+
+    python -m benchmarks.page_cache               as root: two file systems in files of 16 GB below --dir
+    python -m benchmarks.page_cache --rows 2000000 --free 400
+
+A reader has a date of history open and sums a random column of it every 20 ms, while another date is merged by one
+worker. Memory is scarce on purpose: the benchmark holds all but ``--free`` MiB, less than the night reads and writes.
+Each way starts with the reader's date in the cache and nothing else, in turn, ``--rounds`` times. A row says the
+seconds of the merge, syncs included, and the median and 99th percentile of the reader. ``alone`` has no merge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from benchmarks.parts.merge_memory import DAY, DOUBLES, LONGS, TABLE, batch_of, schema
+from benchmarks.scratch import scratch
+from sparkhaven.readers import open_table
+from sparkhaven.store.io.direct_io import DirectFs
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.sources.sort_keys import SortKey
+from sparkhaven.writers.partitions import add_partition
+from tests.crash.disk.images import KINDS, Image
+from tests.support.places import REPOSITORY
+from tests.support.tables.intraday_rows import IntradayRows
+
+READ_DAY = "2024-03-04"
+COLUMNS = [*(f"Px{number}" for number in range(DOUBLES)), *(f"Id{number}" for number in range(LONGS))]
+BATCH = 1 << 18
+PAUSE_S = 0.02
+IMAGE_MIB = 16 << 10
+WAYS: dict[str, Callable[[], Fs]] = {"cached": Fs, "direct": DirectFs}
+
+
+def make(root: Path, read_rows: int, night_rows: int) -> None:
+    """The reader's date in history, and the other one in intraday."""
+    db = IntradayRows(root, schema())
+    for day, rows in ((READ_DAY, read_rows), (DAY, night_rows)):
+        for low in range(0, rows, BATCH):
+            db.commit({("source", day): batch_of(min(BATCH, rows - low), low)})
+    db.log.close()
+    add_partition(Fs(), Layout(root), TABLE.namespace, "0")
+    merge(root, READ_DAY, Fs())
+
+
+def merge(root: Path, day: str, fs: Fs) -> float:
+    """Merges a date again with one worker; returns the seconds."""
+    begun = time.perf_counter()
+    options = MergeOptions(sort=(SortKey("EventTime"),), rewrite=True)
+    place = TablePlace(fs, Layout(root), TABLE)
+    (result,) = merge_dates(place, [day], options, executor=LocalExecutor(), clock=time.time)
+    if result.error is not None:
+        raise result.error
+    return time.perf_counter() - begun
+
+
+def idle() -> float:
+    """Five seconds without a merge."""
+    time.sleep(5)
+    return 5.0
+
+
+def read(root: Path, until: Path) -> None:
+    """Sums columns until a file is there; prints the milliseconds of each sum."""
+    table, rng = open_table(root, str(TABLE), checksum_verify="off"), random.Random(7)  # noqa: S311
+
+    def asked(column: str) -> None:
+        pc.sum(table.to_arrow(column, dates=READ_DAY, tier="history")[column])
+
+    for column in COLUMNS:  # warm
+        asked(column)
+    print("ready", flush=True)
+    while not until.exists():
+        begun = time.perf_counter()
+        asked(rng.choice(COLUMNS))
+        print(f"{(time.perf_counter() - begun) * 1e3:.3f}")
+        time.sleep(PAUSE_S)
+
+
+def beside(root: Path, work: Callable[[], float]) -> tuple[float, list[float]]:
+    """What ``work`` returns, and the reader's milliseconds meanwhile."""
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("1", encoding="ascii")
+    until = root.parent / "until"
+    command = [sys.executable, "-m", "benchmarks.page_cache", "--read", str(root)]
+    reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    assert reader.stdout is not None  # noqa: S101  it is a pipe
+    try:
+        reader.stdout.readline()
+        seconds = work()
+    finally:
+        until.touch()
+        times = [float(line) for line in reader.stdout.read().split()]
+        reader.wait()
+        until.unlink()
+    return seconds, times
+
+
+def held_memory(free_mib: int) -> mmap.mmap:
+    """Memory that nobody else can have: all that is available but ``free_mib``."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    available = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) // 1024
+    size = max(1, available - free_mib) << 20
+    held = mmap.mmap(-1, size)
+    for offset in range(0, size, mmap.PAGESIZE):
+        held[offset] = 1
+    return held
+
+
+def main() -> int:
+    """Prints a table; 1 if the direct way is neither quicker to read beside nor as quick to merge."""
+    parser = argparse.ArgumentParser(description="merges beside a live reader, through the page cache and past it")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the night; the reader's date has half")
+    parser.add_argument("--free", type=int, default=1200, help="MiB of memory that are left for all")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=None)
+    parser.add_argument("--read", type=Path, default=None, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.read is not None:
+        read(arguments.read, arguments.read.parent / "until")
+        return 0
+    machine = f"Linux {platform.release()}, Python {platform.python_version()}"
+    print(f"{arguments.rows:,} rows, {arguments.free} MiB free; {machine}")
+    print(f"{'':14}{'merge s':>9}{'reader p50 ms':>15}{'p99 ms':>9}{'sums':>7}")
+    for kind in KINDS:
+        with scratch("page-cache", arguments.dir) as directory, Image(directory, kind, IMAGE_MIB) as image:
+            root = image.mount / "db"
+            make(root, arguments.rows // 2, arguments.rows)
+            held = held_memory(arguments.free)
+            results: dict[str, list[tuple[float, list[float]]]] = {
+                "alone": [beside(root, lambda: time.sleep(5) or 5.0)]
+            }
+            for _ in range(arguments.rounds):
+                for way, fs in WAYS.items():
+                    results.setdefault(way, []).append(beside(root, partial(merge, root, DAY, fs())))
+            held.close()
+            for way, rounds in results.items():
+                times = sorted(ms for _, round_times in rounds for ms in round_times)
+                seconds = statistics.median(seconds for seconds, _ in rounds)
+                p99 = times[min(len(times) - 1, len(times) * 99 // 100)]
+                print(
+                    f"{kind:5} {way:8}{seconds:9.1f}{statistics.median(times):15.1f}{p99:9.1f}{len(times):7}",
+                    flush=True,
+                )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
