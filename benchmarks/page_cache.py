@@ -145,9 +145,7 @@ def main() -> int:
             root = image.mount / "db"
             make(root, arguments.rows // 2, arguments.rows)
             held = held_memory(arguments.free)
-            results: dict[str, list[tuple[float, list[float]]]] = {
-                "alone": [beside(root, lambda: time.sleep(5) or 5.0)]
-            }
+            results: dict[str, list[tuple[float, list[float]]]] = {"alone": [beside(root, idle)]}
             for _ in range(arguments.rounds):
                 for way, fs in WAYS.items():
                     results.setdefault(way, []).append(beside(root, partial(merge, root, DAY, fs())))
