@@ -9,7 +9,7 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, from_hex
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.history import current_names
+from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_records import MergeOutput
 from sparkhaven.store.scan.ranges import ReadPlan
 from sparkhaven.store.scan.slices import Slice
@@ -32,7 +32,7 @@ class SnapshotDigests:
         self.rows_read = 0
         self._outputs: dict[LocationKey, MergeOutput] = {}
         for record in self.plan.records:
-            for output in current_names(record, pinned.schema).outputs:
+            for output in in_columns(record, pinned.schema).outputs:
                 self._outputs[LocationKey(output.internal, record.value)] = output
 
     def of_slice(self, slice_: Slice, columns: Sequence[Column]) -> dict[str, int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
 from sparkhaven.store.merges.merge_records import MergeRecord, generations, load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import Column, TableSchema
 
 
 @frozen
@@ -66,19 +66,43 @@ def totals(record: MergeRecord | None) -> tuple[int, dict[str, str]]:
     return sum(output.rows for output in outputs), digests
 
 
-def current_names(record: MergeRecord, schema: TableSchema) -> MergeRecord:
-    """The record with digests and statistics under the names that columns have now; names of files stay."""
-    labels = schema.labels
-    if not labels:
+def column_digests(record: MergeRecord | None, columns: Collection[Column]) -> dict[str, str]:
+    """The digest of each column in all rows of a date in history: null in a location that lacks the column."""
+    digests = {}
+    for column in columns:
+        total = 0
+        for output in record.outputs if record is not None else ():
+            name = next((name for name in (column.name, *column.labels) if name in output.digests), None)
+            total = add(total, digest_nulls(column, output.rows) if name is None else from_hex(output.digests[name]))
+        digests[column.name] = to_hex(total)
+    return digests
+
+
+def in_columns(record: MergeRecord, schema: TableSchema) -> MergeRecord:
+    """The record as the columns of now have it; names of files stay.
+
+    Digests and statistics are under the names of now. The proof has every stored column, in all of its rows: one that
+    the record does not know is null there.
+    """
+    labels, proof = schema.labels, record.proof
+    if labels:
+        outputs = (
+            replace(o, digests=renamed(o.digests, labels), stats=renamed(o.stats, labels)) for o in record.outputs
+        )
+        record = replace(record, outputs=tuple(outputs))
+    if proof is None:
         return record
-    proof = record.proof and replace(
-        record.proof,
-        digests_in=renamed(record.proof.digests_in, labels),
-        digests_out=renamed(record.proof.digests_out, labels),
-        left_out=replace(record.proof.left_out, digests=renamed(record.proof.left_out.digests, labels)),
-    )
-    outputs = (replace(o, digests=renamed(o.digests, labels), stats=renamed(o.stats, labels)) for o in record.outputs)
-    return replace(record, outputs=tuple(outputs), proof=proof)
+
+    def whole(digests: Mapping[str, str], rows: int) -> dict[str, str]:
+        known = renamed(digests, labels)
+        newer = (column for column in schema.stored if column.name not in known)
+        return known | {column.name: to_hex(digest_nulls(column, rows)) for column in newer}
+
+    left_out = proof.left_out
+    if left_out.rows:
+        left_out = replace(left_out, digests=whole(left_out.digests, left_out.rows))
+    kept = whole(proof.digests_in, proof.rows_out), whole(proof.digests_out, proof.rows_out)
+    return replace(record, proof=replace(proof, digests_in=kept[0], digests_out=kept[1], left_out=left_out))
 
 
 def renamed(values: Mapping[str, V], labels: Mapping[str, str]) -> dict[str, V]:

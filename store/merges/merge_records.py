@@ -20,8 +20,8 @@ skipped: falling back to an older one would show rows twice or not at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -154,6 +154,17 @@ class MergeRecord:
     def published_ms(self) -> int:
         """When readers began to use it (ms); the merge may have started long before."""
         return self.time_ms if self.run.switched_ms is None else self.run.switched_ms
+
+
+IMPORTED = "import"  # the source of a record of rows that no stream has, and the internal partition of that input
+
+
+def with_imported(inputs: Sequence[MergeInput], rows: int) -> tuple[MergeInput, ...]:
+    """The inputs with so many rows more that no stream has."""
+    given = MergeInput("", IMPORTED, 0, -1, rows)
+    before = sum(taken.rows for taken in inputs if taken.key == given.key)
+    others = (taken for taken in inputs if taken.key != given.key)
+    return tuple(sorted((replace(given, rows=before + rows), *others)))
 
 
 def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:

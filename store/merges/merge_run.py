@@ -92,12 +92,16 @@ class Relocated:
 
 @frozen
 class Detached:
-    """Rows of a date that were taken out of the tree: the ``id`` of their manifest, its directory, rows and bytes."""
+    """Rows of a date that were taken out of the tree: the ``id`` of their manifest, its directory, rows and bytes.
+
+    ``replaced``: other rows have taken the place of all that was merged, so no proof has these as left out.
+    """
 
     id: str
     path: str
     rows: int
     size: int
+    replaced: bool = False
 
 
 @frozen
@@ -105,17 +109,19 @@ class MergeRun:
     """The run of one merge.
 
     ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
+    ``partitions``: those that rows of the date could go to, in formula order; copies of it keep them.
     ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
     ``dedupe``: the rule by which rows were left out; one without keys: none, because a command said so.
     ``distribution``: how the destinations were chosen, ``formula`` in records without it. ``stays_in``: the storage
     partition that a command has moved the date to, where later merges of it write. ``relocated``: the outputs are
-    copies. ``detached``: of the rows that the proof has as left out, those that were detached and have not come back.
+    copies. ``detached``: rows that were detached and have not come back.
     """
 
     sort: tuple[str, ...] = ()
     format: str | None = None
     formula: str | None = None
+    partitions: tuple[str, ...] = ()
     supplements: int = 0
     destinations: tuple[Destination, ...] = ()
     work: Path | None = None
@@ -130,11 +136,6 @@ class MergeRun:
     others: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def partitions(self) -> tuple[str, ...]:
-        """The writable partitions that rows of the date could go to, in formula order."""
-        return tuple(destination.writable for destination in self.destinations)
-
-    @property
     def staging(self) -> list[Path]:
         roots = {destination.stage_root for destination in self.destinations}
         return sorted(roots | ({self.work} if self.work else set()))
@@ -146,7 +147,7 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         "sort": list(run.sort),
         "format": run.format,
         "formula": run.formula,
-        "partitions": [destination.writable for destination in run.destinations],
+        "partitions": list(run.partitions),
         "supplements": run.supplements,
         "destinations": [[d.writable, d.internal, str(d.stage_root), str(d.target)] for d in run.destinations],
         "work": str(run.work) if run.work else None,
@@ -171,8 +172,12 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
     if run.relocated is not None:
         given["relocated"] = [run.relocated.by, run.relocated.origin]
     if run.detached:
-        given["detached"] = [[part.id, part.path, part.rows, part.size] for part in run.detached]
+        given["detached"] = [_part(part) for part in run.detached]
     return given | dict(run.others)
+
+
+def _part(part: Detached) -> list[str | int]:
+    return [part.id, part.path, part.rows, part.size, *([True] if part.replaced else ())]
 
 
 def _dedupe(details: Mapping[str, Any]) -> DedupeRule | None:
@@ -189,6 +194,7 @@ def decode_run(details: Mapping[str, Any]) -> MergeRun:
         sort=tuple(details.get("sort", ())),
         format=details.get("format"),
         formula=details.get("formula"),
+        partitions=tuple(details.get("partitions", ())),
         supplements=int(details.get("supplements", 0)),
         destinations=tuple(
             Destination(writable, internal, Path(stage_root), Path(target))

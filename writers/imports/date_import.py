@@ -14,11 +14,11 @@ history has of the date comes before the rows, and the inputs of its record stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
-from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex
+from sparkhaven.store.digest.column_digest import add, from_hex
 from sparkhaven.store.errors import (
     SettingsError,
     SparkhavenError,
@@ -26,23 +26,24 @@ from sparkhaven.store.errors import (
     ValidationFailedError,
     phase_of,
 )
-from sparkhaven.store.merges.history import DateHistory, current_names, load_history
-from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
 from sparkhaven.store.merges.merge_records import (
+    IMPORTED,
     MergeInput,
     MergeRecord,
     lock_table,
     merged_rows,
     store_records,
+    with_imported,
 )
-from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
+from sparkhaven.store.merges.merge_run import Detached, ImportedTree, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_filled, require_volumes
-from sparkhaven.writers.imports.given_rows import ORIGIN, ConvertedRows, GivenRows
+from sparkhaven.writers.imports.given_rows import ConvertedRows, GivenRows
 from sparkhaven.writers.imports.tree_leaves import Part
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
@@ -51,7 +52,7 @@ from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, recorded_rule,
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, recorded_format
-from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_hex
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_hex, left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.staged_locations import sweep
@@ -256,7 +257,7 @@ class _Import:
         """Whether the last merge of the date had these rows, by the same rule, order and format."""
         tree, given = base.run.imported, self.options.merge
         rule = rule_of(base, given.dedupe, self.schema)
-        if base.source != ORIGIN or tree is None or rule != (base.run.dedupe or NO_RULE):
+        if base.source != IMPORTED or tree is None or rule != (base.run.dedupe or NO_RULE):
             return False
         if given.sort is not None and tuple(map(str, given.sort)) != base.run.sort:
             return False
@@ -286,9 +287,11 @@ class _Import:
         if joined is not None:
             require_volumes(self.place, joined)
         drops, corrections = (joined.column_drops, joined.corrections) if joined is not None else ((), ())
-        taken = Taken((), ORIGIN, _inputs(part, base, joined), drops=drops, corrections=corrections)
+        taken = Taken((), IMPORTED, _inputs(part, base, joined), drops=drops, corrections=corrections)
         plan, record = plan_output(self.place, self.schema, history, options, taken)
-        record = replace(record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree))
+        record = replace(
+            record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree, detached=_detached(base, joined))
+        )
         try:
             with fs.during("merge-plan"):
                 sweep(fs, record.run.staging)
@@ -301,8 +304,7 @@ class _Import:
                 taken = without_duplicates(fs, self.schema, taken, options)
             left_out, now = taken.left_out, taken.left_out
             if joined is not None:
-                before_left = current_names(joined, self.schema).proof
-                left_out = add_left_out(before_left.left_out if before_left else LeftOut(), left_out)
+                left_out = add_left_out(left_out_before(joined, self.schema), left_out, self.schema)
             plan = replace(plan, sources=taken.sources, left_out=left_out)
             record = self._merge(part, plan, record)
             self._require_rows(part, record, converted, joined, now.digests)
@@ -350,12 +352,8 @@ class _Import:
         if joined is not None and joined.schema_version != self.schema.version:
             return  # digests of history are of other types: the check of the merge compares what it has read
         sums = dict(converted.digests)
-        for column in self.schema.stored:
-            for output in current_names(joined, self.schema).outputs if joined is not None else ():
-                there = output.digests.get(column.name)
-                more = digest_nulls(column, output.rows) if there is None else from_hex(there)
-                sums[column.name] = add(sums.get(column.name, 0), more)
-            sums[column.name] = add(sums.get(column.name, 0), -from_hex(left_out.get(column.name, "0")))
+        for name, digest in column_digests(joined, self.schema.stored).items():
+            sums[name] = add(sums.get(name, 0), from_hex(digest), -from_hex(left_out.get(name, "0")))
         expected = as_hex(sums, self.schema)
         read_back = record.proof.digests_out if record.proof else {}
         if read_back != expected:
@@ -383,9 +381,13 @@ def _inputs(part: Part, base: MergeRecord | None, joined: MergeRecord | None) ->
 
     Where they replace it, the inputs of its record stay as witnesses of locations that were truncated, without rows.
     """
-    before: Sequence[MergeInput] = joined.inputs if joined is not None else ()
-    given = MergeInput("", ORIGIN, 0, -1, part.rows)
-    given = replace(given, rows=given.rows + sum(i.rows for i in before if i.key == given.key))
-    if joined is None and base is not None:
-        before = [replace(i, rows=0) for i in base.inputs if i.stream]
-    return tuple(sorted((given, *(i for i in before if i.key != given.key))))
+    if joined is not None:
+        return with_imported(joined.inputs, part.rows)
+    before = base.inputs if base is not None else ()
+    return with_imported([replace(taken, rows=0) for taken in before if taken.stream], part.rows)
+
+
+def _detached(base: MergeRecord | None, joined: MergeRecord | None) -> tuple[Detached, ...]:
+    """What can be attached still. Where the rows replace what was merged, no proof has it as left out."""
+    parts = base.run.detached if base is not None else ()
+    return parts if joined is not None else tuple(replace(part, replaced=True) for part in parts)

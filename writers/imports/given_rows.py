@@ -10,7 +10,6 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.imports.tree_leaves import Part
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 
-ORIGIN = "import"
 CODEC = "LZ4_RAW"  # of what is read back at once
 Progress = Callable[[str], None]
 

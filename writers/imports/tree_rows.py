@@ -16,13 +16,14 @@ from sparkhaven.store.format.parquet.fields import field_of
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.merges.merge_records import IMPORTED
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.exports.leaves import write_parquet_leaf
 from sparkhaven.writers.imports.column_leaf import open_leaf
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
-from sparkhaven.writers.imports.given_rows import CODEC, ORIGIN, ConvertedRows, Progress
+from sparkhaven.writers.imports.given_rows import CODEC, ConvertedRows, Progress
 from sparkhaven.writers.imports.parquet_leaf import ExportedDigests
 from sparkhaven.writers.imports.tree_leaves import FoundTree, Part, survey
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
@@ -133,5 +134,5 @@ def stored_batch(stored: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.Rec
 
 def parquet_rows(fs: Fs, directory: Path, rows: int, state: FileState, stored: tuple[Column, ...]) -> MergeSource:
     """A ``table.parquet`` that an import has written, as a source of its merge."""
-    source = MergeSource(directory, "", ORIGIN, 0, -1, 0, rows, rows, {NAME: state})
+    source = MergeSource(directory, "", IMPORTED, 0, -1, 0, rows, rows, {NAME: state})
     return replace(source, text_bytes=text_bytes(fs, source, stored))

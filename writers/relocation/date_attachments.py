@@ -14,14 +14,25 @@ from sparkhaven.store.digest.column_digest import MODULUS, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SchemaMismatchError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.layout import without_generation
 from sparkhaven.store.merges.detached import LOCATIONS, NAME, DetachedManifest, load_detached
-from sparkhaven.store.merges.history import DateHistory, load_history, totals
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, lock_table, newest, store_record
+from sparkhaven.store.merges.merge_records import (
+    MergeOutput,
+    MergeRecord,
+    all_values,
+    lock_table,
+    newest,
+    store_record,
+    with_imported,
+)
 from sparkhaven.store.merges.merge_run import MergePhase, Relocated
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.plan.dropped_columns import joined_drops
+from sparkhaven.writers.merge.plan.merge_proof import left_out_before
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy, without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
@@ -202,7 +213,9 @@ class _Attaching:
                 "date was attached again already" if back else "date was not detached from this database",
                 where=where,
                 expected=f"detachment {manifest.id}, which {directory / NAME} names",
-                found=", ".join(part.id for part in current.run.detached) if current is not None else "no merge",
+                found=", ".join(part.id for part in current.run.detached) or "none"
+                if current is not None
+                else "no merge",
                 hint="remove the directory, if it is not needed as a copy"
                 if back
                 else f"restore the snapshot that has it as detached, or import it: `sparkhaven import"
@@ -231,23 +244,33 @@ class _Attaching:
     ) -> PlannedCopy:
         record = manifest.record
         parts = [(directory / LOCATIONS / output.internal, output, self._volume(output)) for output in record.outputs]
-        detached = tuple(part for part in current.run.detached if part.id != manifest.id)
+        back = next(part for part in current.run.detached if part.id == manifest.id)
+        stays = current if current.outputs else record
         run = replace(
-            current.run if current.outputs else record.run,
-            stays_in=self._partition or record.run.stays_in,
+            stays.run,
+            stays_in=self._partition or stays.run.stays_in,
             relocated=Relocated("attach", manifest.id),
-            detached=detached,
+            detached=tuple(part for part in current.run.detached if part is not back),
             supplements=current.run.supplements + 1 if current.outputs else record.run.supplements,
         )
-        outputs = (*current.outputs, *record.outputs)
-        rows, digests = totals(replace(record, outputs=outputs))
-        left_out = without(current.proof.left_out if current.proof else LeftOut(), record)
+        left_out = current.proof.left_out if current.proof is not None else LeftOut()
         base = replace(
             current,
-            proof=Proof(rows + left_out.rows, rows, digests, digests, left_out),
             replaces=(),
-            schema_version=record.schema_version,
+            schema_version=max(record.schema_version, current.schema_version if current.outputs else 0),
         )
+        if back.replaced:  # no merge has counted them since
+            base = replace(
+                base,
+                inputs=with_imported(current.inputs, manifest.rows),
+                column_drops=joined_drops(current.column_drops, record.column_drops),
+                corrections=(*current.corrections, *record.corrections),
+            )
+        else:
+            left_out = without(left_out_before(current, self._schema), record, self._schema)
+        whole = replace(record, outputs=(*current.outputs, *record.outputs))
+        rows, digests = sum(output.rows for output in whole.outputs), column_digests(whole, self._schema.stored)
+        base = replace(base, proof=Proof(rows + left_out.rows, rows, digests, digests, left_out))
         validation = None
         if manifest.validation is not None and not current.outputs:
             validation = passed_on(decode_validation(manifest.validation, directory), record, self._schema.rules)
@@ -268,21 +291,22 @@ class _Attaching:
             return chosen_volume(fs, layout, namespace, ensure_writable(fs, layout, namespace)[0])
 
 
-def without(left_out: LeftOut, record: MergeRecord) -> LeftOut:
+def without(left_out: LeftOut, record: MergeRecord, schema: TableSchema) -> LeftOut:
     """What is left out once the rows of a record have come back. MergeError: they were not among it."""
-    rows, digests = totals(record)
+    rows = sum(output.rows for output in record.outputs)
     if rows > left_out.rows:
         raise MergeError(
-            "history of the date was replaced since it was detached",
+            "the record of the date has fewer rows as left out than were detached",
             where=f"{record.table} {record.value}",
             expected=f"{rows:,} rows that are left out, or more",
             found=f"{left_out.rows:,}",
-            hint="drop what the date has now, if it is the same rows",
+            hint=f"run `sparkhaven verify {record.table}`, and report it: this is a bug. Nothing was changed",
         )
     if rows == left_out.rows:
         return LeftOut(0, left_out.identical)
+    back = column_digests(record, schema.stored)
     less = {
-        name: to_hex((from_hex(digest) - from_hex(digests.get(name, "0"))) % MODULUS)
+        name: to_hex((from_hex(digest) - from_hex(back.get(name, "0"))) % MODULUS)
         for name, digest in left_out.digests.items()
     }
     return replace(left_out, rows=left_out.rows - rows, digests=less)

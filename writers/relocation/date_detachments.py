@@ -106,7 +106,7 @@ class _Detaching:
             if dry_run:
                 return DetachedDate(value, rows, size, path, base.generation + 1)
             manifest = self._written(path, base, size)
-            record = emptying_record(base, history, f"detached to {path}", self._clock)
+            record = emptying_record(self._schema, history, f"detached to {path}", self._clock)
             parts = (*base.run.detached, Detached(manifest.id, str(path), rows, size))
             record = replace(record, run=replace(record.run, detached=parts))
             with place.fs.during("detach-drop"):

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sparkhaven.store.errors import MergeError, TableNotFoundError
-from sparkhaven.store.merges.history import DateHistory, load_history, totals
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_proof import add_left_out
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import replaced_by
 from sparkhaven.writers.merge.publish.unfinished_copies import without_unfinished_copy
@@ -71,7 +73,7 @@ def _dropped(
         base, last = history.current, history.last
         if base is None or last is None or REASON not in last.run.others or last.complete:
             base = droppable(place, history, pins)
-            last = emptying_record(base, history, reason, clock) if base.outputs else None
+            last = emptying_record(load_deployed(place), history, reason, clock) if base.outputs else None
         if last is None:
             return DroppedDate(value, 0, 0, 0)
         after = history.after(replace(last, phase=MergePhase.RECORD))
@@ -121,12 +123,13 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
     return base
 
 
-def emptying_record(base: MergeRecord, history: DateHistory, reason: str, clock: Callable[[], float]) -> MergeRecord:
-    """The record by which the date has no rows, to begin with; with all that its history had as left out."""
-    rows, digests = totals(base)
+def emptying_record(schema: TableSchema, history: DateHistory, reason: str, clock: Callable[[], float]) -> MergeRecord:
+    """The record by which a date that has history has no rows, to begin with; with all that it had as left out."""
+    base = history.current
+    assert base is not None  # noqa: S101
+    rows, digests = sum(output.rows for output in base.outputs), column_digests(base, schema.stored)
     none = dict.fromkeys(digests, "0" * 32)
-    before = base.proof.left_out if base.proof else LeftOut()
-    left_out = add_left_out(before, LeftOut(rows, 0, digests))
+    left_out = add_left_out(left_out_before(base, schema), LeftOut(rows, 0, digests), schema)
     proof = Proof(left_out.rows, 0, none, none, left_out)
     kept = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, detached=base.run.detached)
     run = replace(kept, others={REASON: reason})

@@ -21,13 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.merges.history import column_digests, in_columns
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
 from sparkhaven.store.places import TablePlace
@@ -120,10 +120,10 @@ def prove(
         )
     if record.proof is None or not record.proof.holds:
         raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
-    _check_sums(record)
+    schema = load_deployed(place)
+    _check_sums(in_columns(record, schema), schema)
     require_volumes(place, record)
     _check_index(place, record)
-    schema = load_deployed(place)
     for output in record.outputs:
         _check_output(place, record, output)
         _require_own(place.fs, place.history_location(LocationKey(output.internal, value)), schema, output)
@@ -169,15 +169,14 @@ def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutp
             parquet.column(column)
 
 
-def _check_sums(record: MergeRecord) -> None:
+def _check_sums(record: MergeRecord, schema: TableSchema) -> None:
     assert record.proof is not None  # noqa: S101
     rows = sum(output.rows for output in record.outputs)
     if rows != record.proof.rows_out or sum(i.rows for i in record.inputs) != record.proof.rows_in:
         raise _unproven(record, f"{record.proof.rows_out} rows in the outputs", f"{rows} rows")
-    for name, digest in record.proof.digests_out.items():
-        total = add(*(from_hex(output.digests.get(name, "0")) for output in record.outputs))
-        if to_hex(total) != digest:
-            raise _unproven(record, f"digest {digest} of column {name}", to_hex(total))
+    for name, digest in column_digests(record, schema.stored).items():
+        if digest != (expected := record.proof.digests_out[name]):
+            raise _unproven(record, f"digest {expected} of column {name}", digest)
 
 
 def _check_index(place: TablePlace, record: MergeRecord) -> None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.history import DateHistory
-from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.history import DateHistory, column_digests
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import open_parquet
@@ -28,6 +26,7 @@ from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joine
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.merge_proof import left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
@@ -64,8 +63,7 @@ class RewritePlanner:
         if not changes.settings and not _pending(place.fs, changes, base, sources):
             return PlannedMerge(MergeOutcome.NOTHING, base, history)
         drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, sources))
-        left_out = base.proof.left_out if base.proof is not None else LeftOut()
-        taken = Taken(sources, "history", base.inputs, False, drops, left_out, base.corrections)
+        taken = Taken(sources, "history", base.inputs, False, drops, left_out_before(base, schema), base.corrections)
         options = replace(options, rewrite=True, dedupe=base.run.dedupe)
         plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
         record = replace(record, run=replace(record.run, others={REWRITE: self._words}))
@@ -144,17 +142,8 @@ def _prepared(fs: Fs, date: DateOfTable, planned: PlannedMerge, plan: MergePlan,
         sources.append(taken)
         corrections.append(part)
     changed = added_up(corrections)
-    expected = {column.name: digest_in_history(base, column) for column in plan.schema.stored}
+    expected = column_digests(base, plan.schema.stored)
     expected |= {correction.name: correction.after for correction in changed}
     record = replace(planned.record, corrections=(*planned.record.corrections, *changed))
     plan = replace(plan, sources=tuple(sources) or plan.sources)
     return replace(planned, record=record, plan=plan, prepare=None, expected=expected)
-
-
-def digest_in_history(base: MergeRecord, column: Column) -> str:
-    """The digest of a column in history, null where a location lacks it."""
-    total = 0
-    for output in base.outputs:
-        name = next((name for name in (column.name, *column.labels) if name in output.digests), None)
-        total = add(total, digest_nulls(column, output.rows) if name is None else from_hex(output.digests[name]))
-    return to_hex(total)

@@ -23,13 +23,12 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
-from sparkhaven.store.merges.history import DateHistory
-from sparkhaven.store.merges.merge_proofs import LeftOut, RowDeletion
+from sparkhaven.store.merges.history import DateHistory, column_digests
+from sparkhaven.store.merges.merge_proofs import RowDeletion
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_merges import DateMerges
@@ -46,7 +45,6 @@ from sparkhaven.writers.merge.plan.partition_choice import Turns
 from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
 from sparkhaven.writers.merge.publish.staged_locations import staged_slices
 from sparkhaven.writers.removal.row_withdrawal import MatchingRows, withdraw_rows
-from sparkhaven.writers.rewrites.rewrite_plan import digest_in_history
 
 
 @frozen
@@ -134,22 +132,23 @@ class DeletionPlanner:
         if not gone:
             return PlannedMerge(MergeOutcome.NOTHING, base, history)
         require_volumes(place, base)
-        whole = history_of(place, schema, base)
-        drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, whole))
-        sources = tuple(
+        sources = history_of(place, schema, base)
+        drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, sources))
+        left = tuple(
             replace(source, kept=gone[source.internal].outside(source.start, source.stop))
             if source.internal in gone
             else source
-            for source in whole
+            for source in sources
         )
-        deleted = withdrawn_rows(place.fs, schema, sources)
+        deleted = withdrawn_rows(place.fs, schema, left)
         before = left_out_before(base, schema)
-        taken = Taken(sources, "history", base.inputs, False, drops, before, base.corrections)
+        taken = Taken(left, "history", base.inputs, False, drops, before, base.corrections)
         options = replace(options, rewrite=True, dedupe=base.run.dedupe)
         plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
         told = RowDeletion(self._where, record.generation, deleted.rows)
-        plan = replace(plan, left_out=add_left_out(before, replace(deleted, deletions=(told,))))
-        expected = {column.name: _left(base, column, deleted) for column in schema.stored}
+        plan = replace(plan, left_out=add_left_out(before, replace(deleted, deletions=(told,)), schema))
+        whole = column_digests(base, schema.stored)
+        expected = {name: _less(digest, deleted.digests[name]) for name, digest in whole.items()}
         counted = sum(rows.rows for rows in gone.values())
         rows = sum(output.rows for output in base.outputs) - counted
 
@@ -202,6 +201,5 @@ class DeletionPlanner:
         return gone
 
 
-def _left(base: MergeRecord, column: Column, deleted: LeftOut) -> str:
-    """The digest that a column of history must have without the rows that go."""
-    return to_hex(add(from_hex(digest_in_history(base, column)), -from_hex(deleted.digests[column.name])))
+def _less(digest: str, gone: str) -> str:
+    return to_hex(add(from_hex(digest), -from_hex(gone)))

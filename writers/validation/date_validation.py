@@ -9,7 +9,7 @@ from functools import partial
 
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.merges.history import current_names
+from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
 from sparkhaven.store.places import TablePlace
@@ -64,7 +64,7 @@ def validate_date(
     all_rows = tuple(replace(source, kept=None) for source in sources)  # the record says what the merge left out
     intraday = None if gone else RowSet(place.fs, schema, value, all_rows, sizes)
     standing = [location for _, location in pins.locations(value) if not location.truncated]
-    passed = list(merge_rules(current_names(record, schema), history, intraday, later))
+    passed = list(merge_rules(in_columns(record, schema), history, intraday, later))
     passed += [_kept(count) for count in uncovered_columns(place, schema, record, standing)]
     around = Surroundings(
         partial(_neighbours, place, value),

@@ -27,7 +27,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.merges.history import DateHistory, current_names
+from sparkhaven.store.merges.history import DateHistory, in_columns
 from sparkhaven.store.merges.merge_records import MergeRecord, merged_rows
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
@@ -89,10 +89,11 @@ class PlannedMerge:
         base = self.history.current
         if self.outcome is not MergeOutcome.SUPPLEMENT or base is None or self.plan is None:
             return record
-        base = current_names(base, self.plan.schema)
+        base = in_columns(base, self.plan.schema)
         if base.proof is None or record.proof is None:
             return record
-        return replace(record, outputs=(*base.outputs, *record.outputs), proof=add_proofs(base.proof, record.proof))
+        proof = add_proofs(base.proof, record.proof, self.plan.schema)
+        return replace(record, outputs=(*base.outputs, *record.outputs), proof=proof)
 
 
 def plan_merge(
@@ -168,7 +169,7 @@ def plan_merge(
     if rule.keys and sources:
         taken = without_duplicates(place.fs, schema, taken, options)
     if base is not None and origin == "history":
-        taken = replace(taken, left_out=add_left_out(left_out_before(base, schema), taken.left_out))
+        taken = replace(taken, left_out=add_left_out(left_out_before(base, schema), taken.left_out, schema))
     plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
     return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
@@ -207,7 +208,7 @@ def without_duplicates(fs: Fs, schema: TableSchema, taken: Taken, options: Merge
             hint="report it: this is a bug. Nothing was written. --dedupe none merges all rows",
             phase="plan",
         )
-    return replace(taken, sources=sources, left_out=add_left_out(taken.left_out, duplicates.left_out))
+    return replace(taken, sources=sources, left_out=add_left_out(taken.left_out, duplicates.left_out, schema))
 
 
 def merged_schema(place: TablePlace) -> TableSchema:

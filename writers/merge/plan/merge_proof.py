@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from sparkhaven.store.digest.column_digest import (
     to_hex,
 )
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.merges.history import current_names
+from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.native.digests import Hashes, Sum
@@ -110,35 +109,44 @@ def as_hex(digests: Mapping[str, int], schema: TableSchema) -> dict[str, str]:
     return {column.name: to_hex(digests.get(column.name, 0)) for column in schema.stored}
 
 
-def add_proofs(one: Proof, other: Proof) -> Proof:
+def add_proofs(one: Proof, other: Proof, schema: TableSchema) -> Proof:
+    """The proof of the rows of both. A column that one of them lacks is null in its rows."""
     return Proof(
         one.rows_in + other.rows_in,
         one.rows_out + other.rows_out,
-        _add_hex(one.digests_in, other.digests_in),
-        _add_hex(one.digests_out, other.digests_out),
-        add_left_out(one.left_out, other.left_out),
+        _added((one.rows_out, one.digests_in), (other.rows_out, other.digests_in), schema),
+        _added((one.rows_out, one.digests_out), (other.rows_out, other.digests_out), schema),
+        add_left_out(one.left_out, other.left_out, schema),
     )
 
 
-def add_left_out(one: LeftOut, other: LeftOut) -> LeftOut:
-    """The rows of both."""
+def add_left_out(one: LeftOut, other: LeftOut, schema: TableSchema) -> LeftOut:
+    """The rows of both. A column that one of them lacks is null in its rows."""
     counts = one.rows + other.rows, one.identical + other.identical
     withdrawn = one.withdrawn + other.withdrawn, one.deletions + other.deletions
     ids = {*one.filled, *other.filled}
     filled = {column: one.filled.get(column, 0) + other.filled.get(column, 0) for column in ids}
-    return LeftOut(*counts, _add_hex(one.digests, other.digests), *withdrawn, filled)
+    digests = _added((one.rows, one.digests), (other.rows, other.digests), schema)
+    return LeftOut(*counts, digests, *withdrawn, filled)
 
 
 def left_out_before(record: MergeRecord, schema: TableSchema) -> LeftOut:
-    """What a record says of rows left out, in the columns of now: null where a column is newer than the record."""
-    proof = current_names(record, schema).proof
-    if proof is None or not proof.left_out.rows:
-        return LeftOut() if proof is None else proof.left_out
-    rows, digests = proof.left_out.rows, proof.left_out.digests
-    nulls = {column.name: to_hex(digest_nulls(column, rows)) for column in schema.stored if column.name not in digests}
-    return replace(proof.left_out, digests={**digests, **nulls})
+    """What a record says of rows left out, in the columns of now."""
+    proof = in_columns(record, schema).proof
+    return LeftOut() if proof is None else proof.left_out
 
 
-def _add_hex(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    names = sorted({*one, *other})
-    return {name: to_hex(add(from_hex(one.get(name, "0")), from_hex(other.get(name, "0")))) for name in names}
+def _added(
+    one: tuple[int, Mapping[str, str]], other: tuple[int, Mapping[str, str]], schema: TableSchema
+) -> dict[str, str]:
+    """The digests of the rows of both, each with how many they are."""
+    columns = {column.name: column for column in (*schema.retired, *schema.stored)}
+    total: dict[str, str] = {}
+    for name in sorted({*one[1], *other[1]}):
+        parts = [
+            from_hex(digests[name]) if name in digests else digest_nulls(columns[name], rows)
+            for rows, digests in (one, other)
+            if rows
+        ]
+        total[name] = to_hex(add(*parts))
+    return total

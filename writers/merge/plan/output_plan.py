@@ -97,6 +97,7 @@ def plan_output(
             sort=tuple(str(key) for key in options.sort or ()),
             format=options.format,
             formula=schema.key_formula,
+            partitions=tuple(destination.writable for destination in plan.destinations),
             supplements=base.run.supplements + 1 if base is not None and taken.supplement else 0,
             destinations=plan.destinations,
             work=plan.work,

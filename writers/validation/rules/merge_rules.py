@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
+from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.merges.column_corrections import corrected
 from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import MergeRecord
@@ -56,7 +56,10 @@ def digest(rows: RowSet, column: Column) -> str:
 
 
 def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, later: int) -> Iterator[RuleResult]:
-    """Results of the default rules. ``intraday`` None: it was removed. ``later`` rows came after the merge."""
+    """Results of the default rules. ``intraday`` None: it was removed. ``later`` rows came after the merge.
+
+    ``record`` is one in the columns of now.
+    """
     proof, against = record.proof, "intraday" if intraday else "the merge's record, since intraday was removed"
     left_out = proof.left_out if proof else LeftOut()
     if left_out.rows:
@@ -77,7 +80,7 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
 
 def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, against: str) -> Iterator[RuleResult]:
     for column in history.schema.stored:
-        recorded = _recorded(record, column)
+        recorded = record.proof.digests_in[column.name] if record.proof else None
         expected = _without(digest(intraday, column), record, column) if intraday else recorded
         message = f"digests of history and of {against}"
         if intraday and column.id in {correction.id for correction in record.corrections}:
@@ -88,18 +91,8 @@ def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, agai
 def _without(whole: str, record: MergeRecord, column: Column) -> str:
     """The digest of all rows of intraday without those that the merge has left out, with what a command changed."""
     left_out = record.proof.left_out if record.proof else LeftOut()
-    gone = left_out.digests.get(column.name)
-    dropped = digest_nulls(column, left_out.rows) if gone is None else from_hex(gone)  # the column is newer
+    dropped = from_hex(left_out.digests[column.name]) if left_out.rows else 0
     return to_hex(corrected(add(from_hex(whole), -dropped), record.corrections, column.id))
-
-
-def _recorded(record: MergeRecord, column: Column) -> str | None:
-    """The digest that the merges saw, with the nulls that outputs show from before the column was added."""
-    if record.proof is None:
-        return None
-    recorded = from_hex(record.proof.digests_in.get(column.name, to_hex(0)))
-    rows = sum(output.rows for output in record.outputs if column.name not in output.digests)
-    return to_hex(add(recorded, digest_nulls(column, rows)))
 
 
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:

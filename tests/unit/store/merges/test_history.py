@@ -29,6 +29,7 @@ DESTINATION = Destination("0", "0.g2", Path("/v/.stage-a-2"), Path("/v/0.g2"))
 PLANNED = MergeRun(
     sort=("A:desc",),
     format="both",
+    partitions=("0",),
     supplements=1,
     destinations=(DESTINATION,),
     work=Path("/v/.stage-a-2/.work"),
