@@ -8,7 +8,7 @@ written. Other runs have those that were given. Entries of later releases are ke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class MergeRun:
     ``dedupe``: the rule by which rows were left out; one without keys: none, because a command said so.
     ``distribution``: how the destinations were chosen, ``formula`` in records without it. ``stays_in``: the storage
     partition that a command has moved the date to, where later merges of it write. ``relocated``: the outputs are
-    copies. ``detached``: rows that were detached and have not come back.
+    copies. ``detached``: what was detached and can be attached. ``attached``: what has come back.
     """
 
     sort: tuple[str, ...] = ()
@@ -132,8 +132,14 @@ class MergeRun:
     stays_in: str | None = None
     relocated: Relocated | None = None
     detached: tuple[Detached, ...] = ()
+    attached: tuple[Detached, ...] = ()
     distribution: Distribution = "formula"
     others: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def outside(self) -> tuple[Detached, ...]:
+        """What can be attached once the date has no rows any more: what has come back, too."""
+        return *self.detached, *(replace(part, replaced=True) for part in self.attached)
 
     @property
     def staging(self) -> list[Path]:
@@ -173,6 +179,8 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         given["relocated"] = [run.relocated.by, run.relocated.origin]
     if run.detached:
         given["detached"] = [_part(part) for part in run.detached]
+    if run.attached:
+        given["attached"] = [_part(part) for part in run.attached]
     return given | dict(run.others)
 
 
@@ -208,6 +216,7 @@ def decode_run(details: Mapping[str, Any]) -> MergeRun:
         stays_in=details.get("staysIn"),
         relocated=Relocated(*details["relocated"]) if "relocated" in details else None,
         detached=tuple(Detached(*part) for part in details.get("detached", ())),
+        attached=tuple(Detached(*part) for part in details.get("attached", ())),
         distribution=_distribution(details.get("distribution", "formula")),
         others={name: value for name, value in details.items() if name not in _NAMES},
     )
@@ -230,6 +239,7 @@ _NAMES = frozenset(
         "staysIn",
         "relocated",
         "detached",
+        "attached",
         "distribution",
     ]
 )

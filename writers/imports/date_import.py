@@ -36,7 +36,7 @@ from sparkhaven.store.merges.merge_records import (
     store_records,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import Detached, ImportedTree, MergePhase
+from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.types.dedupe import DedupeRule
@@ -287,11 +287,11 @@ class _Import:
         if joined is not None:
             require_volumes(self.place, joined)
         drops, corrections = (joined.column_drops, joined.corrections) if joined is not None else ((), ())
-        taken = Taken((), IMPORTED, _inputs(part, base, joined), drops=drops, corrections=corrections)
-        plan, record = plan_output(self.place, self.schema, history, options, taken)
-        record = replace(
-            record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree, detached=_detached(base, joined))
+        taken = Taken(
+            (), IMPORTED, _inputs(part, base, joined), replaces=joined is None, drops=drops, corrections=corrections
         )
+        plan, record = plan_output(self.place, self.schema, history, options, taken)
+        record = replace(record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree))
         try:
             with fs.during("merge-plan"):
                 sweep(fs, record.run.staging)
@@ -385,9 +385,3 @@ def _inputs(part: Part, base: MergeRecord | None, joined: MergeRecord | None) ->
         return with_imported(joined.inputs, part.rows)
     before = base.inputs if base is not None else ()
     return with_imported([replace(taken, rows=0) for taken in before if taken.stream], part.rows)
-
-
-def _detached(base: MergeRecord | None, joined: MergeRecord | None) -> tuple[Detached, ...]:
-    """What can be attached still. Where the rows replace what was merged, no proof has it as left out."""
-    parts = base.run.detached if base is not None else ()
-    return parts if joined is not None else tuple(replace(part, replaced=True) for part in parts)

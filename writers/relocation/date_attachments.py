@@ -56,7 +56,7 @@ def missing_parts(place: TablePlace, directory: Path, attached: list[Path]) -> I
         record = newest(place, value)
         for part in record.run.detached if record is not None else ():
             path = Path(part.path)
-            if path.parent in bases and path not in unread and part.id not in ids:
+            if path.parent in bases and path not in unread and part.id not in ids and not part.replaced:
                 error = MergeError(
                     "a detached part of the date is not in the directory",
                     where=path,
@@ -208,7 +208,7 @@ class _Attaching:
         """The newest record of the date, which names the manifest among what was detached."""
         where, current = f"{self._place.table} {history.value}", history.current
         if current is None or manifest.id not in {part.id for part in current.run.detached}:
-            back = any(record.run.relocated == Relocated("attach", manifest.id) for record in history.complete)
+            back = any(manifest.id in {part.id for part in record.run.attached} for record in history.complete)
             raise MergeError(
                 "date was attached again already" if back else "date was not detached from this database",
                 where=where,
@@ -251,6 +251,7 @@ class _Attaching:
             stays_in=self._partition or stays.run.stays_in,
             relocated=Relocated("attach", manifest.id),
             detached=tuple(part for part in current.run.detached if part is not back),
+            attached=(*current.run.attached, replace(back, replaced=False)),
             supplements=current.run.supplements + 1 if current.outputs else record.run.supplements,
         )
         left_out = current.proof.left_out if current.proof is not None else LeftOut()

@@ -191,8 +191,9 @@ class _Detaching:
 
 def _by_detach(history: DateHistory) -> bool:
     """Whether the last record of a date is that of a detachment."""
-    before = history.current.run.detached if history.current is not None else ()
-    return history.last is not None and len(history.last.run.detached) > len(before)
+    before = history.current.run.outside if history.current is not None else ()
+    known = {part.id for part in before}
+    return history.last is not None and any(part.id not in known for part in history.last.run.detached)
 
 
 def _same_device(fs: Fs, one: Path, other: Path) -> bool:

@@ -131,7 +131,7 @@ def emptying_record(schema: TableSchema, history: DateHistory, reason: str, cloc
     none = dict.fromkeys(digests, "0" * 32)
     left_out = add_left_out(left_out_before(base, schema), LeftOut(rows, 0, digests), schema)
     proof = Proof(left_out.rows, 0, none, none, left_out)
-    kept = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, detached=base.run.detached)
+    kept = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, detached=base.run.outside)
     run = replace(kept, others={REASON: reason})
     return replace(
         base,

@@ -32,7 +32,7 @@ class Taken:
 
     ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
     ``left_out``: rows that were withdrawn, or that a rule leaves out, of the sources or before of their history.
-    ``corrections``: of columns, by command.
+    ``corrections``: of columns, by command. ``replaces``: no row of it was merged before.
     """
 
     sources: tuple[MergeSource, ...]
@@ -42,6 +42,7 @@ class Taken:
     drops: tuple[ColumnDrop, ...] = ()
     left_out: LeftOut = LeftOut()
     corrections: tuple[ColumnCorrection, ...] = ()
+    replaces: bool = False
 
 
 def plan_output(
@@ -83,6 +84,7 @@ def plan_output(
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)
     work = stage_root(staging[0], table, value, generation) / ".work" if staging else Path()
     plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work, taken.left_out)
+    before = base.run if base is not None else MergeRun()
     record = MergeRecord(
         table=str(table),
         value=value,
@@ -104,7 +106,8 @@ def plan_output(
             sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
             dedupe=options.dedupe,
             stays_in=choice.stays_in,
-            detached=base.run.detached if base is not None and (taken.supplement or taken.origin == "history") else (),
+            detached=tuple(replace(p, replaced=True) for p in before.outside) if taken.replaces else before.detached,
+            attached=() if taken.replaces else before.attached,
             distribution=choice.distribution,
         ),
         column_drops=taken.drops,
