@@ -36,7 +36,7 @@ from sparkhaven.store.format.parquet.trees import (
 )
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.history import current_names, totals
+from sparkhaven.store.merges.history import in_columns, totals
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
@@ -128,7 +128,7 @@ class _Follow:
         columns = {column.name for column in plan.columns}
         with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
-                rows, digests = totals(current_names(records[value], self.table.schema))
+                rows, digests = totals(in_columns(records[value], self.table.schema))
                 path = self._path(plan, value, rows, digests)
                 same = self.known.in_step(value, path, columns, rows, digests)
                 if same is not None and self.known.has(fs, self.target.path, path):
