@@ -14,9 +14,9 @@ from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
 from sparkhaven.ingest.values.nested_values import Element, nested_value
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment
+from sparkhaven.ingest.values.wire_values import Moment
 from sparkhaven.store.conversions.coded_arrays import coded_array
-from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.instants import DAY_NS, UNIT_NS
 from sparkhaven.store.native.byte_values import BASE64, byte_values
 from sparkhaven.store.native.codings.row_sets import unstorable_values
 from sparkhaven.store.quarantine.reasons import Reason

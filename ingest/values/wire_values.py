@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.instants import DAY_NS, clock_text, day_text
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
-DAY_NS = 86_400 * NS_PER_SECOND
-_YEAR_0 = -719_528  # the first day of the year before 1, in days since 1970
 MomentKind = Literal["instant", "local time", "date", "time of day"]
 
 
@@ -48,23 +44,3 @@ class WireValue:
 
     kind: str
     text: str
-
-
-def day_text(days: int) -> str:
-    """Days since 1970 as an ISO date; a year has four digits at least."""
-    year, _, rest = str(np.datetime64(days, "D")).removeprefix("-").partition("-")
-    return f"{'-' if days < _YEAR_0 else ''}{year:0>4}-{rest}"
-
-
-def clock_text(ns: int) -> str:
-    """A time of day as ISO text."""
-    seconds, below = divmod(ns, NS_PER_SECOND)
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction_text(below)}"
-
-
-def fraction_text(ns: int) -> str:
-    """Nanoseconds below a second with their point: 3, 6 or 9 digits, none for 0."""
-    digits = f"{ns:09d}"
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    return f".{digits}" if digits else ""

@@ -10,10 +10,10 @@ import base64
 import json
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.framing.finite_numbers import finite
+from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
 from sparkhaven.store.lazy_compute import pc
 
 
@@ -23,6 +23,8 @@ def cell_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [value for chunk in column.chunks for value in cell_values(chunk)]
     kind, kinds = column.type, pa.types
     if kinds.is_time(kind):
+        if (pc.max(column.cast(pa.int64() if kind.bit_width == 64 else pa.int32())).as_py() or 0) >= _day(kind):
+            return [None if count is None else clock_text(count) for count in _nanoseconds(column)]  # 24:00
         texts = pc.replace_substring_regex(column.cast(pa.string()), r"\.?0+$", "")
         return list((texts if _has_fraction(kind) else column.cast(pa.string())).to_pylist())
     if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind):
@@ -36,6 +38,15 @@ def cell_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         rows = (dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True))
         return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
     return _far(column) if kinds.is_date(kind) or kinds.is_timestamp(kind) else list(column.to_pylist())
+
+
+def _day(kind: pa.DataType) -> int:
+    return DAY_NS // UNIT_NS[kind.unit]
+
+
+def _nanoseconds(column: pa.Array) -> list[int | None]:
+    counts = column.cast(pa.int64() if column.type.bit_width == 64 else pa.int32()).to_pylist()
+    return [None if count is None else count * UNIT_NS[column.type.unit] for count in counts]
 
 
 def _has_fraction(kind: pa.DataType) -> bool:
@@ -54,9 +65,10 @@ def _far(column: pa.Array) -> list[Any]:
     except (ValueError, OverflowError):  # nanoseconds: PyArrow would need pandas, which commands do without
         if pa.types.is_date(column.type):
             days = column.cast(pa.date32()).view(pa.int32()).to_pylist()
-            return [None if day is None else str(np.datetime64(day, "D")) for day in days]
-        texts = pc.strftime(column, "%Y-%m-%dT%H:%M:%S").to_pylist()
-        return [None if text is None else f"{text}+00:00" for text in texts]
+            return [None if day is None else day_text(day) for day in days]
+        unit, zone = column.type.unit, "" if column.type.tz is None else "+00:00"
+        counts = column.view(pa.int64()).to_pylist()
+        return [None if count is None else f"{timestamp_text(count, unit)}{zone}" for count in counts]
 
 
 def nested_text(value: object) -> str:

@@ -12,6 +12,10 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.cell_values import is_written_as_text, value_texts
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.instants import DAY_NS, UNIT_NS, day_text
+from sparkhaven.store.lazy_compute import pc
+
+FIRST_DAY, LAST_DAY = -12_687_428, 11_248_737  # -32767-01-01 and 32767-12-31
 
 
 class BatchWriter(Protocol):
@@ -47,8 +51,28 @@ class CsvFile:
         self._writer.close()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            _refuse_far(name, array)
         columns = [value_texts(array) if is_written_as_text(array.type) else array for array in batch.columns]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
+def _refuse_far(name: str, column: pa.Array) -> None:
+    """SettingsError for a year that Arrow's CSV does not write."""
+    kind, kinds = column.type, pa.types
+    if not kinds.is_date(kind) and not kinds.is_timestamp(kind):
+        return
+    ends = pc.min_max(column.cast(pa.int32() if kinds.is_date32(kind) else pa.int64()))
+    day = 1 if kinds.is_date32(kind) else DAY_NS // UNIT_NS["ms" if kinds.is_date64(kind) else kind.unit]
+    for end in (ends["min"].as_py(), ends["max"].as_py()):
+        if end is not None and not FIRST_DAY <= end // day <= LAST_DAY:
+            raise SettingsError(
+                "CSV has no form for a date or time of this year",
+                where=f"column {name}",
+                expected="years from -32767 to 32767",
+                found=day_text(end // day),
+                hint="write .parquet or .arrow, or leave such rows out",
+            )
 
 
 WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWriter]]] = {

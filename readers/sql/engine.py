@@ -91,5 +91,12 @@ def refusal(error: Exception, query: str, tables: Sequence[str] = ()) -> Sparkha
     hint += "Functions and types are those of DuckDB"
     if "TIMESTAMPTZ_NS" in str(error):
         hint = 'an Instant is exact to the nanosecond. For date functions take microseconds, "At"::TIMESTAMPTZ'
+    elif "TIME_NS" in str(error):
+        hint = (
+            "a LocalTime is exact to the nanosecond. Compare it with a text: T >= '13:30'."
+            " For other times and functions take microseconds, T::TIME"
+        )
     detail = " ".join(rest.partition("LINE ")[0].split())  # what follows is the query again
+    if detail.startswith("Candidate functions"):
+        detail = ""  # of one function there are dozens
     return SettingsError(f"the query cannot be run: {message}", where=query, found=detail or None, hint=hint)

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
@@ -29,6 +31,12 @@ from sparkhaven.store.scan.selection import check_tier
 from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
+INEXACT = {  # in Arrow they are without their offset, as bytes, or as another number
+    "time with time zone": "TIME WITH TIME ZONE",
+    "bit": "BIT",
+    "uhugeint": "UHUGEINT",
+    "bignum": "BIGNUM",
+}
 
 
 @frozen
@@ -91,7 +99,9 @@ def open_query(
         try:
             _register(connection, scans)
             _push(connection, query, scans)
-            rows = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+            relation = connection.sql(query)
+            _refuse_types(relation, query)
+            rows = relation.to_arrow_reader(BATCH_ROWS)
         except duckdb.Error as error:
             raise _ours(error, query, scans) from None
         schema = _unique(rows.schema)
@@ -129,9 +139,68 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     try:
         for batch in rows:
+            for column in batch.columns:
+                _refuse_unfit(column, query)
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _ours(error, query, scans) from None
+
+
+def _refuse_types(relation: duckdb.DuckDBPyRelation, query: str) -> None:
+    """SettingsError for a type of the result whose values would be others, or bytes, in Arrow."""
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        inexact = _inexact(kind)
+        if inexact is not None:
+            raise SettingsError(
+                f"column {name} of the result has a type whose values Arrow does not have",
+                where=query,
+                expected=f"a type that files have too, not {', '.join(INEXACT)}",
+                found=inexact,
+                hint=f'cast it in the query: "{name}"::VARCHAR',
+            )
+
+
+def _inexact(kind: Any) -> str | None:
+    """The type within a type of DuckDB that Arrow does not have."""
+    if kind.id in INEXACT:
+        return INEXACT[kind.id]
+    if kind.id not in ("list", "array", "struct", "map", "union"):
+        return None
+    inner = (part for _, part in kind.children if not isinstance(part, int))
+    return next((name for part in inner if (name := _inexact(part)) is not None), None)
+
+
+def _refuse_unfit(column: pa.Array, query: str) -> None:
+    """SettingsError for infinity, which DuckDB gives as the greatest or smallest number, and for 39 digits."""
+    kind, kinds = column.type, pa.types
+    if kinds.is_nested(kind):
+        inner = [column.keys, column.items] if kinds.is_map(kind) else column.flatten()
+        for part in inner if isinstance(inner, list) else [inner]:
+            _refuse_unfit(part, query)
+    if kinds.is_decimal128(kind) and kind.precision == 38:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            raise SettingsError(
+                "the result has a number of 39 digits, which neither Arrow nor a file has",
+                where=query,
+                expected="38 digits at most",
+                hint="cast it in the query: …::VARCHAR, or …::DOUBLE",
+            ) from None
+    if not kinds.is_date32(kind) and not kinds.is_timestamp(kind):
+        return
+    counts = column.view(pa.int32() if kinds.is_date32(kind) else pa.int64())
+    most = 2**31 - 1 if kinds.is_date32(kind) else 2**63 - 1
+    ends = pc.min_max(counts)
+    infinite = (ends["min"].as_py() == -most, ends["max"].as_py() == most)
+    if any(infinite) and getattr(kind, "unit", "") != "ns":
+        raise SettingsError(
+            "the result has an infinite date or time, which neither Arrow nor a file has",
+            where=query,
+            expected="dates and times",
+            found="-infinity" if infinite[0] else "infinity",
+            hint="leave such rows out by isfinite(…), or cast it in the query: …::VARCHAR",
+        )
 
 
 def _ours(error: Exception, query: str, scans: Sequence[TableScan]) -> SparkhavenError:

@@ -30,7 +30,7 @@ from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, Setti
 from sparkhaven.store.format.column.charset import unencodable
 from sparkhaven.store.format.column.fixed import sentinels
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.instants import day_text, parse_instant, timestamp_text
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import Coding, UnfitError
@@ -257,7 +257,7 @@ def _shown(value: pa.Scalar) -> str:
     """A value as text; an instant or a date that no datetime reaches as its number."""
     kind = value.type
     if pa.types.is_date(kind):
-        return str(np.datetime64(value.value, "D" if pa.types.is_date32(kind) else "ms"))
+        return day_text(value.value) if pa.types.is_date32(kind) else timestamp_text(value.value, "ms")
     return f"{value.value} {kind.unit}" if pa.types.is_timestamp(kind) else str(value)
 
 

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from fastavro.read import LOGICAL_READERS
 
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, MomentKind, WireValue, fraction_text
-from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.ingest.values.wire_values import Moment, MomentKind, WireValue
+from sparkhaven.store.instants import DAY_NS, UNIT_NS, fraction_text
 
 Schema = Any
 Make = Callable[[Any], Moment | WireValue | UUID]

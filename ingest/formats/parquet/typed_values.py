@@ -19,7 +19,6 @@ from sparkhaven.ingest.values.instants import INSTANT_LOW, check_instant, local_
 from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
-from sparkhaven.ingest.values.wire_values import DAY_NS
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.coded_arrays import takes_elements
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted_by, column_rule
@@ -27,7 +26,7 @@ from sparkhaven.store.conversions.hybrid_calendar import UTC_NAMES, UnsureInstan
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.instants import DAY_NS, UNIT_NS
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.coding import Coding
 from sparkhaven.store.types.frozen import frozen

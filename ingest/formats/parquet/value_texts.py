@@ -16,18 +16,17 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.json_text import NoTextError, plain_text
 from sparkhaven.ingest.values.refusals import not_utf8
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, WireValue
+from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.conversions.number_arrays import DAY_MS
 from sparkhaven.store.conversions.plain_arrays import plain_scalar
 from sparkhaven.store.conversions.source_types import Group, source_of
-from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -90,8 +89,8 @@ def time_text(scalar: pa.Scalar) -> str:
     """A date or timestamp of any year as an ISO text."""
     kind = scalar.type
     if pa.types.is_date(kind):
-        return str(np.datetime64(scalar.value, "D" if pa.types.is_date32(kind) else "ms"))
-    return f"{np.datetime64(scalar.value, kind.unit)}{'Z' if kind.tz is not None else ''}"
+        return day_text(scalar.value) if pa.types.is_date32(kind) else timestamp_text(scalar.value, "ms")
+    return f"{timestamp_text(scalar.value, kind.unit)}{'Z' if kind.tz is not None else ''}"
 
 
 def scalar_text(scalar: pa.Scalar) -> str:
@@ -138,8 +137,7 @@ def _plain(scalar: pa.Scalar) -> Any:
     if kinds.is_date(kind) or kinds.is_timestamp(kind):
         return time_text(scalar)
     if kinds.is_time(kind):
-        seconds, below = divmod(scalar.value * UNIT_NS[kind.unit], UNIT_NS["s"])
-        return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{below:09d}"
+        return clock_text(scalar.value * UNIT_NS[kind.unit])
     if kinds.is_duration(kind):
         return f"{scalar.value} {kind.unit}"
     if kinds.is_struct(kind):

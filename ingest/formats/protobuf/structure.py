@@ -15,8 +15,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from sparkhaven.ingest.formats.protobuf.message_type import BOUNDS, DURATION, TIMESTAMP, WRAPPERS, F
 from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import Moment, WireValue, fraction_text
-from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.ingest.values.wire_values import Moment, WireValue
+from sparkhaven.store.instants import NS_PER_SECOND, fraction_text
 from sparkhaven.store.quarantine.reasons import Reason
 
 _MOST_NS = NS_PER_SECOND - 1

@@ -11,8 +11,7 @@ from sparkhaven.ingest.inference.fitting import Fit, Fitted
 from sparkhaven.ingest.inference.partition_choice import DateColumn, date_column, internal_column
 from sparkhaven.ingest.inference.texts.toml_text import literal, toml_key, toml_value
 from sparkhaven.ingest.sample_rows import printable
-from sparkhaven.ingest.values.wire_values import DAY_NS
-from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.instants import DAY_NS, NS_PER_SECOND
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 

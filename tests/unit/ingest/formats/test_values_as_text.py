@@ -21,7 +21,8 @@ from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.json_text import json_text, plain_text
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, WireValue
+from sparkhaven.ingest.values.wire_values import Moment, WireValue
+from sparkhaven.store.instants import DAY_NS
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.messages import decode as decode_messages

@@ -41,7 +41,7 @@ def times(*values: int | None) -> pa.Array:
         ),
         (pa.array([{"a": b"ab", "b": 1}, None]), [{"a": "YWI=", "b": 1}, None]),
         (pa.array([date(2024, 3, 5), None]), [date(2024, 3, 5), None]),
-        (pa.array([10**7, None, -(10**6)], pa.int32()).view(pa.date32()), ["29349-01-26", None, "-768-02-04"]),
+        (pa.array([10**7, None, -(10**6)], pa.int32()).view(pa.date32()), ["29349-01-26", None, "-0768-02-04"]),
         (pa.array([Decimal("0.0000000001")], pa.decimal128(20, 10)), [Decimal("1E-10")]),
     ],
     ids=str,

@@ -13,6 +13,7 @@ import pytest
 
 import sparkhaven
 from sparkhaven.readers.sql.query import open_query
+from sparkhaven.store.errors import SettingsError
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, coded_row, coded_table
 from tests.support.writers.merge_runs import FS, merge
@@ -144,3 +145,14 @@ def test_history_has_the_same_rows(rising: tuple[Path, list[Row]], tmp_path: Pat
         if " / " not in query:
             found = sparkhaven.sql(tmp_path, f'select "N" from Test.Coded where {query} order by 1', tier="history")
             assert found["N"].to_pylist() == expected
+
+
+def test_a_time_literal_is_answered_with_what_to_type(rising: tuple[Path, list[Row]]) -> None:
+    root, rows = rising
+    for condition in ("\"Clock\" >= time '01:00:00'", "\"Clock\" + interval 1 hour > '02:00'"):
+        with pytest.raises(SettingsError) as caught:
+            sparkhaven.sql(root, f'select "N" from Test.Coded where {condition}')
+        assert "Compare it with a text: T >= '13:30'" in str(caught.value.hint) and "T::TIME" in str(caught.value.hint)
+    late = sum(row["Clock"] is not None and row["Clock"] >= HOUR for row in rows)
+    for condition in ("\"Clock\" >= '01:00'", "\"Clock\"::TIME >= time '01:00'", 'hour("Clock") >= 1'):
+        assert sparkhaven.sql(root, f"select count(*) n from Test.Coded where {condition}")["n"].to_pylist() == [late]
