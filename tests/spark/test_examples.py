@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from examples.trades.test_trades import test_a_job_that_writes, test_turnover
+from examples.test_trades import test_a_job_that_writes, test_turnover
 
 pytestmark = pytest.mark.spark
 __all__ = ["test_a_job_that_writes", "test_turnover"]
