@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from sparkhaven.ingest.settings.units import Period
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
@@ -15,6 +16,7 @@ from sparkhaven.store.types.frozen import frozen
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo  # which takes longer than all other modules here
 
+NO_PERIOD = Period()
 CLOSED_GRACE_S = 300.0  # the last batches of a day are committed by then; a later row would cost a supplement
 
 
@@ -65,15 +67,16 @@ def _taken(asked: str, listed: list[str]) -> list[str]:
     return [asked] if ends is None else [value for value in listed if within(value, *ends)]
 
 
-def end_of(value: str, zone: ZoneInfo) -> float | None:
-    """When the day (or hour) of a partition value ends, in seconds since the epoch; None if the value begins with no
-    date.
+def end_of(value: str, zone: ZoneInfo, period: Period = NO_PERIOD) -> float | None:
+    """When the day (or hour) of a partition value ends, and a period after that, in seconds since the epoch.
+
+    None if the value begins with no date, or for a time beyond the year 9999.
     """
     begin = begin_of(value)
     if begin is None:
         return None
     try:
-        end = begin[0] + (timedelta(hours=1) if begin[1] else timedelta(days=1))
+        end = period.after(begin[0] + (timedelta(hours=1) if begin[1] else timedelta(days=1)))
     except OverflowError:
         return None
     return end.replace(tzinfo=zone).timestamp()

@@ -56,7 +56,7 @@ def status(table: str) -> list[str]:
 
 def expire(table: str, *, keep_s: float, zone: str) -> list[str]:
     """Dates of history go that are older than that."""
-    return ["dates", "expire", table, "--keep", f"{keep_s:.0f} s", "--zone", zone]
+    return ["dates", "expire", table, "--keep", f"{keep_s:.0f} s", "--zone", zone, "--yes"]
 
 
 def snapshot(table: str, out: Path, since: Path | None) -> list[str]:

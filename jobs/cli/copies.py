@@ -152,8 +152,9 @@ def mirror(
 def _seconds(text: str) -> float:
     try:
         return parse_duration(text)
-    except ValueError:
-        raise SettingsError("--every is not a time", expected='a time like "10s" or "1 minute"', found=text) from None
+    except ValueError as error:
+        expected = 'a time like "10s" or "1 minute"'
+        raise SettingsError("--every is not a time", expected=expected, found=text, hint=str(error)) from None
 
 
 def _chosen(fs: Fs, database: Layout, names: list[str] | None) -> list[TableName]:

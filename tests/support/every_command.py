@@ -49,7 +49,7 @@ def life(base: Path) -> tuple[Dated, dict[str, Call]]:
         "dates detach": (TABLE, *old, "--out", str(base / "tape")),
         "dates attach": (TABLE, str(base / "tape")),
         "dates drop": (TABLE, *old),
-        "dates expire": (TABLE, "--keep", "30 d"),
+        "dates expire": (TABLE, "--keep", "30 d", "--yes"),
         "import": (TABLE, "--from", str(base / "tree"), "--layout", "nested", "--replace"),
         "schema deploy": (str(wider),),
         "recover": (TABLE,),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_duration
+from sparkhaven.ingest.settings.units import parse_period
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.history import relocation
 from sparkhaven.jobs.cli.history.relocation import place_of, with_rows
@@ -52,34 +53,50 @@ def drop(
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
     values = parse_choice(dates).pick(with_rows(place), time.time(), lambda: all_values(place), "merged ")
-    _drop(cli, place, values, reason, dry_run=dry_run)
+    exit_with(_drop(cli, place, values, reason, dry_run=dry_run)[0])
 
 
 def expire(
     ctx: typer.Context,
     name: TableArgument,
-    keep: Annotated[str, typer.Option(metavar="DURATION", help="How long a date stays after its day, like 400d.")],
+    keep: Annotated[
+        str, typer.Option(metavar="PERIOD", help="How long a date stays after its day: 400d, 6 months, 2 years.")
+    ],
     zone: Annotated[
         str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
     ] = "UTC",
+    yes: Annotated[bool, typer.Option("--yes", help="Drop them. Without it they are listed.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Drops dates of history that are older than a period.
 
-    As `dates drop` does. Partition values that begin with no date are kept.
+    As `dates drop` does, once --yes confirms what is listed. Partition values that begin with no date are kept. Months
+    and years are those of the calendar.
     """
     cli: CliContext = ctx.obj
     place, now_s = place_of(cli, name), time.time()
     try:
-        period = parse_duration(keep)
+        period = parse_period(keep)
     except ValueError as error:
-        raise SettingsError("--keep is no duration", expected="like 400d or 36h", found=repr(keep)) from error
+        expected = "like 400d, 36h, '6 months' or '2 years'"
+        raise SettingsError("--keep is no period", expected=expected, found=repr(keep), hint=str(error)) from error
     where = zone_named(zone, "--zone is not a time zone")
-    old = [value for value in with_rows(place) if (end := end_of(value, where)) is not None and end + period <= now_s]
-    _drop(cli, place, old, f"older than {keep}", dry_run=dry_run)
+    old = [value for value in with_rows(place) if (end := end_of(value, where, period)) is not None and end <= now_s]
+    planned = dry_run or not yes
+    code, rows = _drop(cli, place, old, f"older than {keep}", dry_run=planned)
+    if old and not dry_run and not yes and code == EXIT_DONE:
+        raise SettingsError(
+            "the dates that would go are not confirmed",
+            where=name,
+            expected="--yes",
+            found=f"{len(old):,} dates from {old[0]} to {old[-1]}, {rows:,} rows",
+            hint=f"`sparkhaven dates expire {name} --keep {shlex.quote(keep)} --zone {zone} --yes` drops them",
+        )
+    exit_with(code)
 
 
-def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> None:
+def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> tuple[int, int]:
+    """Drops dates, or says what that would do; the exit code, and rows."""
     code, name = EXIT_DONE, str(place.table)
     dates = rows = size = 0
     for value, done in zip(values, drop_history(place, values, reason, clock=time.time, dry_run=dry_run), strict=True):
@@ -98,4 +115,4 @@ def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *,
         f"{dates:,} dates, {rows:,} rows, {size:,} bytes"
         + (" (dry run)" if dry_run else ". The files go in an hour, by the next merge or `clean`" if dates else ""),
     )
-    exit_with(code)
+    return code, rows

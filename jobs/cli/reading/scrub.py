@@ -114,5 +114,6 @@ def _rate(text: str) -> int:
 def _seconds(text: str) -> float:
     try:
         return parse_duration(text)
-    except ValueError:
-        raise SettingsError("--for is not a duration", expected='a time like "30 min" or "2h"', found=text) from None
+    except ValueError as error:
+        expected = 'a time like "30 min" or "2h"'
+        raise SettingsError("--for is not a duration", expected=expected, found=text, hint=str(error)) from None

@@ -199,7 +199,7 @@ def expire(rng: random.Random, site: Site, model: Model) -> Operation:
     gone = [date for date in merged if not model.standing(date)]
     changes = tuple(partial(_drop, date) for date in gone)
     empty = any(has_no_rows(model, date) for date in model.dates())
-    words = ("dates", "expire", TABLE, "--keep", "100d")
+    words = ("dates", "expire", TABLE, "--keep", "100d", "--yes")
     return Operation("dates expire", words, changes, code=int(len(gone) < len(merged)), either=empty)
 
 

@@ -22,6 +22,14 @@ def test_what_is_no_duration(value: str) -> None:
     assert error.where is not None and error.where.endswith("commit.trigger")
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [('"6M"', '"6 min"'), ('"6 m"', '"6 min"'), ('"2 months"', "write days"), ('"1 year"', "write days")],
+)
+def test_a_duration_that_may_be_another_is_answered_with_what_to_type(value: str, told: str) -> None:
+    assert told in refused(('"1 second"', value)).what
+
+
 @pytest.mark.parametrize("value", ['"64"', '"0MB"', "0", "-1", "true", '"64 parsecs"'])
 def test_what_is_no_size(value: str) -> None:
     error = refused(('format = "json"', f"max_per_trigger = {{ bytes = {value} }}"))

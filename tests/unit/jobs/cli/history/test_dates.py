@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from sparkhaven.ingest.settings.units import parse_period
+from sparkhaven.jobs.date_choice import end_of
 from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.merges.merge_records import newest
 from tests.support.commands import run
@@ -74,7 +78,7 @@ def test_expire_drops_what_is_older(site: Dated, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("time.time", lambda: 1_577_923_200.0 + day + 10 * day)  # ten days after OLD has ended
     assert told(site, "dates", "expire", TABLE, "--keep", "11d")[0]["dates"] == 0
     assert site.do("dates", "expire", TABLE, "--keep", "soon", code=2)["error"]["found"] == "'soon'"
-    found = told(site, "dates", "expire", TABLE, "--keep", "10d")
+    found = told(site, "dates", "expire", TABLE, "--keep", "10d", "--yes")
     assert [one.get("date") for one in found] == [OLD, None]
     assert site.shown() == [2]
 
@@ -94,3 +98,50 @@ def test_a_kill_at_any_step_leaves_the_date_or_drops_it(site: Dated) -> None:
 def _dropped(site: Dated, words: list[str]) -> None:
     found = run(site.root, *words)
     assert found.exit_code == 0, found.stderr
+
+
+PERIODS = {
+    "6M": '"6 months"',
+    "6m": '"6 min"',
+    "6 m": '"6 months"',
+    "1.5 months": "whole number",
+    "soon": "a number with a unit",
+    "6": "a number with a unit",
+    "6 fortnights": "a number with a unit",
+}
+
+
+@pytest.mark.parametrize("keep", PERIODS)
+def test_a_period_that_may_mean_something_else_is_refused(site: Dated, keep: str) -> None:
+    for more in ((), ("--yes",), ("--dry-run",)):
+        error = site.do("dates", "expire", TABLE, "--keep", keep, *more, code=2)["error"]
+        assert error["found"] == repr(keep) and PERIODS[keep] in error["hint"]
+    assert site.shown() == [0, 1, 2]
+
+
+def test_what_would_go_is_named_before_it_goes(site: Dated) -> None:
+    for keep in ("6 months", "1 year", "180d", "4000 h", "2 y"):
+        *listed, refused = told(site, "dates", "expire", TABLE, "--keep", keep, code=2)
+        assert [line.get("date") for line in listed] == [OLD, NEW, None] and all(line["dry_run"] for line in listed)
+        error = refused["error"]
+        assert isinstance(error, dict)
+        assert error["found"] == f"2 dates from {OLD} to {NEW}, 3 rows" and "--yes` drops them" in str(error["hint"])
+    assert site.shown() == [0, 1, 2]
+    assert told(site, "dates", "expire", TABLE, "--keep", "9000 years")[0]["dates"] == 0
+
+
+@pytest.mark.parametrize(
+    ("day", "keep", "gone"),
+    [
+        ("2026-07-01", "6 months", "2025-12-31"),
+        ("2026-08-31", "6 months", "2026-02-27"),
+        ("2026-03-01", "1 month", "2026-01-31"),
+        ("2028-02-29", "1 year", "2027-02-27"),
+    ],
+)
+def test_months_are_those_of_the_calendar(day: str, keep: str, gone: str) -> None:
+    """``gone``: the newest date that is older on that day, at its first moment."""
+    period, now = parse_period(keep), datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()
+    days = [date.fromisoformat(gone) + timedelta(number) for number in (-1, 0, 1, 2)]
+    ends = [end_of(str(each), ZoneInfo("UTC"), period) for each in days]
+    assert [end is not None and end <= now for end in ends] == [True, True, False, False]
