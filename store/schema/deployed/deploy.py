@@ -52,6 +52,7 @@ from sparkhaven.store.schema.deployed.schema_changes import (
     refuse_taken_names,
     refused_by,
     require_sensible,
+    require_unambiguous,
     same_meaning,
 )
 from sparkhaven.store.schema.deployed.schema_lock import locked_schemas, running_streams
@@ -143,15 +144,15 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
             raise _lost(place)
     if not history:
         refuse_table_twin(table, deployed_tables(fs, layout))
+    require_unambiguous(consent, name)
     change, rename = SchemaChange(added=tuple(column.name for column in file.schema.columns)), dict(consent.rename)
     numbers = {column.name: number for number, column in enumerate(file.schema.columns)}
     if history:
         deployed = _schema_of(fs, layout, file.schema, history, before)
         rename |= renamed_back(file.schema, history, consent)
         change = compare(file.schema, deployed, history, rename)
-        if stored:
-            consent = replace(consent, rename=tuple(rename.items()))
-            require_sensible(change, consent, history, name)
+        consent = replace(consent, rename=tuple(rename.items()))
+        require_sensible(change, consent, history, name)
         running = running_streams(place) if stored and not data_exist else []
         if data_exist or running:
             refuse_conflicts(file, name, deployed, history, rename, running)

@@ -14,7 +14,7 @@ from sparkhaven.store.schema.deployed.history import (
     names_of_ids,
     retired_columns,
 )
-from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChange
+from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChange, former_names
 from sparkhaven.store.types.model import Column, Form, TableSchema
 
 
@@ -52,18 +52,16 @@ def ids(
 
     ``returning``: retired ones come back. ``widening``: a column keeps its id in a wider form, as its files stay.
     """
-    kept = {c.identity: c.id for c in history[-1].columns}
-    if returning:
-        kept = {gone.record.identity: number for number, gone in retired_columns(history).items()} | kept
     before = {column.name: column for column in history[-1].columns}
-    targets = {new: old for old, new in rename.items()}
+    formers = former_names(schema, before, rename)
+    returned = {} if not returning else {gone.record.identity: n for n, gone in retired_columns(history).items()}
     following = 1 + max((c.id for v in history for c in v.columns), default=-1)
     ids: dict[str, int] = {}
     for column in schema.columns:
-        record, name = ColumnVersion.of(column, 0), targets.get(column.name, column.name)
-        number = kept.get((name, *record.stored))
-        if number is None and widening and name in before and before[name].widens_to(record):
-            number = before[name].id
+        record, old = ColumnVersion.of(column, 0), before.get(formers.get(column.name, ""))
+        number = returned.get(record.identity)
+        if old is not None and (old.stored == record.stored or (widening and old.widens_to(record))):
+            number = old.id
         if number is None:
             number, following = following, following + 1
         ids[column.name] = number

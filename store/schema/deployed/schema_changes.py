@@ -93,6 +93,18 @@ class SchemaChange:
         }
 
 
+def former_names(schema: TableSchema, before: Collection[str], rename: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a file that are deployed, each with its name there. ``rename``: old name -> new name.
+
+    A column is the one that a rename makes it, else the deployed one of its name, unless that has a new name in the
+    file. All others are new, or come back.
+    """
+    names = {column.name for column in schema.columns}
+    effective = {old: new for old, new in rename.items() if old in before and new in names}
+    formers = {name: name for name in names if name in before and name not in effective}
+    return formers | {new: old for old, new in effective.items()}
+
+
 def compare(
     schema: TableSchema,
     deployed: TableSchema,
@@ -103,16 +115,15 @@ def compare(
     names = [column.name for column in schema.columns]
     before = {column.name: column for column in deployed.columns}
     retired = {gone.record.name for gone in retired_columns(history).values()}
-    renamed = tuple((old, new) for old, new in rename.items() if old in before and new in names)
-    targets = {new: old for old, new in renamed}
-    new = [name for name in names if name not in before and name not in targets]
-    kept = [targets.get(name, name) for name in names if targets.get(name, name) in before]
+    formers = former_names(schema, before, rename)
+    new = [name for name in names if name not in formers]
+    kept = [formers[name] for name in names if name in formers]
     return SchemaChange(
         added=tuple(name for name in new if name not in retired),
         dropped=tuple(name for name in before if name not in kept),
-        renamed=renamed,
+        renamed=tuple((old, new) for old, new in rename.items() if formers.get(new) == old),
         restored=tuple(name for name in new if name in retired),
-        changed=tuple(_changes(schema, deployed, targets, kept)),
+        changed=tuple(_changes(schema, deployed, formers, kept)),
         older=_older(schema, history),
     )
 
@@ -125,12 +136,12 @@ def _older(schema: TableSchema, history: Sequence[Version]) -> int | None:
     return None
 
 
-def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, str], kept: Sequence[str]) -> list[str]:
+def _changes(schema: TableSchema, deployed: TableSchema, formers: Mapping[str, str], kept: Sequence[str]) -> list[str]:
     """What differs beside the set of columns, in words."""
     before = {column.name: column for column in deployed.columns}
     changes = []
     for column in schema.columns:
-        old = before.get(targets.get(column.name, column.name))
+        old = before.get(formers.get(column.name, ""))
         if old is not None and old.kind is not column.kind:
             changes.append(f"{column.name} from {old.kind.name.lower()} to {column.kind.name.lower()}")
         if old is not None and _kept_form(old) != _kept_form(column):
@@ -148,7 +159,7 @@ def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, s
     rules = Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in deployed.rules)
     if rules - Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in schema.rules):
         changes.append("Validator, which lacks rules of the deployed one")
-    indexes = {tuple(targets.get(name, name) for name in keys) for keys in schema.data_indexes}
+    indexes = {tuple(formers.get(name, name) for name in keys) for keys in schema.data_indexes}
     if set(deployed.data_indexes) - indexes:
         changes.append("DataIndex, which lacks indexes of the deployed ones")
     return changes
@@ -180,6 +191,19 @@ def refused_by(change: SchemaChange, consent: Consent, history: Sequence[Version
         changed=() if consent.changes else change.changed,
         older=change.older,
     )
+
+
+def require_unambiguous(consent: Consent, where: str) -> None:
+    """SettingsError for renames that name a column twice."""
+    for what, names in zip(("is renamed", "is a new name"), zip(*consent.rename, strict=True), strict=False):
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise SettingsError(
+                f"column {twice[0]} {what} twice",
+                where=where,
+                expected="--rename OLD=NEW once for each OLD, and once for each NEW",
+                found=" ".join(f"--rename {old}={new}" for old, new in consent.rename if twice[0] in (old, new)),
+                hint="leave one of them out",
+            )
 
 
 def require_sensible(change: SchemaChange, consent: Consent, history: Sequence[Version], where: str) -> None:
@@ -263,7 +287,7 @@ def refuse_conflicts(
     findings = FindingCollector(name)
     elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
     before = {column.name: column for column in deployed.columns}
-    targets = {new: old for old, new in rename.items()}
+    formers = former_names(file.schema, before, rename)
     retired = {gone.record.name: gone for gone in retired_columns(history).values()}
 
     def refuse(element: Element, expected: str, found: str, hint: str) -> None:
@@ -273,7 +297,7 @@ def refuse_conflicts(
 
     for column in file.schema.columns:
         element = elements.get(column.name, file.root)
-        old = before.get(targets.get(column.name, column.name))
+        old = before.get(formers.get(column.name, ""))
         gone = retired.get(column.name)
         if old is None:
             if gone is not None and ColumnVersion.of(column, 0).stored != gone.record.stored:
