@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import refuse_change
 from sparkhaven.store.io.system_errors import naming
 
 BLOCK = 4096  # bytes; a multiple of the blocks of disks in use
@@ -52,6 +53,7 @@ class DirectFs(Fs):
 
     def _write_blocks(self, path: Path, offset: int, data: memoryview) -> int:
         """Writes whole blocks at the start of a block; returns the bytes written: fewer where the kernel refuses."""
+        refuse_change(path)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_DIRECT, 0o644)
         except OSError as error:
