@@ -96,6 +96,14 @@ class SqliteOptions:
             (last,) = database.execute(f"SELECT max(id) FROM ({chosen})", some).fetchone()
         return start if last is None else last + 1
 
+    def count(self, start: int, stop: int) -> int:
+        """How many rows there are, as the database counts them."""
+        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as database:
+            (rows,) = database.execute(
+                f"SELECT count(*) FROM {self.table} WHERE id >= ? AND id < ?", (start, stop)
+            ).fetchone()
+        return int(rows)
+
     def rows(self, start: int, stop: int) -> Iterator[list[tuple[int, bytes]]]:
         """Ids and rows as JSON objects, some thousands at a time."""
         with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as database:
@@ -185,6 +193,9 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         decoders = {number: JsonRows(targets[number], ignored[number]) for number in tables}
         deciding = JsonRows((routing_target(routes),), ())
         choice = TableChoice(routes, tables, split.place, "offset")
+        rows = self.options.count(split.start, split.stop)
+        for table in tables.values():
+            table.rejects.source.count(rows)
         for some in self.options.rows(split.start, split.stop):
             block = framed_block([payload for _, payload in some], np.array([number for number, _ in some], np.int64))
             texts = deciding.decode(block, split.place, choice.probe)
@@ -201,6 +212,7 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         decoder = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias)
         rules = self.spec.partition
         router = Router(targets, rules, split.place, rules.clock.now_ns(clock), "offset")
+        rejects.source.count(self.options.count(split.start, split.stop))
         for some in self.options.rows(split.start, split.stop):
             block = framed_block([payload for _, payload in some], np.array([number for number, _ in some], np.int64))
             rejects.complete = partial(replace, unit="offset")

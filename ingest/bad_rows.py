@@ -22,6 +22,7 @@ from sparkhaven.store.epochs.state.log_values import IGNORED
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.frozen import frozen
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
@@ -129,7 +130,8 @@ class Rejects:
     allows, and a few more to show); further ones are counted only. Decoding stops with ErrorBudgetExceeded as soon as a
     split alone has more bad rows than the budget allows a batch, since the batch can then only fail. ``header`` and
     ``time_ns`` are put on rows that have none of their own; ``complete`` adds what a decoder does not know of a row.
-    ``others`` are counts by name of what else was left out.
+    ``others`` are counts by name of what else was left out. ``source``: all rows that the split has, as its feed counts
+    them and not its decoder, and those that are neither good nor bad.
     """
 
     budget: BadRowBudget
@@ -143,6 +145,7 @@ class Rejects:
     time_ns: int | None = None
     complete: Callable[[BadRow], BadRow] | None = None
     others: Counter[str] = field(default_factory=Counter)
+    source: SourceRows = field(default_factory=SourceRows)
     reasons: Counter[str] = field(default_factory=Counter)
     _held: list[BadRow] = field(default_factory=list)
     _held_bytes: int = 0
@@ -156,6 +159,7 @@ class Rejects:
             rows=list(self.rows),
             ignored=self.ignored.copy(),
             others=self.others.copy(),
+            source=replace(self.source),
             reasons=self.reasons.copy(),
             _held=list(self._held),
         )
@@ -164,6 +168,7 @@ class Rejects:
         """Takes back what was noted since a mark."""
         self.rows, self.bad, self.read = mark.rows, mark.bad, mark.read
         self.ignored, self.others, self.reasons = mark.ignored, mark.others, mark.reasons
+        self.source.left = mark.source.left
         self._held, self._held_bytes = mark._held, mark._held_bytes
         self.settle()
 

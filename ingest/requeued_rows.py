@@ -45,6 +45,7 @@ def decode_requeued(
     """
     targets, now_ns = resolve_targets(spec, schema), round(clock() * NS_PER_SECOND)
     feed = planned_feed(spec)
+    rejects.source.count(table.num_rows)
     by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
     groups = [
         feed.requeue(source, _own_rows(feed, source, list(rows), now_ns, rejects), targets, now_ns, rejects)

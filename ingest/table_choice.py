@@ -71,9 +71,12 @@ class TableChoice:
         """
         texts = rows.columns[0]
         chosen = _chosen(texts, self._routes)
+        for number, table in self._tables.items():
+            table.rejects.source.leave(int(np.count_nonzero((chosen != number) & (chosen != _NO_TABLE))))
         none = np.flatnonzero(chosen == _NO_TABLE).tolist()
         if self._routes.ignore:
             self.probe.others[UNROUTED] += len(none)
+            self.probe.source.leave(len(none))
         else:
             why = unrouted(self._routes)
             self.probe.add_all(self._refused(int(rows.numbers[row]), why, texts[row].as_py(), payload) for row in none)
@@ -84,6 +87,9 @@ class TableChoice:
         """Gives one table all that the probe has."""
         self.probe.flush()
         refusing = self._tables.get(self._routes.refusing)
+        for table in self._tables.values():
+            table.rejects.source.leave(self.probe.source.left + (0 if table is refusing else len(self._found)))
+        self.probe.source.left = 0
         if refusing is not None:
             own = refusing.rejects
             own.read += len(self._found)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.content.line_ends import line_ends
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.frozen import frozen
 
 BLOCK = 16 << 20
@@ -187,6 +188,29 @@ def line_blocks(
         too_long.append(skipping)
     if size or too_long:
         yield from _portions(_block(b"".join(pieces), number, tuple(too_long)), lines, max_line)
+
+
+class LineCount:
+    """Counts the lines of a file from the ``first`` on, each once however often it is read.
+
+    It goes by their numbers, so a line that is lost on the way to a decoder is counted.
+    """
+
+    def __init__(self, first: int, sources: Iterable[SourceRows]) -> None:
+        self._last, self._sources = first - 1, tuple(sources)
+        self._add(0)
+
+    def of(self, blocks: Iterable[LineBlock]) -> Iterator[LineBlock]:
+        """The blocks, as they are."""
+        for block in blocks:
+            last = max([*block.numbers[-1:].tolist(), *(line.number for line in block.too_long), self._last])
+            self._add(last - self._last)
+            self._last = last
+            yield block
+
+    def _add(self, lines: int) -> None:
+        for source in self._sources:
+            source.count(lines)
 
 
 def _cut(pieces: list[bytes]) -> tuple[bytes, bytes]:

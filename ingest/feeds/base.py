@@ -153,6 +153,9 @@ class Feed(ABC, Generic[O, S]):
     def decode(self, fs: Fs, split: S, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         """Blocks of one split; bad rows and counts go to ``rejects``. The same split gives the same rows each time.
 
+        ``rejects.source`` gets the number of rows that the split has, counted by the source and not by what was
+        decoded, and how many of them a rule leaves out. The batch fails unless all rows are good, bad or left out.
+
         Nothing of a split may be committed before the iterator has ended, since it proves last that what was read is
         what was planned. PositionGapError where it is not, FeedError where it cannot be read.
         """

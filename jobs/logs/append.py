@@ -66,6 +66,7 @@ def append_rows(
         memory = WorkerCache()
 
         def decode(split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+            notes.source.count(len(rows))
             return by_day(schema, stream, rows)
 
         outcome = write_batch(

@@ -105,6 +105,7 @@ class RequeueDecoder:
         for routed in decode_requeued(table, self.spec, self.schema, rejects, clock=self.clock):
             yield routed.key, routed.batch
         notes.reject(rejects.rows, rejects.bad)
+        notes.source.add(rejects.source)
 
 
 def try_rows(
@@ -125,6 +126,9 @@ def try_rows(
     for part in decode_requeued(rows, lenient, schema, rejects, late=closed, clock=lambda: now):
         if part.key not in closed:
             routed[part.key].append(part.batch)
+    rejects.source.require(
+        sum(batch.num_rows for batches in routed.values() for batch in batches), rejects.bad, f"stream {spec.stream}"
+    )
     if left := _without_room(routed, schema, locations):
         rejects = Rejects(ANY)
         for _ in decode_requeued(rows, lenient, schema, rejects, late=closed, left=left, clock=lambda: now):

@@ -47,7 +47,7 @@ class Decoder:
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
         count = reject_late(decode, keys, rejects)
-        _note(rejects, notes)
+        _note_rejected(rejects, notes)
         return count
 
     def reject_rows(self, split: Split, left: LeftOut, notes: SplitNotes) -> int:
@@ -55,7 +55,7 @@ class Decoder:
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
         count = reject_rows(decode, left, rejects)
-        _note(rejects, notes)
+        _note_rejected(rejects, notes)
         return count
 
 
@@ -96,6 +96,11 @@ def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:
 
 
 def _note(rejects: Rejects, notes: SplitNotes) -> None:
+    notes.source.add(rejects.source)
+    _note_rejected(rejects, notes)
+
+
+def _note_rejected(rejects: Rejects, notes: SplitNotes) -> None:
     notes.reject(rejects.rows, rejects.bad)
     for name, amount in rejects.counts().items():
         notes.count(name, amount)
@@ -120,6 +125,7 @@ class FrameDecoder:
         for routed in route(blocks, rejects, self.closed):
             yield routed.key, routed.batch
         notes.reject(rejects.rows, rejects.bad)
+        notes.source.add(rejects.source)
 
     def reject_rows(self, parts: Iterable[KeptPart], left: LeftOut, notes: SplitNotes) -> int:
         """Rejects rows for which their location has no room; returns their number."""

@@ -17,10 +17,11 @@ import pytest
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import Feed, ResumeRules, reject_late, route, split_of
 from sparkhaven.ingest.feeds.registry import feed_of
+from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import FeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.testing.feed_rows import BAD, KEY, SCHEMA, TABLE, WRONG, Row, rows_of
 
@@ -67,10 +68,12 @@ def decode(feed: Feed[Any, Any], splits: Sequence[Any]) -> Decoded:
     bad: list[BadRow] = []
     for split in splits:
         rejects = Rejects(feed.spec.bad_rows, sink=bad.extend)
+        before = len(numbers)
         for routed in route(feed.decode(FS, split, SCHEMA, rejects, time.time), rejects):
             assert routed.key == KEY
             assert routed.batch.schema.names == [column.name for column in SCHEMA.stored]
             numbers += routed.batch.column("N").to_pylist()
+        rejects.source.require(len(numbers) - before, rejects.bad, split)
         assert rejects.complete is None, "what completes bad rows of a split is left for the next one"
     return Decoded(numbers, bad)
 
@@ -111,6 +114,16 @@ class FeedContract(ABC):
         assert (wrong.code, wrong.column) == ("reads-back-as-the-empty-string", "Note")
         assert (wrong.file, wrong.unit) == (bad.file, bad.unit) and wrong.line == bad.line + 1
         assert [case.row(row.payload or b"")["N"] for row in (bad, wrong)] == [0, 0]
+
+    def test_rows_are_counted_by_the_source(self, case: FeedCase, monkeypatch: pytest.MonkeyPatch) -> None:
+        splits = case.put(rows_of([1, BAD, WRONG, 2]))
+        decode(case.feed, splits)
+        route_rows = Router.route
+        monkeypatch.setattr(
+            Router, "route", lambda router, rows, *more: route_rows(router, rows.part(1, len(rows)), *more)
+        )
+        with pytest.raises(FeedError, match="another number of rows than were decoded"):
+            decode(case.feed, splits)
 
     def test_late_rows_are_rejected_and_no_others(self, case: FeedCase) -> None:
         (split,) = case.put(rows_of([1, BAD, 2]))

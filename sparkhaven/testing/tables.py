@@ -80,6 +80,7 @@ def make_table(
     split = FileId(f"/{uuid.uuid4()}", 1, time.time_ns())
 
     def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+        notes.source.count(whole.num_rows)
         for key, part in parts:
             for batch in part.combine_chunks().to_batches():
                 yield key, batch

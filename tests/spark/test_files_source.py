@@ -69,6 +69,7 @@ def test_files_in_batches_and_after_a_restart(spark: SparkSession, tmp_path: Pat
 
 def pid_noted(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
     notes.count(str(os.getpid()), 1)
+    notes.source.count(1)
     row = record(split.size)
     columns = {column.name: pa.array([row[column.name]], column.type.arrow) for column in stored()}
     yield LocationKey("a", "2026-11-20"), pa.RecordBatch.from_pydict(columns)

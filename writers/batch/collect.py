@@ -72,6 +72,8 @@ def collect(
 ) -> Collected:
     """Step 5. Raises the first error of a task unchanged. ``expected`` splits must all have been read, once.
 
+    FeedError: what was appended and rejected is not what the sources have, by their own count.
+
     ``results`` are final: attempts that still run are fenced off. ``reopen``: for rows that go to a truncated location.
     """
     with fs.during("collect"):
@@ -103,6 +105,8 @@ def collect(
         left = LeftRows(decode)
         late = _combine(Combining(fs, target, memory, target.scratch(scratch), left, reopen), collected, owned, spilled)
         _reject(fs, target, scratch, collected, late, left, decode)
+    notes = collected.notes
+    notes.sources.require(collected.rows, notes.rejected_rows, f"stream {target.stream}, batch {scratch}")
     return collected
 
 

@@ -137,8 +137,14 @@ def _run_all(
     with fs.sync_guard(root) as guard:
         for named in task.splits:
             for split, numbers in _taking(named, runs).items():
+                rejected_before = {number: runs[number].notes.rejected_rows for number in numbers}
+                taken = Counter[int]()
                 for number, key, batch in decode(split, {number: runs[number].notes for number in numbers}):
+                    taken[number] += batch.num_rows
                     runs[number].buffer(split, key, batch)
+                for number, rejected in rejected_before.items():
+                    notes = runs[number].notes
+                    notes.require_all(taken[number], notes.rejected_rows - rejected, split.path)
         for run in runs.values():
             run.end()
         syncing = [run for run in runs.values() if run.table.target.policy.syncs_each_batch]

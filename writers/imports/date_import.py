@@ -14,7 +14,7 @@ history has of the date comes before the rows, and the inputs of its record stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 
@@ -39,6 +39,7 @@ from sparkhaven.store.merges.merge_records import (
 from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -307,7 +308,7 @@ class _Import:
                 left_out = add_left_out(left_out_before(joined, self.schema), left_out, self.schema)
             plan = replace(plan, sources=taken.sources, left_out=left_out)
             record = self._merge(part, plan, record)
-            self._require_rows(part, record, converted, joined, now.digests)
+            self._require_rows(part, record, converted, joined, now)
             store_records(self.place, [record])
         except (SparkhavenError, OSError):
             sweep(fs, record.run.staging)
@@ -346,14 +347,19 @@ class _Import:
         record: MergeRecord,
         converted: ConvertedRows,
         joined: MergeRecord | None,
-        left_out: Mapping[str, str],
+        left_out: LeftOut,
     ) -> None:
-        """ValidationFailedError: what was read back has other digests than the rows that were given."""
+        """FeedError: what was read back has another number of rows than were given, and are not left out.
+
+        ValidationFailedError: it has other digests.
+        """
+        given = SourceRows(part.rows + (_rows(joined) if joined is not None else 0), left_out.rows)
+        given.require(_rows(record), 0, f"{self.place.table} {part.value}")
         if joined is not None and joined.schema_version != self.schema.version:
             return  # digests of history are of other types: the check of the merge compares what it has read
         sums = dict(converted.digests)
         for name, digest in column_digests(joined, self.schema.stored).items():
-            sums[name] = add(sums.get(name, 0), from_hex(digest), -from_hex(left_out.get(name, "0")))
+            sums[name] = add(sums.get(name, 0), from_hex(digest), -from_hex(left_out.digests.get(name, "0")))
         expected = as_hex(sums, self.schema)
         read_back = record.proof.digests_out if record.proof else {}
         if read_back != expected:

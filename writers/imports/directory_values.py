@@ -54,7 +54,9 @@ def _of_text(text: str, column: Column) -> pa.Array | None:
     """In the type of Arrow that has such values; None: a directory cannot name one of this column."""
     name, kind = column.type.name, column.type.arrow
     if column.type.coding is not None:
-        return None if pa.types.is_nested(kind) or pa.types.is_binary(kind) else pa.array([text])
+        if pa.types.is_binary(kind):
+            return pa.array([text.encode()])  # as Spark casts a text to bytes
+        return None if pa.types.is_nested(kind) else pa.array([text])
     if name in INTEGER_BITS:
         return pa.array([int(text)], pa.int64()) if _WHOLE.match(text) else None
     if name in ("float", "double"):

@@ -34,6 +34,7 @@ from sparkhaven.store.managed_trees.directories import committed_files
 from sparkhaven.store.managed_trees.sink_log import UNCOMMITTED
 from sparkhaven.store.managed_trees.table_formats import refuse_managed_above
 from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -213,7 +214,9 @@ def survey(
     leaves_by_date: dict[str, list[tuple[FoundLeaf, int, int]]] = {}
     for leaf in tree.leaves:
         reader = open_leaf(fs, leaf, schema, single, options)
-        for value, rows in reader.counts().items():
+        counts = reader.counts()
+        SourceRows(reader.rows).require(sum(counts.values()), 0, leaf.path)
+        for value, rows in counts.items():
             leaves_by_date.setdefault(value, []).append((leaf, rows, reader.size))
     for date in () if allow_missing else dates or ():
         if not any(Selection.of(date, None).takes_value(value) for value in leaves_by_date):

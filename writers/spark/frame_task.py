@@ -24,6 +24,7 @@ from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
@@ -166,7 +167,9 @@ class _Seen:
             notes.sink = self._digested(sink)
         batch: pa.RecordBatch | None = self.first
         while batch is not None:
+            rows_of_batch, dropped, given = SourceRows(batch.num_rows), self.dropped, 0
             for part, origin, numbers in self._placed(batch) if self.work.positions else self._counted(batch):
+                given += part.num_rows
                 unit: Literal["row", "offset"] = "offset" if self.work.positions else "row"
                 if self.kept is not None:
                     self.kept.add(KeptPart(part, origin, numbers, unit))
@@ -174,6 +177,8 @@ class _Seen:
                     if not self.work.positions:
                         self.digest = add(self.digest, content_digest(self.schema, key, rows))
                     yield key, rows
+            rows_of_batch.leave(self.dropped - dropped)
+            rows_of_batch.require(given, 0, f"{self.work.origin}, task {self.index}")
             batch = next(self.rest, None)
         notes.sink = sink
 

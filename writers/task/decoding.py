@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.state.log_values import Split, add_count
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -28,7 +29,8 @@ class SplitNotes:
 
     ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all, and
     ``rejected_files`` hold all of them (see ``keep_rejected``). ``counts`` are sums by name
-    (ignored fields and the like).
+    (ignored fields and the like). ``source``: the rows of the split that is being decoded, as a decoder has to report
+    them; ``sources``: those of all splits whose rows were proved to be all there.
     """
 
     rejected: list[Any] = field(default_factory=list)
@@ -36,6 +38,8 @@ class SplitNotes:
     counts: dict[str, int] = field(default_factory=dict)
     rejected_files: list[RejectedFile] = field(default_factory=list)
     sink: Callable[[pa.RecordBatch], None] | None = None
+    source: SourceRows = field(default_factory=SourceRows)
+    sources: SourceRows = field(default_factory=lambda: SourceRows(0))
 
     def keep_rejected(self, rows: pa.RecordBatch) -> None:
         """Passes rejected rows (schema ``REJECTED``) to the sink, if any; ``reject`` counts them."""
@@ -49,8 +53,15 @@ class SplitNotes:
     def count(self, name: str, amount: int) -> None:
         add_count(self.counts, name, amount)
 
+    def require_all(self, taken: int, rejected: int, where: object) -> None:
+        """The split has ended. FeedError unless its rows are so many taken and rejected, and those left out."""
+        self.source.require(taken, rejected, where)
+        self.sources.add(self.source)
+        self.source = SourceRows()
+
     def merge(self, other: SplitNotes) -> None:
         self.reject(other.rejected, other.rejected_rows)
+        self.sources.add(other.sources)
         self.rejected_files.extend(other.rejected_files)
         for name, amount in other.counts.items():
             self.count(name, amount)
@@ -72,7 +83,10 @@ class Decode(Protocol):
     """Decodes a split to routed rows, in order; rejected rows go into ``notes``. Must pickle."""
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
-        """Batches hold the stored columns of the table by name; missing ones are null."""
+        """Batches hold the stored columns of the table by name; missing ones are null.
+
+        ``notes.source`` gets the number of rows that the split has, by its source, and how many of them are left out.
+        """
         ...
 
 

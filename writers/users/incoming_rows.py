@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.model import Column, Kind
 from sparkhaven.writers.imports.foreign_values import mapped, partition_values
 
@@ -38,18 +39,28 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
     return data.to_reader(BATCH_ROWS)
 
 
-def rows_of(batches: pa.RecordBatchReader, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Batches with the columns of a table, in their types; columns are found by name.
+class IncomingRows:
+    """Batches with the columns of a table, in their types; columns are found by name. They are read once.
 
-    SchemaMismatchError: a value that its column does not hold exactly, by its row.
+    SchemaMismatchError while they are read: a value that its column does not hold exactly, by its row.
     """
-    first = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        arrays = [_values(batch, column, first) for column in columns]
-        yield pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
-        first += batch.num_rows
+
+    def __init__(self, batches: pa.RecordBatchReader, columns: Sequence[Column], table: str) -> None:
+        self._batches, self._columns, self._table = batches, columns, table
+        self._source = SourceRows(0)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        names, first = [column.name for column in self._columns], 0
+        for batch in self._batches:
+            self._source.count(batch.num_rows)
+            if batch.num_rows:
+                arrays = [_values(batch, column, first) for column in self._columns]
+                yield pa.RecordBatch.from_arrays(arrays, names)
+                first += batch.num_rows
+
+    def require(self, written: int) -> None:
+        """FeedError unless all rows that were given were written."""
+        self._source.require(written, 0, self._table)
 
 
 def _values(batch: pa.RecordBatch, column: Column, first: int) -> pa.Array:

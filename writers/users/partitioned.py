@@ -12,7 +12,7 @@ internal partition of its own (``0.g2``), as a merge has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, encode_locations
 from sparkhaven.store.users.user_table import DEFINITION, UserTable, load_locations
+from sparkhaven.writers.users.incoming_rows import IncomingRows
 from sparkhaven.writers.users.location_writer import LocationWriter
 from sparkhaven.writers.users.splayed import GRACE_S, size_of
 
@@ -49,7 +50,7 @@ def begun(place: TablePlace, schema: TableSchema, table: UserTable | None) -> Lo
 def save_partitioned(
     place: TablePlace,
     schema: TableSchema,
-    rows: Iterable[pa.RecordBatch],
+    rows: IncomingRows,
     record: LocationRecord,
     internal: str,
     now_ms: int,
@@ -65,6 +66,7 @@ def save_partitioned(
         try:
             for batch in rows:
                 writers.append(batch)
+            rows.require(writers.rows)
         except Exception:
             writers.discard()
             raise
@@ -137,7 +139,12 @@ class _Writers:
             raise UnsupportedVersionError("a partitioned table has no partitioning column", where=place.user_definition)
         self._column, self._stored = column.name, [c.name for c in schema.stored]
         self._open: dict[LocationKey, LocationWriter] = {}
-        self.rows = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that were added to all locations."""
+        before = sum(self._kept[key].rows for key in self._open.keys() & self._kept.keys())
+        return sum(writer.rows for writer in self._open.values()) - before
 
     def append(self, batch: pa.RecordBatch) -> None:
         values = batch.column(batch.schema.get_field_index(self._column))
@@ -147,7 +154,6 @@ class _Writers:
             if len(chosen):
                 whole = len(chosen) == batch.num_rows
                 self._writer(value).append(stored if whole else stored.take(pa.array(chosen)))
-        self.rows += batch.num_rows
 
     def _writer(self, value: str) -> LocationWriter:
         key = LocationKey(self._fresh, value)

@@ -23,7 +23,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.users.user_table import UserTable, load_locations, load_user_table, splayed_now
 from sparkhaven.writers.users.arrow_columns import columns_of, require_same_columns
-from sparkhaven.writers.users.incoming_rows import arrow_stream, rows_of
+from sparkhaven.writers.users.incoming_rows import IncomingRows, arrow_stream
 from sparkhaven.writers.users.partitioned import begun, save_partitioned, settle_partitioned
 from sparkhaven.writers.users.splayed import append_splayed, next_save, replace_splayed, settle_splayed
 from sparkhaven.writers.users.table_lock import lock_user_table
@@ -118,7 +118,7 @@ class _Save:
         append = self._mode == "append" and table is not None
         schema = self._schema(rows.schema, table if append else None)
         self._refuse_other_kind(table, schema)
-        batches, now_ms = rows_of(rows, schema.columns), int(self._clock() * 1000)
+        batches, now_ms = IncomingRows(rows, schema.columns, str(place.table)), int(self._clock() * 1000)
         if schema.partitioning is None:
             save = next_save(place)
             if append and table is not None:

@@ -15,10 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-
-import pyarrow as pa
 
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.table import table_size
@@ -31,14 +28,13 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import DEFINITION, ONE, SAVE, SINCE, UserTable, save_of, since_of
+from sparkhaven.writers.users.incoming_rows import IncomingRows
 from sparkhaven.writers.users.location_writer import LocationWriter
 
 GRACE_S = 3600.0  # an old directory stays so long, for readers that opened the table before
 
 
-def replace_splayed(
-    place: TablePlace, schema: TableSchema, rows: Iterable[pa.RecordBatch], save: int, now_ms: int
-) -> int:
+def replace_splayed(place: TablePlace, schema: TableSchema, rows: IncomingRows, save: int, now_ms: int) -> int:
     """Makes the rows the whole content of the table; returns their number."""
     fs, path = place.fs, place.splayed
     fs.keep_dirs(path.parent, place.layout.root)
@@ -48,6 +44,7 @@ def replace_splayed(
         try:
             for batch in rows:
                 writer.append(batch)
+            rows.require(writer.rows)
         except Exception:
             fs.remove_tree(stage)
             raise
@@ -68,13 +65,14 @@ def replace_splayed(
     return writer.rows
 
 
-def append_splayed(place: TablePlace, table: UserTable, rows: Iterable[pa.RecordBatch], save: int, now_ms: int) -> int:
+def append_splayed(place: TablePlace, table: UserTable, rows: IncomingRows, save: int, now_ms: int) -> int:
     """Adds rows behind those of the table; returns their number."""
     fs, path, held = place.fs, place.splayed, table.locations[ONE]
     with fs.during("user-stage"):
         writer = LocationWriter(fs, path, table.schema.stored, held)
         for batch in rows:
             writer.append(batch)
+        rows.require(writer.rows - held.rows)
         fs.sync(writer.touched)
         fs.sync_dirs([path])
     with fs.during("user-publish"):

@@ -12,14 +12,13 @@ from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.errors import file_gone
 from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_numbers, partition_values
+from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values, typed_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks, file_table_blocks
-from sparkhaven.ingest.feeds.files.formats.decoding import KnownFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.sample import sample_of
-from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
+from sparkhaven.ingest.formats.parquet.known_file import FileConstants, KnownFile
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.ingest.spec.table_routes import TableRoutes
@@ -51,6 +50,7 @@ def version_blocks(
     """
     with guarded_file(options.path):
         plain = data_files(options)
+        rejects.source.count(0)
         for file, known_file in _files(fs, split, options):
             yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known_file)
             rejects.others[DATA_FILES] += 1
@@ -68,6 +68,8 @@ def version_table_blocks(
     """The same for the rows of several tables, by number. Raises what ``version_blocks`` raises."""
     with guarded_file(options.path):
         plain = data_files(options)
+        for table in tables.values():
+            table.rejects.source.count(0)
         for file, known_file in _files(fs, split, options):
             yield from file_table_blocks(fs, file, tables, routes, plain, clock, known_file)
             for table in tables.values():
@@ -100,10 +102,22 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
         if stat.size != file.size:
             raise damaged(Path(file.path), f"{stat.size} bytes where version {version} says {file.size}")
         data = FileId(file.path, file.size, stat.mtime_ns)
-        values = partition_values(fs, data, dict(file.values), types)
-        numbers = partition_numbers(values, types()) if values else {}
-        name, time_ns = place_name(version, file.path), file.time_ms * _MS
-        yield data, KnownFile(name, FileConstants(values, numbers, SPARK_ZONE), time_ns, True, types)
+        constants = FileConstants()
+        if file.values:
+            values = partition_values(fs, data, file.values, types())
+            constants = FileConstants(values, typed_values(values, types()), SPARK_ZONE)
+        yield (
+            data,
+            KnownFile(
+                place_name(version, file.path),
+                constants,
+                time_ns=file.time_ms * _MS,
+                utc96=True,
+                declared=types,
+                any_case=True,
+                rows=file.rows,
+            ),
+        )
 
 
 def _types(fs: Fs, feed: DeltaOptions) -> Mapping[str, str | None]:
@@ -130,8 +144,11 @@ def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
         if stat is None:
             raise file_gone(Path(added.path), latest)
         file = FileId(added.path, added.size, stat.mtime_ns)
-        values = partition_values(fs, file, dict(added.values), lambda: view.metadata.columns)
-        files.append((file, KnownFile(constants=FileConstants(values), utc96=True)))
+        values = partition_values(fs, file, added.values, view.metadata.columns)
+        known = KnownFile(
+            constants=FileConstants(values), utc96=True, declared=lambda: view.metadata.columns, any_case=True
+        )
+        files.append((file, known))
     if not files:
         raise FeedError(
             "the Delta table has no rows to infer from",

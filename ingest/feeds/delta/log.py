@@ -9,7 +9,6 @@ of no meaning here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,6 @@ from sparkhaven.store.delta.log import damaged, data_path, deleted_rows, parse_a
 from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
-
-_ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
 @frozen
@@ -117,16 +114,24 @@ def take(actions: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> N
 
 
 def added(table: Path, body: Mapping[str, Any]) -> AddedFile:
-    rows = _ROWS.search(body.get("stats") or "")
     values = sorted(dict(body.get("partitionValues") or {}).items())
     return AddedFile(
         str(data_path(table, body["path"])),
         int(body["size"]),
         int(body["modificationTime"]),
-        int(rows[1]) if rows else None,
+        _rows_of(body.get("stats")),
         tuple((name, value or None) for name, value in values),  # an empty text is null too
         bool(body.get("deletionVector")),
     )
+
+
+def _rows_of(stats: str | None) -> int | None:
+    """The number of rows that the statistics of a file say, if they do."""
+    try:
+        rows = json.loads(stats or "{}").get("numRecords")
+    except (ValueError, AttributeError):
+        return None
+    return rows if type(rows) is int and rows >= 0 else None
 
 
 def require_whole(files: Iterable[AddedFile]) -> None:

@@ -7,7 +7,7 @@ writes UTC. The footer of the data file tells which of them has written it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -19,41 +19,46 @@ from sparkhaven.store.io.fs import Fs
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
 _DECIMAL = re.compile(r"decimal\(([1-9]|[12]\d|3[0-8]), ?(\d{1,2})\)")
-_NUMBERS = {"byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
-            "double": pa.float64()}  # fmt: skip
+_TYPES = {"byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+          "double": pa.float64(), "binary": pa.binary()}  # fmt: skip
 _IN_UTC = ("delta-rs ", "parquet-rs ")
 SPARK_ZONE = "that of the Spark session that wrote the table"
 
 
 def partition_values(
-    fs: Fs, file: FileId, values: Mapping[str, str | None], types: Callable[[], Mapping[str, str | None]]
+    fs: Fs, file: FileId, written: Iterable[tuple[str, str | None]], types: Mapping[str, str | None]
 ) -> dict[str, str | None]:
-    """The values of a data file; timestamps without a zone get ``Z`` where they are in UTC.
+    """The values of a data file by column, in the table's case; ``types`` are those of its columns.
 
-    ``types`` of the columns are only asked for if a value looks like a timestamp. FeedError for a damaged file.
+    Timestamps without a zone get ``Z`` where they are in UTC. FeedError for a damaged file.
     """
+    by_case = {name.lower(): name for name in types}
+    values = {name if name in types else by_case.get(name.lower(), name): text for name, text in written}
     local = [name for name, text in values.items() if text is not None and _LOCAL.fullmatch(text)]
-    local = [name for name in local if types().get(name) == "timestamp"] if local else []
+    local = [name for name in local if types.get(name) == "timestamp"]
     if not local or not _writer(fs, file).startswith(_IN_UTC):
-        return dict(values)
+        return values
     return {name: f"{text}Z" if name in local else text for name, text in values.items()}
 
 
-def partition_numbers(values: Mapping[str, str | None], types: Mapping[str, str | None]) -> dict[str, pa.Scalar]:
-    """The values of columns that the table declares as numbers, as such; without those that are none."""
-    numbers: dict[str, pa.Scalar] = {}
+def typed_values(values: Mapping[str, str | None], types: Mapping[str, str | None]) -> dict[str, pa.Scalar]:
+    """The values of columns that the table declares as numbers or bytes, as such; without those that are none.
+
+    The bytes of a text are those of UTF-8, as Spark reads and writes them.
+    """
+    typed: dict[str, pa.Scalar] = {}
     for name, text in values.items():
-        kind = _number_type(types.get(name))
+        kind = _type_of(types.get(name))
         if text is not None and kind is not None:
             with suppress(pa.ArrowInvalid):  # the text says in a bad row what is wrong
-                numbers[name] = pa.scalar(text).cast(kind)
-    return numbers
+                typed[name] = pa.scalar(text).cast(kind)
+    return typed
 
 
-def _number_type(declared: str | None) -> pa.DataType | None:
+def _type_of(declared: str | None) -> pa.DataType | None:
     if declared is not None and (digits := _DECIMAL.fullmatch(declared)):
         return pa.decimal128(int(digits[1]), int(digits[2]))
-    return _NUMBERS.get(declared or "")
+    return _TYPES.get(declared or "")
 
 
 def _writer(fs: Fs, file: FileId) -> str:

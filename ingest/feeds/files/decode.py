@@ -19,9 +19,10 @@ from sparkhaven.ingest.content.raw_file import PlannedFile, changed
 from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.encodings import in_own_bytes
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.feeds.files.formats.decoding import NOTHING, Decoding, KnownFile, Payload, TogetherDecoding
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TogetherDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.kept_decoders import KeptDecoders
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory
-from sparkhaven.ingest.feeds.files.formats.decoding import KnownFile, SampledFiles
+from sparkhaven.ingest.feeds.files.formats.decoding import SampledFiles
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.parquet.known_file import KnownFile
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError

@@ -136,6 +136,7 @@ def frame_blocks(
 ) -> Iterator[Block]:
     """Typed rows of one batch, with settings that ``fit_frame`` has made; bad rows go to ``rejects``."""
     targets = resolve_targets(spec, schema)
+    rejects.source.count(split.rows.num_rows)
     origin, unit = split.origin, split.unit
     batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
     indices = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one

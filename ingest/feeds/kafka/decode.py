@@ -65,7 +65,9 @@ def message_blocks(
         clock_ns, sized_blocks = _newest(decoder, blocks, source, targets, options.limits, spec)
         blocks = _blocks(reader.read(split), options.limits) if sized_blocks is None else sized_blocks
     router = Router(targets, spec.partition, source, clock_ns, "offset")
+    rejects.source.count(0)
     for block, _ in blocks:
+        rejects.source.count(len(block.offsets))
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
             rows = decoder.decode(block, source, round(clock() * NS_PER_SECOND), rejects)
         yield router, rows, block.value_at
@@ -94,7 +96,11 @@ def message_table_blocks(
     refusing = tables.get(routes.refusing)
     headers = () if refusing is None else header_names([item.meta for item in refusing.spec.columns])
     deciding = MessageTexts(routes, options, next(iter(tables.values())).spec, split.topic, headers)
+    for table in tables.values():
+        table.rejects.source.count(0)
     for block, _ in _blocks(reader.read(split), options.limits):
+        for table in tables.values():
+            table.rejects.source.count(len(block.offsets))
         received_ns = round(clock() * NS_PER_SECOND)
         with gc_paused():
             chosen = choice.numbers_of(deciding.of(block, source, received_ns, choice.probe), block.value_at)

@@ -102,6 +102,7 @@ class MessageRows:
         if self._feed.tombstones == "ignore":
             whole = block.where(block.valued())
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
+            rejects.source.leave(len(block.offsets) - len(whole.offsets))
             block = whole
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}

@@ -35,6 +35,7 @@ from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
+from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
@@ -52,6 +53,7 @@ class _Decoded:
     columns: list[pa.Array]
     todo: list[RecordSpan]
     used: int
+    stop: int  # lines before it were decoded; those from ``used`` on come again
     starts: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # of the records over lines, ascending
     stops: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -96,6 +98,7 @@ class CsvRows:
         self._held: tuple[LineBlock, Ints, Ints] = (LineBlock.empty(), np.empty(0, np.int64), np.empty(0, np.int64))
         self._scanner: CsvScanner | None = None
         self._compiled = compiled and not exact  # whether a scanner may be made, once there is a header
+        self.lines_left = 0  # of the block decoded last: lines that are no record, or not the first of one
         self._header: Header | None = None if options.header else Header(options.names)
         self._head_lines = options.skip_lines  # of a file, with its header once that is known
         if self._header is not None:
@@ -106,17 +109,20 @@ class CsvRows:
         """Typed rows of a block, and how many of its lines were used.
 
         Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
-        next block.
+        next block. ``lines_left`` tells how many of the lines are neither rows nor rejected.
         """
-        inside = self._spans.open
+        inside, self.lines_left = self._spans.open, 0
         first, ended = self._spans.leave(block)
         if ended is not None:
+            self.lines_left += int(block.numbers[first - 1]) - ended.number
             rejects.read += 1
             shown = ended.head[:MAX_VALUE].decode("utf-8", "replace")
             row = bad_row(file, ended.number, None, Refusal(Reason.RECORD_TOO_LONG, EXPECTED), shown, ended.head)
             rejects.add_all([replace(row, size=ended.size)])
         hidden = 0 if inside is None else np.inf if ended is None else int(block.numbers[first - 1])
-        first = max(first, self.start(block, file))
+        heads = self.start(block, file)
+        self.lines_left += max(heads - first, 0)
+        first = max(first, heads)
         header = self._header or Header(())
         rejects.header = header.names
         spans = deepcopy(self._spans)
@@ -127,6 +133,7 @@ class CsvRows:
         self._held = block, decoded.starts, decoded.stops
         rejects.read += len(decoded.fast)
         exact, values = exact_rows(self._exact(block, decoded.todo, header, file, rejects), rejects)
+        self.lines_left += self._left(block, first, decoded)
         for name in header.names:
             if name not in self._known and len(decoded.fast):
                 rejects.ignored[name] += len(decoded.fast)
@@ -184,13 +191,41 @@ class CsvRows:
         self._head_lines = int(block.numbers[first])
         return first + 1
 
+    def _left(self, block: LineBlock, first: int, decoded: _Decoded) -> int:
+        """Of the lines that were decoded, those that are blank, a comment, or the further lines of a record."""
+        if block.framed:
+            return 0
+        starts, stops = decoded.starts, decoded.stops
+        further = int((block.numbers[stops - 1] - block.numbers[starts]).sum())
+        records = len(decoded.fast) + len(decoded.todo)
+        if decoded.stop - first == records + int((stops - starts - 1).sum()):
+            return further  # each line begins a record, or is inside of one
+        passed = self._passed(block)
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            passed[start:stop] = False
+        passed[[span.start for span in decoded.todo]] = False
+        return further + int(np.count_nonzero(passed[first : decoded.stop]))
+
+    def _passed(self, block: LineBlock) -> Mask:
+        """Which lines are blank or comments."""
+        passed = commented(block, self._options)
+        sizes, octets = np.diff(block.ends), np.frombuffer(block.data, np.uint8)
+        ending = np.isin(octets[block.ends[:-1]], (0x0A, 0x0D)) if len(octets) else np.zeros(len(block), np.bool_)
+        passed |= ending & (sizes == 1)
+        for index in np.flatnonzero(ending & (sizes > 1)).tolist():
+            passed[index] |= not block.line(index)
+        return passed
+
     def _reject_long_lines(
         self, block: LineBlock, records: Iterable[tuple[int, float]], file: str, rejects: Rejects
     ) -> None:
         """Lines that were not read whole, but for those inside one of the records, which is bad anyway."""
         for line in block.too_long:
-            within = any(first < line.number < last for first, last in records)
-            if not within and line.number > self._options.skip_lines:
+            if any(first < line.number < last for first, last in records):
+                continue
+            if line.number <= self._options.skip_lines:
+                self.lines_left += 1
+            else:
                 rejects.read += 1
                 rejects.add_all([too_long(file, line)])
 
@@ -213,7 +248,7 @@ class CsvRows:
         fast, columns, doubtful = self._plain(block, plain, header, rejects)
         todo = sorted([*cut.spans, *(RecordSpan(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
         starts, stops = (np.array([getattr(s, end) for s in cut.spans], np.int64) for end in ("start", "stop"))
-        return _Decoded(fast, columns, todo, cut.used, starts, stops)
+        return _Decoded(fast, columns, todo, cut.used, cut.stop, starts, stops)
 
     def _plain(
         self, block: LineBlock, plain: Ints, header: Header, rejects: Rejects
@@ -233,7 +268,7 @@ class CsvRows:
         cut = self._spans.resume(block, last)
         first = max([first, *(span.stop for span in cut.spans)])
         if cut.stop < len(block):  # one record, beyond the block
-            return _Decoded(np.empty(0, np.int64), no_columns(self._targets), [], cut.used)
+            return _Decoded(np.empty(0, np.int64), no_columns(self._targets), [], cut.used, cut.stop)
         spans = self._spans
         scanned = self._scanner.scan(block, first, last=last, longest=spans.longest, alone=spans.alone_in(block))
         if scanned.open is not None:
@@ -241,7 +276,7 @@ class CsvRows:
         over_lines = _over_lines(cut, scanned.starts, scanned.stops, scanned.odd, scanned.odd_stops)
         pairs = zip(scanned.odd.tolist(), scanned.odd_stops.tolist(), strict=True)
         todo = [*cut.spans, *(RecordSpan(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
-        return _Decoded(scanned.starts, scanned.columns, todo, cut.used, *over_lines)
+        return _Decoded(scanned.starts, scanned.columns, todo, cut.used, cut.stop, *over_lines)
 
     def _exact(
         self, block: LineBlock, records: list[RecordSpan], header: Header, file: str, rejects: Rejects
@@ -250,6 +285,7 @@ class CsvRows:
         for span in records:
             raw, number = block.lines(span.start, span.stop), int(block.numbers[span.start])
             if not raw and not block.framed:
+                self.lines_left += 1
                 continue
             rejects.read += 1
             if span.fault is None:

@@ -101,6 +101,8 @@ class JsonRows:
             if block.framed or line.strip():
                 rejects.read += 1
                 yield index, self.values_of(line, file, int(block.numbers[index]), rejects)
+            else:
+                rejects.source.leave(1)
 
     def values_of(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""

@@ -16,7 +16,7 @@ today's calendar (``store.conversions.hybrid_calendar``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -98,11 +98,29 @@ class ParquetFile:
         self._metadata = checked_chunks(self._file.metadata, split.size)
         self._groups = self._groups_of(split)
         before = range(self._groups[0]) if self._groups else ()
-        self.first_row = 1 + sum(self._metadata.row_group(group).num_rows for group in before)
+        self.first_row = 1 + self._rows_of(before)
         self._old = old_timestamps(self._file, instants=utc96)
         self._calendar = hybrid_calendar(self._metadata.metadata)
-        self.declared = logical_schema(self._file, self._old)
+        self._written = logical_schema(self._file, self._old)
+        self._names = {name: name for name in self._written.names}
+
+    def match(self, names: Collection[str]) -> None:
+        """Calls each column by the one of ``names`` that is its own but for case."""
+        by_case = {name.lower(): name for name in names}
+        self._names = {name: name if name in names else by_case.get(name.lower(), name) for name in self._names}
+
+    @property
+    def declared(self) -> pa.Schema:
         """Names and types of its columns; names may repeat."""
+        return pa.schema([field.with_name(self._names[field.name]) for field in self._written])
+
+    @property
+    def rows(self) -> int:
+        """How many there are, as the footer says."""
+        return self._rows_of(self._groups)
+
+    def _rows_of(self, groups: Iterable[int]) -> int:
+        return sum(self._metadata.row_group(group).num_rows for group in groups)
 
     @property
     def writer(self) -> str:
@@ -118,11 +136,13 @@ class ParquetFile:
 
         Of columns with one name the second is called ``name (2)``, and so on.
         """
-        wanted = self.declared.names if names is None else list(names)
+        chosen = set(self._names.values() if names is None else names)
+        wanted = [name for name in self._written.names if self._names[name] in chosen]
         wide = self._wide(wanted)
         file = self._open(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
-        old = sorted(self._old.columns.intersection(wanted) - set(self.twice))
+        twice = self.twice
+        old = sorted(name for name in self._old.columns.intersection(wanted) if self._names[name] not in twice)
         exact = _Portions(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
@@ -152,35 +172,34 @@ class ParquetFile:
 
     def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """A batch without views, with UUIDs as such, and with a name of its own for each column."""
-        twice = self.twice
-        kinds = [
-            a.type if n in twice else self.declared.field(n).type for n, a in zip(rows.schema.names, rows, strict=True)
-        ]
+        names, repeated = rows.schema.names, Counter(self._written.names)
+        kinds = [a.type if repeated[n] > 1 else self._written.field(n).type for n, a in zip(names, rows, strict=True)]
         arrays = [as_logical(array, kind) for array, kind in zip(rows, kinds, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, told_apart(rows.schema.names))
+        return record_batch(arrays, told_apart([self._names[name] for name in names]), rows.num_rows)
 
     def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> ParquetBatch:
         """Old timestamps with their zone, and those that wrapped beside them."""
         far: dict[str, pa.TimestampArray] = {}
         for name in true.column_names:
-            zone = "UTC" if name in self._old.instants else None
-            index = rows.schema.get_field_index(name)
+            zone, name_in_rows = "UTC" if name in self._old.instants else None, self._names[name]
+            index = rows.schema.get_field_index(name_in_rows)
             ns, ms = rows.column(index).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
             wrapped = ns.fill_null(0).to_numpy() // _MS_NS != ms.fill_null(0).to_numpy()
             if wrapped.any():
-                far[name] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
-            rows = rows.set_column(index, name, ns.view(pa.timestamp("ns", zone)))
-        return ParquetBatch(rows, far, self._old.unknown)
+                far[name_in_rows] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
+            rows = rows.set_column(index, name_in_rows, ns.view(pa.timestamp("ns", zone)))
+        return ParquetBatch(rows, far, frozenset(self._names[name] for name in self._old.unknown))
 
     def _in_todays_calendar(self, batch: ParquetBatch, calendar: HybridCalendar) -> ParquetBatch:
         arrays, unsure = [], {}
+        old = {self._names[name] for name in self._old.columns}
         for name, column in zip(batch.rows.schema.names, batch.rows, strict=True):
-            array, doubt = in_todays_calendar(column, calendar, int96=name in self._old.columns)
+            array, doubt = in_todays_calendar(column, calendar, int96=name in old)
             arrays.append(array)
             if doubt is not None:
                 unsure[name] = UnsureInstants(pa.array(doubt), calendar.zone)
         far = {name: in_todays_calendar(array, calendar, int96=True)[0] for name, array in batch.far.items()}
-        rows = pa.RecordBatch.from_arrays(arrays, batch.rows.schema.names)
+        rows = record_batch(arrays, batch.rows.schema.names, batch.rows.num_rows)
         return ParquetBatch(rows, far, batch.old, unsure=unsure)
 
     def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
@@ -277,6 +296,13 @@ def _cuts(rows: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[int, int]]:
         stop = max(start + 1, int(np.searchsorted(ends, before + most_bytes, side="right")))
         yield start, stop
         start = stop
+
+
+def record_batch(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
+    """A batch of so many rows, also where it has no column."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, names)
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
 
 
 def told_apart(names: Sequence[str]) -> list[str]:

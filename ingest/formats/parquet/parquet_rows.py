@@ -15,7 +15,7 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows
-from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.typed_values import (
     SourceColumn,
@@ -30,6 +30,7 @@ from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.errors import FeedError
 from sparkhaven.store.quarantine.reasons import Reason
 
 _FLOATING = ("float", "double")
@@ -39,9 +40,7 @@ AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 class ParquetDecoder:
     """Decoder of Parquet files, and of any other batches with types of their own.
 
-    ``constants`` are columns beside those of a file. ``path`` is how rows are named instead of by the file's path.
-    ``utc96``: timestamps of the old type INT96, which has no zone, are instants in UTC, whoever wrote them.
-    ``bytes_too``: bytes may be texts in UTF-8.
+    ``known`` is of the file. ``bytes_too``: bytes may be texts in UTF-8.
     """
 
     def __init__(
@@ -51,17 +50,15 @@ class ParquetDecoder:
         *,
         alias: bool = False,
         unit: Unit = "row",
-        constants: FileConstants = NO_CONSTANTS,
-        path: str | None = None,
-        utc96: bool = False,
+        known: KnownFile = NOTHING,
         bytes_too: bool = False,
     ) -> None:
-        self._targets = tuple(targets)
+        self._targets, constants = tuple(targets), known.constants
         self._constants = {name: pa.scalar(value, pa.string()) for name, value in constants.texts.items()}
-        others = {target.source for target in self._targets if target.column.type.name not in _FLOATING}
-        self._numbers, self._zone_of = constants.numbers, constants.zone_of
-        self._written = self._constants | {n: value for n, value in self._numbers.items() if n not in others}
-        self._path, self._utc96, self._bytes_too = path, utc96, bytes_too
+        self._typed_constants, self._zone_of = constants.typed, constants.zone_of
+        others = {target.source for target in self._targets if not self._takes_typed(target)}
+        self._written = self._constants | {n: value for n, value in self._typed_constants.items() if n not in others}
+        self.known_file, self._bytes_too = known, bytes_too
         self._known = {t.source for t in targets} | set(uncounted)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)
@@ -73,8 +70,12 @@ class ParquetDecoder:
 
         ``check`` gets the names of all columns before the first row is read, and may refuse the file.
         """
-        for _, rows in decode_together(planned, {0: (self, rejects, check)}, self._utc96):
+        for _, rows in decode_together(planned, {0: (self, rejects, check)}):
             yield rows
+
+    def lacks(self, names: Sequence[str]) -> bool:
+        """Whether a column that rows need has none of these names."""
+        return not {target.source for target in self._targets} <= {*names, *self._constants}
 
     def require(self, file: ParquetFile, path: str, check: Callable[[Sequence[str]], None]) -> set[str]:
         """The columns of a file that rows need; FeedError if one is there twice, or of a type that does not fit."""
@@ -94,14 +95,14 @@ class ParquetDecoder:
 
     def path_of(self, split: FileId) -> str:
         """How the rows of a file are named."""
-        return self._path or split.path
+        return self.known_file.place or split.path
 
     def payload(self, planned: PlannedFile) -> Callable[[int], bytes]:
         """The whole of a row by its number, as text; numbers must not fall."""
-        others = _Others(planned, None, self._utc96)
+        others = _Others(planned, None, [self])
 
         def text(number: int) -> bytes:
-            return row_text(others.fields(number) | self._constants, self._form)
+            return row_text(others.fields(number) | self._written, self._form)
 
         return text
 
@@ -180,9 +181,19 @@ class ParquetDecoder:
         return merge_rows(numbers, fast, columns, exact, values, self._targets)
 
     def _constant(self, target: Target) -> pa.Scalar:
-        """The value of a column that is not in the file: digits of a text are read as the nearest number, alone."""
-        text = self._constants[target.source]
-        return self._numbers.get(target.source, text) if target.column.type.name in _FLOATING else text
+        """The value of a column that is not in the file."""
+        return self._typed_constants[target.source] if self._takes_typed(target) else self._constants[target.source]
+
+    def _takes_typed(self, target: Target) -> bool:
+        """Whether a column takes a value by its type: digits of a text are read as the nearest number, and texts for
+        bytes as base64.
+        """
+        value = self._typed_constants.get(target.source)
+        if value is None:
+            return False
+        if pa.types.is_binary(value.type):
+            return bool(pa.types.is_binary(target.column.type.arrow))
+        return target.column.type.name in _FLOATING
 
     def _row_values(self, sources: list[SourceColumn | None], row: int, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []
@@ -202,7 +213,7 @@ Wanted = tuple[ParquetDecoder, Rejects, Callable[[Sequence[str]], None]]
 
 
 def decode_together(
-    planned: PlannedFile, tables: Mapping[int, Wanted], utc96: bool, chooser: tuple[Wanted, Choose] | None = None
+    planned: PlannedFile, tables: Mapping[int, Wanted], chooser: tuple[Wanted, Choose] | None = None
 ) -> Iterator[tuple[int, TypedRows]]:
     """Typed rows of a file for several tables, by number, batch by batch; each column is read once.
 
@@ -211,12 +222,16 @@ def decode_together(
     """
     split = planned.split
     every = [*tables.values(), *([chooser[0]] if chooser is not None else [])]
+    decoders = [decoder for decoder, _, _ in every]
     try:
-        file = ParquetFile(planned, utc96)
+        file = _opened(planned, decoders)
         names = file.declared.names
         wanted = sorted(set().union(*(decoder.require(file, split.path, check) for decoder, _, check in every)))
+        _require_rows(file, decoders[0].known_file, split.path)
+        for _, rejects, _ in tables.values():
+            rejects.source.count(file.rows)
         extras = {number: decoder.extras(names) for number, (decoder, _, _) in tables.items()}
-        others = _Others(planned, [name for name in names if name not in wanted], utc96)
+        others = _Others(planned, [name for name in names if name not in wanted], decoders)
         start = file.first_row
         for batch in file.batches(wanted):
             numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
@@ -239,11 +254,35 @@ def decode_together(
         raise no_parquet(split.path, error, AGAIN) from error
 
 
+def _opened(planned: PlannedFile, decoders: Sequence[ParquetDecoder]) -> ParquetFile:
+    """The file, with the names that the decoders know its columns by."""
+    known = decoders[0].known_file
+    file = ParquetFile(planned, known.utc96)
+    names = file.declared.names
+    if known.any_case:
+        twins = len({name.lower() for name in names}) < len(names)
+        if twins or any(decoder.lacks(names) for decoder in decoders):  # else nobody looks at the table
+            file.match(known.declared())
+    return file
+
+
+def _require_rows(file: ParquetFile, known: KnownFile, path: str) -> None:
+    """FeedError: the table has another number of rows for the file than its footer."""
+    if known.rows not in (None, file.rows):
+        raise FeedError(
+            "feed file has another number of rows than its table says",
+            where=path,
+            expected=f"{known.rows} rows",
+            found=f"{file.rows} rows in its footer",
+            hint="restore the file from a copy, or correct the table. Nothing of it was committed",
+        )
+
+
 class _Others:
     """Further fields of a file (``names`` None: all of them), read only as far as a bad row asks for them."""
 
-    def __init__(self, planned: PlannedFile, names: list[str] | None, utc96: bool) -> None:
-        self._planned, self._names, self._utc96 = planned, names, utc96
+    def __init__(self, planned: PlannedFile, names: list[str] | None, decoders: Sequence[ParquetDecoder]) -> None:
+        self._planned, self._names, self._decoders = planned, names, decoders
         self._batches: Iterator[ParquetBatch] | None = None
         self._start = self._stop = 1  # numbers of the rows in ``_batch``
         self._batch: ParquetBatch | None = None
@@ -259,7 +298,7 @@ class _Others:
 
     def _fields(self, number: int) -> dict[str, pa.Scalar]:
         if self._batches is None or number < self._start:  # a block is decoded anew in parts
-            file = ParquetFile(self._planned, self._utc96)
+            file = _opened(self._planned, self._decoders)
             self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
         while number >= self._stop:
             self._batch = next(self._batches, None)

@@ -190,6 +190,8 @@ def _files(content: Callable[[Chance], bytes], options: FilesOptions, name: str)
         tally.see(rejects.rows)
         if stored + rejects.bad != rejects.read:
             tally.defects[f"{rejects.read} records are {stored} rows and {rejects.bad} bad rows"] += 1
+        if stored + rejects.bad + rejects.source.left != rejects.source.counted:
+            tally.defects[f"{rejects.source} are {stored} rows and {rejects.bad} bad rows"] += 1
 
     return fuzz
 

@@ -11,8 +11,8 @@ from typing import Any
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
-from sparkhaven.ingest.feeds.files.formats.decoding import NOTHING, KnownFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.router import Routed
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import (
@@ -118,7 +118,9 @@ def decode_split(
 def decode(split: FileId, spec: StreamSpec, table: TableSchema, fs: Fs | None = None) -> tuple[list[Routed], Rejects]:
     """All batches of a file, and what was rejected."""
     rejects = Rejects(spec.bad_rows)
-    return list(decode_split(fs or Fs(), split, spec, table, rejects, clock=lambda: NOW_NS / 1e9)), rejects
+    routed = list(decode_split(fs or Fs(), split, spec, table, rejects, clock=lambda: NOW_NS / 1e9))
+    rejects.source.require(sum(len(part.batch) for part in routed), rejects.bad, split)
+    return routed, rejects
 
 
 def values(routed: list[Routed], name: str = "v") -> list[Any]:

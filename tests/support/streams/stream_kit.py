@@ -77,9 +77,12 @@ def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.Re
     """Reads a feed file, or a range of the topic, a few rows at a time. A row without a number is bad."""
     rows = []
     if isinstance(split, OffsetRange):
+        notes.source.count(split.stop - split.start)
         yield from _batches([message(split.partition, offset) for offset in range(split.start, split.stop)])
         return
-    for number, line in enumerate(Path(split.path).read_text(encoding="utf-8").splitlines(), 1):
+    lines = Path(split.path).read_text(encoding="utf-8").splitlines()
+    notes.source.count(len(lines))
+    for number, line in enumerate(lines, 1):
         row = json.loads(line)
         if row["N"] is None:
             notes.reject([f"{split.path}:{number} N is missing"], 1)

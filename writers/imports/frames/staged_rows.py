@@ -22,6 +22,7 @@ from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -86,11 +87,18 @@ class StagedShare:
 
 def stage_rows(fs: Fs, plan: StagePlan, task: int, attempt: str, batches: Iterator[pa.RecordBatch]) -> StagedShare:
     """Runs one task; ``attempt`` names its files. SchemaMismatchError: a value that its column does not hold."""
-    stager = _Stager(fs, plan, StagedShare(task), attempt)
+    stager, source = _Stager(fs, plan, StagedShare(task), attempt), SourceRows(0)
     for batch in batches:
+        source.count(batch.num_rows)
         for first in range(0, batch.num_rows, BATCH_ROWS):
             stager.add(batch.slice(first, BATCH_ROWS))
-    return stager.end()
+    share = stager.end()
+    source.leave(stager.not_chosen)
+    source.require(sum(date.rows for date in share.dates.values()), 0, f"{plan.name}, task {task}")
+    if plan.directory is not None:
+        staged = SourceRows(sum(date.rows for date in share.dates.values()))
+        staged.require(sum(file.rows for file in share.files), 0, plan.directory)
+    return share
 
 
 class _Stager:
@@ -99,6 +107,7 @@ class _Stager:
         self._selection = Selection.of(plan.dates, None)
         self._held: dict[str, list[pa.RecordBatch]] = {}
         self._size = self._seen = self._flushed = 0
+        self.not_chosen = 0  # rows of dates that are not taken
         self._sequences: dict[str, xxhash.xxh3_128] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -145,6 +154,8 @@ class _Stager:
             value = coded.dictionary[int(ordered[start])].as_py()
             if self._selection.takes_value(value):
                 yield value, rows.slice(start, stop - start), hashes[start:stop]
+            else:
+                self.not_chosen += stop - start
 
     def _count(self, value: str, rows: pa.RecordBatch, hashes: npt.NDArray[np.uint64]) -> None:
         share = self._share.dates.setdefault(value, DateShare())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.content.lines import BLOCK, LineBlock
+from sparkhaven.ingest.content.lines import BLOCK, LineBlock, LineCount
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import SILENT
 from sparkhaven.ingest.feeds.files.formats.decoding import (
@@ -41,10 +41,11 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
     csv_rows = _csv_rows(decoding)
     is_part = isinstance(file.split, FilePart)
     records = find_records(file, options.csv, partial(csv_rows.start, file=path)) if is_part else None
+    lines = LineCount(1 if records is None else records.number, [rejects.source])
     first: int | None = 1
     while first is not None:  # a second time for a file with a quote that nothing closes
         number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
-        yield from _decode_from(csv_rows, text_blocks(pieces, options, file, number), first, path, rejects)
+        yield from _decode_from(csv_rows, lines.of(text_blocks(pieces, options, file, number)), first, path, rejects)
         first = csv_rows.unclosed()
 
 
@@ -73,18 +74,21 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
 
     is_part = isinstance(file.split, FilePart)
     records = find_records(file, options.csv, start) if is_part else None
+    counted = LineCount(1 if records is None else records.number, together.sources)
     first: int | None = 1
     while first is not None:  # a second time for a file with a quote that nothing closes
         number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
         rest: LineBlock | None = None
-        for whole in text_blocks(pieces, options, file, number):
+        for whole in counted.of(text_blocks(pieces, options, file, number)):
             block = whole.after(first - 1) if first > 1 else whole
             block = block if rest is None else rest.before(block)
             rows, used = deciding.decode(block, path, choice.probe, last=False)
+            choice.probe.source.leave(deciding.lines_left)
             yield from decoded(block, rows)
             rest = block.rest(used) if used < len(block) else None
         if rest is not None:
             rows, _ = deciding.decode(rest, path, choice.probe, last=True)
+            choice.probe.source.leave(deciding.lines_left)
             yield from decoded(rest, rows)
         first = deciding.unclosed()
 
@@ -98,10 +102,12 @@ def _decode_from(
         if rest is not None:
             block = rest.before(block)
         rows, used = csv_rows.decode(block, file, rejects, last=False)
+        rejects.source.leave(csv_rows.lines_left)
         yield rows, csv_rows.record_of
         rest = block.rest(used) if used < len(block) else None
     if rest is not None:
         rows, _ = csv_rows.decode(rest, file, rejects, last=True)
+        rejects.source.leave(csv_rows.lines_left)
         yield rows, csv_rows.record_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -11,13 +11,14 @@ from sparkhaven.ingest.content.lines import LineBlock, line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.table_choice import TableChoice
 from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
+from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.frozen import frozen
 
 Payload = Callable[[int], bytes]  # the text of a row by its number
@@ -25,25 +26,6 @@ DecodeOne = Callable[[bytes, RejectedRow, Rejects], "list[Value] | BadRow"]
 SAMPLED_BLOCK = 1 << 18  # bytes looked at together
 WITHOUT_NAME = "a stream file cannot name a field without a name"
 KEPT = 1000  # unreadable records of a sample that are named
-
-
-@frozen
-class KnownFile:
-    """What is known of a file beside its bytes.
-
-    ``place`` names its rows instead of its path, ``time_ns`` is its time where that is not its modification time.
-    ``utc96``: its timestamps of type INT96 are instants. ``declared``: names of columns that its table declares without
-    the file.
-    """
-
-    place: str | None = None
-    constants: FileConstants = NO_CONSTANTS
-    time_ns: int | None = None
-    utc96: bool = False
-    declared: Callable[[], Collection[str]] = frozenset
-
-
-NOTHING = KnownFile()
 
 
 @frozen
@@ -63,6 +45,11 @@ class TogetherDecoding:
     tables: Mapping[int, tuple[Decoding, Rejects]]
     deciding: Decoding
     choice: TableChoice
+
+    @property
+    def sources(self) -> list[SourceRows]:
+        """Where the rows of the file are counted, once for each table."""
+        return [rejects.source for _, rejects in self.tables.values()]
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.file_parts import part_lines
-from sparkhaven.ingest.content.lines import BLOCK
+from sparkhaven.ingest.content.lines import BLOCK, LineCount
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.files.formats.decoding import (
     KEPT,
@@ -41,7 +41,7 @@ _JSON_ROWS = KeptDecoders(_json_rows)
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
     json_rows = _JSON_ROWS.of(decoding.targets, decoding.spec, small=file.split.size <= SMALL_BYTES)
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
-    for block in text_blocks(pieces, decoding.options, file, first):
+    for block in LineCount(first, [rejects.source]).of(text_blocks(pieces, decoding.options, file, first)):
         yield json_rows.decode(block, file.split.path, rejects), block.line_of
 
 
@@ -52,7 +52,8 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
         number: _json_rows(decoding.targets, decoding.spec) for number, (decoding, _) in together.tables.items()
     }
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
-    for block in text_blocks(pieces, together.deciding.options, file, first):
+    blocks = text_blocks(pieces, together.deciding.options, file, first)
+    for block in LineCount(first, together.sources).of(blocks):
         texts = deciding.decode(block, path, choice.probe)
         for number, lines in choice.numbers_of(texts, block.line_of).items():
             if len(lines):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -22,6 +22,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     name_of,
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
@@ -60,19 +61,16 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
     decider = _parquet_rows(deciding)
     unrouted = decider.payload(file)  # numbers of a payload must not fall
     chooser = (decider, choice.probe, _check(deciding, file)), lambda rows: choice.numbers_of(rows, unrouted)
-    for number, rows in decode_together(file, wanted, deciding.known.utc96, chooser):
+    for number, rows in decode_together(file, wanted, chooser):
         yield number, rows, payloads[number]
 
 
 def _parquet_rows(decoding: Decoding) -> ParquetDecoder:
-    known = decoding.known
     return ParquetDecoder(
         decoding.targets,
         decoding.spec.ignore,
         alias=decoding.spec.allow_null_alias,
-        constants=known.constants,
-        path=known.place,
-        utc96=known.utc96,
+        known=decoding.known,
         bytes_too=decoding.options.binary_as_text,
     )
 
@@ -117,13 +115,8 @@ def sample(sampled: SampledFiles) -> Sample:
     positions: list[str] = []
     parts: list[tuple[dict[str, TypedPart], int]] = []
     for file, known, share in sampled.shares():
-        columns, count, whole = first_rows(
-            file,
-            share(len(positions)),
-            utc96=known.utc96,
-            bytes_too=sampled.options.binary_as_text,
-            constants=known.constants.texts,
-        )
+        bytes_too = sampled.options.binary_as_text
+        columns, count, whole = first_rows(file, share(len(positions)), known, bytes_too=bytes_too)
         parts.append((columns, count))
         positions += [f"{name_of(file)} row {number}" for number in range(1, count + 1)]
         every &= whole
@@ -139,20 +132,17 @@ def sample(sampled: SampledFiles) -> Sample:
 
 
 def first_rows(
-    planned: PlannedFile,
-    rows: int,
-    *,
-    utc96: bool = False,
-    bytes_too: bool = False,
-    constants: Mapping[str, str | None] | None = None,
+    planned: PlannedFile, rows: int, known: KnownFile = NOTHING, *, bytes_too: bool = False
 ) -> tuple[dict[str, TypedPart], int, bool]:
     """Columns of at most so many rows, how many they are, and whether the file has no more.
 
-    ``bytes_too``: bytes are texts where all of them are UTF-8. ``constants`` are columns beside those of the file, with
-    one text for all rows. FeedError for a file that is damaged, or has a column twice.
+    ``bytes_too``: bytes are texts where all of them are UTF-8. FeedError for a file that is damaged, or has a column
+    twice.
     """
     try:
-        file = ParquetFile(planned, utc96)
+        file = ParquetFile(planned, known.utc96)
+        if known.any_case:
+            file.match(known.declared())
         if file.twice:
             raise column_twice(planned.split.path, file.twice[0])
         batches: list[ParquetBatch] = []
@@ -168,7 +158,7 @@ def first_rows(
                 break
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise no_parquet(planned.split.path, error, "name a complete file") from error
-    texts = constants or {}
+    texts = known.constants.texts
     declared = [name for name in file.declared.names if name not in texts]
     parts = {name: _joined(batches, name, file.declared.field(name).type, bytes_too) for name in declared}
     parts |= {name: TypedPart(pa.repeat(pa.scalar(value, pa.string()), count)) for name, value in texts.items()}

@@ -204,15 +204,19 @@ def blocks(chance: random.Random, wanted: Sequence[Target | None], options: CsvO
 
 def outcome(decoder: CsvRows, given: Sequence[LineBlock], targets: Sequence[Target]) -> list[object]:
     """All that decoding makes known: rows, whole records, what is refused and counted, and where blocks were cut."""
-    rejects, found, rest = Rejects(PLENTY), [], None
+    rejects, found, rest, taken = Rejects(PLENTY), [], None, 0
+    rejects.source.count(sum(map(len, given)))
     for place, block in enumerate(given):
         whole = block if rest is None else rest.before(block)
         rows, used = decoder.decode(whole, "f", rejects, last=place == len(given) - 1)
+        rejects.source.leave(decoder.lines_left)
+        taken += len(rows)
         for array in rows.columns:
             array.validate(full=True)
         texts = [] if block.framed else [decoder.record_of(line) for line in rows.numbers.tolist()]
         found.append((used, typed(rows, targets), texts))
         rest = whole.rest(used) if used < len(whole) else None
+    rejects.source.require(taken, rejects.bad, "f")
     return [found, rejected(rejects), rejects.read, +rejects.ignored, decoder.unclosed()]
 
 

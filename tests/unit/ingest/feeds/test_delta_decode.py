@@ -276,3 +276,95 @@ def test_partition_numbers_are_exact_as_those_of_data_files(
         nearest = Rejects(BadRowBudget(10, 1.0))
         (routed,) = route(DeltaFeed(lossy).decode(FS, split, table, nearest, time.time), nearest)
         assert not nearest.rows and routed.batch.num_rows == 1
+
+
+def written_table(place: Path, fields: dict[str, str], *files: tuple[pa.Table, dict[str, str], int | None]) -> Path:
+    """A table of one version: data files with the values of their partition, and the rows that statistics say."""
+    (place / "_delta_log").mkdir(parents=True)
+    schema = json.dumps({"fields": [{"name": name, "type": kind} for name, kind in fields.items()]})
+    actions: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1}}]
+    actions.append({"metaData": {"id": TABLE_ID, "schemaString": schema, "configuration": {}}})
+    for number, (rows, values, counted) in enumerate(files):
+        path = place / f"{number}.parquet"
+        pq.write_table(rows, path)
+        stats = json.dumps({"minValues": {"numRecords": 1}, "numRecords": counted})
+        add = {"path": path.name, "partitionValues": values, "size": path.stat().st_size, "modificationTime": 1}
+        actions.append({"add": {**add, "dataChange": True, **({} if counted is None else {"stats": stats})}})
+    put_version(place, 0, *actions)
+    return place
+
+
+def rows_of(table: Path, **columns: str) -> tuple[list[dict[str, Any]], Rejects]:
+    """What a table with these columns takes of version 0."""
+    spec = replace(spec_of(table), columns=(ColumnSpec("Row", meta="line"),) if "Row" in columns else ())
+    rejects, split = Rejects(spec.bad_rows), OffsetRange(TABLE, 0, packed(0), packed(1), TABLE_ID)
+    blocks = DeltaFeed(spec).decode(FS, split, schema(**columns), rejects, time.time)
+    found = [row for routed in route(blocks, rejects) for row in routed.batch.to_pylist()]
+    rejects.source.require(len(found), rejects.bad, table)
+    return found, rejects
+
+
+IDS = pa.table({"Id": pa.array([1, 2, 3], pa.int64())})
+
+
+@pytest.mark.parametrize("counted", [3, None])
+def test_a_file_that_has_no_stored_column_has_its_rows(tmp_path: Path, counted: int | None) -> None:
+    fields = {"Id": "long", "P": "string", "New": "long"}
+    table = written_table(tmp_path, fields, (IDS, {"P": "a"}, counted), (IDS.slice(1), {"P": "b"}, None))
+    assert rows_of(table, P="String")[0] == [{"P": "a"}] * 3 + [{"P": "b"}] * 2
+    assert rows_of(table, New="long")[0] == [{"New": None}] * 5  # the files are older than the column
+    assert rows_of(table, Row="long")[0] == [{"Row": number} for number in (1, 2, 3, 1, 2)]
+    assert rows_of(table, P="String", Id="long")[0][:2] == [{"P": "a", "Id": 1}, {"P": "a", "Id": 2}]
+
+
+def test_a_file_with_another_number_of_rows_than_the_log_says_is_refused(tmp_path: Path) -> None:
+    table = written_table(tmp_path, {"Id": "long"}, (IDS, {}, 4))
+    with pytest.raises(FeedError, match="another number of rows than its table says") as other:
+        rows_of(table, Id="long")
+    assert (other.value.expected, other.value.where) == ("4 rows", str(table / "0.parquet"))
+
+
+def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
+    """A data file, and the partition values of the log, may name a column in other case than the table does."""
+    data = pa.table({"ID": pa.array([1, 2**40], pa.int64()), "n": pa.array([7, 8], pa.int64())})
+    fields = {"Id": "long", "N": "long", "P": "string"}
+    table = written_table(tmp_path, fields, (data, {"p": "a"}, None))
+    assert rows_of(table, Id="long")[0] == [{"Id": 1}, {"Id": 2**40}]
+    assert rows_of(table, Id="long", N="long", P="String")[0][0] == {"Id": 1, "N": 7, "P": "a"}
+    found, rejects = rows_of(table, Id="int", N="long")
+    assert (found, [json.loads(row.payload or b"") for row in rejects.rows]) == (
+        [{"Id": 1, "N": 7}],
+        [{"Id": 2**40, "N": 8, "P": "a"}],
+    )
+    with pytest.raises(FeedError, match="has no field that a column takes") as other:  # the table has no such name
+        rows_of(table, iD="long")
+    assert "'Id'" in str(other.value.found) and "Id" in str(other.value.hint)
+
+
+def test_two_columns_that_differ_in_case_only_are_refused(tmp_path: Path) -> None:
+    both = pa.table({"Id": pa.array([1], pa.int64()), "ID": pa.array([2], pa.int64())})
+    table = written_table(tmp_path, {"Id": "long"}, (both, {}, None))
+    with pytest.raises(FeedError, match="has a column twice"):
+        rows_of(table, Id="long")
+
+
+@pytest.mark.parametrize("text", ["abcd", "\x01\x02", "XNYS", "é"])
+def test_a_partition_value_of_bytes_is_its_text_in_utf8(tmp_path: Path, text: str) -> None:
+    table = written_table(tmp_path, {"Id": "long", "B": "binary"}, (IDS.slice(0, 1), {"B": text}, None))
+    columns = {"Id": "long", "B": "byte[] SimpleByteArrayCodec"}
+    assert rows_of(table, **columns)[0] == [{"Id": 1, "B": text.encode()}]
+    assert rows_of(table, Id="long", B="String")[0] == [{"Id": 1, "B": text}]
+    _, rejects = rows_of(table, Id="byte", B=columns["B"])
+    assert not rejects.bad
+
+
+def test_a_rejected_row_keeps_the_bytes_of_its_partition(tmp_path: Path) -> None:
+    rows = pa.table({"Id": pa.array([2**40], pa.int64())})
+    table = written_table(tmp_path, {"Id": "long", "B": "binary"}, (rows, {"B": "abcd"}, None))
+    columns = {"Id": "int", "B": "byte[] SimpleByteArrayCodec"}
+    _, rejects = rows_of(table, **columns)
+    bad = replace(rejects.rows[0], payload=(rejects.rows[0].payload or b"").replace(b"1099511627776", b"5"))
+    again = Rejects(BadRowBudget(10, 1.0))
+    spec = replace(spec_of(table), columns=())
+    (routed,) = decode_requeued(pa.Table.from_batches([as_batch([bad])]), spec, schema(**columns), again)
+    assert routed.batch.to_pylist() == [{"Id": 5, "B": b"abcd"}]

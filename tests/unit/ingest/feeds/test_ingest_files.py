@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -18,6 +20,7 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
 from sparkhaven.ingest.spec.payload_formats import Format, Limit
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, PositionGapError
@@ -342,3 +345,18 @@ def test_rows_are_guessed_from_the_head(tmp_path: Path) -> None:
     split = write(tmp_path / "a.json", ROWS)
     assert row_bytes(Fs(), split, "json") == pytest.approx(len(ROWS) / 5000)
     assert row_bytes(Fs(), write(tmp_path / "e.json", b""), "json") == 150.0
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_rows_of_which_no_field_is_taken(tmp_path: Path, form: Any) -> None:
+    """Each row of a file is a row of the table, whatever columns are read of it."""
+    path = tmp_path / "rows"
+    if form == "parquet":
+        pq.write_table(pa.table({"other": range(300)}), path, row_group_size=100)
+    else:
+        path.write_text("\n".join(["other", *map(str, range(300))] if form == "csv" else ['{"other": 1}'] * 300))
+    columns = (ColumnSpec("f", meta="file"), ColumnSpec("l", meta="line"))
+    routed, rejects = decode(file_id(path), stream(*columns, form=form), schema(f="String", l="long"))
+    first = 2 if form == "csv" else 1
+    assert values(routed, "l") == [*range(first, first + 300)]
+    assert (set(values(routed, "f")), rejects.bad, rejects.ignored) == ({str(path)}, 0, {"other": 300})

@@ -113,6 +113,7 @@ def test_a_lone_task_has_a_scratch_directory_only_for_what_it_rejects(tmp_path: 
         if split.path.endswith("2.json"):
             notes.keep_rejected(one_rejected())
             notes.reject(["bad"], 1)
+            notes.source.count(1)
         yield from decode(split, notes)
 
     def quarantine(files: Sequence[RejectedFile], epoch: int) -> None:

@@ -77,6 +77,7 @@ def decode(
 ) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
     """All rows go to one location; says where they come from."""
     notes.count(f"{origin} {unit} {numbers.tolist()}", 1)
+    notes.source.count(batch.num_rows)
     yield KEY, batch.select([column.name for column in SCHEMA.stored])
 
 
@@ -116,6 +117,7 @@ def test_rejected_rows_belong_to_what_a_batch_is_known_by(tmp_path: Path) -> Non
     ) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         """Every second row is bad; its payload is its number."""
         odd = Refusal(Reason.OVERFLOW, "even")
+        notes.source.count(batch.num_rows)
         rows = [bad_row(origin, n, None, odd, "", b"%d" % n, unit=unit) for n in numbers.tolist() if n % 2]
         notes.keep_rejected(as_batch(rows))
         notes.reject(rows, len(rows))
