@@ -23,7 +23,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.users.arrow_columns import columns_of
-from sparkhaven.writers.users.incoming_rows import arrow_stream, rows_of
+from sparkhaven.writers.users.incoming_rows import IncomingRows, arrow_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,4 +147,7 @@ def _by_date(whole: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[
         missing = [column for column in schema.stored if column.name not in rows.column_names]
         for column in missing:
             rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type.arrow))
-        yield value, pa.Table.from_batches(rows_of(rows.combine_chunks().to_reader(), schema.stored))
+        yield (
+            value,
+            pa.Table.from_batches(IncomingRows(rows.combine_chunks().to_reader(), schema.stored, schema.full_name)),
+        )
