@@ -14,7 +14,7 @@ history has of the date comes before the rows, and the inputs of its record stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import StrEnum
 
@@ -27,6 +27,7 @@ from sparkhaven.store.errors import (
     phase_of,
 )
 from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
     MergeInput,

@@ -166,6 +166,7 @@ class _Seen:
         if not self.work.positions:
             notes.sink = self._digested(sink)
         batch: pa.RecordBatch | None = self.first
+        notes.source.count(0)  # all rows may have been committed before
         while batch is not None:
             rows_of_batch, dropped, given = SourceRows(batch.num_rows), self.dropped, 0
             for part, origin, numbers in self._placed(batch) if self.work.positions else self._counted(batch):
