@@ -138,7 +138,8 @@ def pinned_table(
     for pin in held:
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
     states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
-    snapshot = Snapshot(place.table, schema, tuple(states), HistoryPin.of(place))
+    intraday = {value for state in states for value in state.locations.dates()}
+    snapshot = Snapshot(place.table, schema, tuple(states), HistoryPin.of(place, intraday))
     return PinnedTable(place, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 

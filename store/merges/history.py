@@ -1,4 +1,8 @@
-"""The history of one date: all merge records of it, read once, and what a record says of all rows."""
+"""The history of one date: all merge records of it, read once, and what a record says of all rows.
+
+What a date has in history is the same where its rows are as many and their digests are equal: ``row_content``. Nothing
+else decides it; digests of single columns say which column differs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
-from sparkhaven.store.merges.merge_records import MergeRecord, generations, load_record
+from sparkhaven.store.merges.merge_records import InputKey, MergeRecord, generations, load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
@@ -55,6 +59,61 @@ def load_history(place: TablePlace, value: str) -> DateHistory:
 
 
 V = TypeVar("V")
+
+
+@frozen
+class RowContent:
+    """Rows of any place, all columns together: how many, and their digest as 32 hex digits."""
+
+    rows: int
+    digest: str
+
+
+def row_content(record: MergeRecord | None) -> RowContent:
+    """The rows of a date in history; none without a record."""
+    outputs = record.outputs if record is not None else ()
+    digest = add(*(from_hex(output.row_digest) for output in outputs))
+    return RowContent(sum(output.rows for output in outputs), to_hex(digest))
+
+
+def keeps_rows(before: MergeRecord | None, after: MergeRecord, columns: Collection[int]) -> bool:
+    """Whether a reader of ``before`` (None: of intraday alone) finds its rows, and no others, in ``after``.
+
+    ``columns``: ids of those that it reads. Where rows were merged since, they are in ``after`` beside the locations
+    of ``before``, or both records have all rows of their inputs as they were. In doubt it is False.
+    """
+    if any(drop.id in columns for drop in after.column_drops):
+        return False
+    old, new = _taken(before), _taken(after)
+    came = {key: count - old.get(key, 0) for key, count in new.items()}
+    if not old.keys() <= new.keys() or any(count < 0 for count in came.values()):
+        return False
+    if not any(came.values()):
+        return before is not None and row_content(before) == row_content(after)
+    if any(came[taken.key] and taken.epoch < 0 for taken in after.inputs):
+        return False  # imported: no epoch has these rows
+    if _has_all(after) and (before is None or _has_all(before)):
+        return True
+    return before is not None and _adds(before, after, sum(came.values()))
+
+
+def _taken(record: MergeRecord | None) -> dict[InputKey, int]:
+    """Rows of each location that were merged, and not withdrawn before."""
+    return {taken.key: taken.rows - taken.withdrawn for taken in record.inputs} if record is not None else {}
+
+
+def _has_all(record: MergeRecord) -> bool:
+    """Whether the outputs are the rows of the inputs: no rule has left some out, no command has changed any."""
+    left_out = record.proof.left_out if record.proof is not None else None
+    by_rule = left_out.rows - left_out.withdrawn if left_out is not None else 0
+    return not record.changed_by_command and not by_rule and row_content(record).rows == sum(_taken(record).values())
+
+
+def _adds(before: MergeRecord, after: MergeRecord, rows: int) -> bool:
+    """Whether a record has the locations of an earlier one as they were, and so many rows in others beside them."""
+    here, there = ({(o.internal, o.rows, o.row_digest) for o in record.outputs} for record in (before, after))
+    same = here <= there and (before.corrections, before.deletions) == (after.corrections, after.deletions)
+    return same and row_content(after).rows - row_content(before).rows == rows
 
 
 def totals(record: MergeRecord | None) -> tuple[int, dict[str, str]]:

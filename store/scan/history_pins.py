@@ -2,25 +2,28 @@
 
 A merge writes the index anew just before its record counts, and each location of it has a name of its own. So the
 locations that the index had of a date name the record that a reader saw. While the index is the same file, no merge was
-published, and it is not decoded. One that is lost, damaged or stale names no record; then readers use the newest.
+published, and it is not decoded. Of one that is lost the records of all dates are looked at. Of one that is damaged, or
+names locations of no record, nobody knows what a reader saw: once it is another file, reads are an error.
 
-Between index and record the index is ahead: of the few dates that are being published then, or whose merge was killed
-there, the record itself is looked at.
+Of a few dates the record itself is looked at when the table is opened. Between index and record the index is ahead: of
+dates that are being published then, or whose merge was killed there. Where the index names no location of a date that
+intraday has, it does not tell a date that was never merged from one whose merged rows are all gone.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
 from sparkhaven.store.format.index.tlmi import decode_tlmi
+from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.kept_rows import keeps_rows
+from sparkhaven.store.merges.history import keeps_rows
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, load_record, newest
 from sparkhaven.store.merges.publications import dates_in_publication
 from sparkhaven.store.places import TablePlace
@@ -28,6 +31,7 @@ from sparkhaven.store.types.frozen import frozen
 
 _READ: OrderedDict[Path, HistoryPin] = OrderedDict()  # by the path of the index
 _READ_LOCK = Lock()
+FEW = 16  # dates that are looked for one by one
 READ = 16  # indexes whose bytes stay in memory for the next opening
 
 
@@ -37,9 +41,9 @@ class Opened:
 
     record: MergeRecord | None
 
-    def shows(self, record: MergeRecord) -> bool:
-        """Whether a record shows the rows of then: it was there, or it has kept all of them."""
-        return not self.is_newer(record) or keeps_rows(self.record, record)
+    def shows(self, record: MergeRecord, columns: Collection[int]) -> bool:
+        """Whether a record has the rows of then, in columns of these ids: it was there, or it has kept all of them."""
+        return not self.is_newer(record) or keeps_rows(self.record, record, columns)
 
     def is_newer(self, record: MergeRecord) -> bool:
         """Whether a record came after the table was opened."""
@@ -49,8 +53,8 @@ class Opened:
 class HistoryPin:
     """The index of a table as it was; ``data`` None: it was not there, though the table had history.
 
-    ``generations``: those of the records of dates that were being published then; 0 where there was none, or the error
-    of reading it. Made by ``of``; it pickles.
+    ``generations``: those of the records of dates of which the index does not tell; 0 where there was none, or the
+    error of reading it. Made by ``of``; it pickles.
     """
 
     def __init__(
@@ -60,10 +64,11 @@ class HistoryPin:
         generations: Mapping[str, int | SparkhavenError] | None = None,
     ) -> None:
         self._identity, self._data, self._generations = identity, data, generations or {}
+        self._named: dict[str, bool] = {}  # whether the index has a name, as far as it was asked
 
     @classmethod
-    def of(cls, place: TablePlace) -> HistoryPin:
-        """Reads the index, unless it is the one that this process has read last."""
+    def of(cls, place: TablePlace, intraday: Iterable[str] = ()) -> HistoryPin:
+        """Reads the index, unless it is the one that this process has read last. ``intraday``: dates that are there."""
         path = place.metadata_index
         identity = place.fs.identities(path.parent, [path.name])  # before reading
         with _READ_LOCK:
@@ -75,15 +80,30 @@ class HistoryPin:
                 _READ.move_to_end(path)
                 while len(_READ) > READ:
                     _READ.popitem(last=False)
-        dates = dates_in_publication(place)  # after reading: a merge names them before it writes the index
+        # after reading: a merge names a date before it writes the index
+        dates = {*dates_in_publication(place), *pin._untold(place, intraday)}
         if not dates:
             return pin
-        return cls(pin._identity, pin._data, {value: _generation(place, value) for value in dates})
+        merged = dates if len(dates) <= FEW else dates.intersection(all_values(place))
+        generations = {value: _generation(place, value) for value in merged}
+        return cls(pin._identity, pin._data, dict.fromkeys(dates, 0) | generations)
+
+    def _untold(self, place: TablePlace, intraday: Iterable[str]) -> Iterable[str]:
+        """Dates of which the index does not tell what readers use."""
+        if self._data is None:
+            return (*intraday, *all_values(place))
+        return (value for value in intraday if not self._names(value))
+
+    def _names(self, value: str) -> bool:
+        """Whether the index has a name: that of a date, or of an internal partition that is called the same."""
+        if value not in self._named:
+            self._named[value] = utf(value) in (self._data or b"")
+        return self._named[value]
 
     def opened(self, place: TablePlace, value: str) -> Opened | None:
-        """What readers used of a date; None where nothing was published since, or where the index does not tell.
+        """What readers used of a date; None where nothing was published since.
 
-        CorruptFileError: the record that decided was damaged.
+        CorruptFileError: the record that decided was damaged. SnapshotMovedError: the index does not tell.
         """
         generation = self._generations.get(value)
         if isinstance(generation, SparkhavenError):
@@ -91,13 +111,21 @@ class HistoryPin:
         if generation is not None:
             return Opened(load_record(place, value, generation) if generation else None)
         path = place.metadata_index
-        if place.fs.identities(path.parent, [path.name]) == self._identity or self._by_date is None:
+        if place.fs.identities(path.parent, [path.name]) == self._identity:
             return None
-        shown = self._by_date.get(value, frozenset())
         record = newest(place, value)
+        if self._by_date is None:
+            if record is None:
+                return None
+            raise _untellable(place, value, "a location index that was damaged then")
+        shown = self._by_date.get(value, frozenset())
         while record is not None and _shown(record) != shown:
             record = newest(place, value, below=record.generation)
-        return Opened(record) if record is not None or not shown else None
+        if record is None and shown:
+            raise _untellable(place, value, f"locations {', '.join(sorted(shown))}, which no merge record has")
+        if record is not None and not shown and self._names(value):
+            raise _untellable(place, value, "a location index that names it otherwise than as a date")
+        return Opened(record)
 
     @cached_property
     def _by_date(self) -> dict[str, frozenset[str]] | None:
@@ -131,6 +159,17 @@ def _read(place: TablePlace) -> bytes | None:
     except OSError:
         return None
     return None if any(newest(place, value) for value in all_values(place)) else b""
+
+
+def _untellable(place: TablePlace, value: str, found: str) -> SnapshotMovedError:
+    return SnapshotMovedError(
+        "history was changed since the table was opened, and what it was then is not known",
+        where=place.metadata_index,
+        expected=f"the locations that {value} had",
+        found=found,
+        hint="open the table again",
+        phase="read",
+    )
 
 
 def moved(place: TablePlace, record: MergeRecord) -> SnapshotMovedError:

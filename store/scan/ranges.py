@@ -150,7 +150,7 @@ def usable_record(
     """
     newer: list[MergeInput] = []
     opened = snapshot.history.opened(place, value) if snapshot.history is not None else None
-    changed = False
+    changed, columns = False, frozenset(column.id for column in snapshot.schema.stored)
     record = newest(place, value)
     epochs = snapshot.epochs
     while record is not None:
@@ -158,7 +158,7 @@ def usable_record(
         if unmerged is not None and beyond:
             path = place.merges / value / f"{record.generation}.json"
             unmerged += ((path, taken) for taken in beyond)
-        if opened is not None and not opened.shows(record):
+        if opened is not None and not opened.shows(record, columns):
             changed = True
         elif all(_holds(snapshot, value, taken) for taken in record.inputs):
             if not newer or _stands(place, record):

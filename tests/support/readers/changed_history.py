@@ -34,6 +34,7 @@ CHANGES = {  # with the date in intraday no more, and whether rows of history ar
     "drop": (("dates", "drop", NAME, "--dates", DAY), True),
     "rows": (("delete-rows", NAME, "--dates", DAY, "--where", "Size = 3"), True),
     "column": (("rewrite-column", NAME, "--dates", DAY, "--set", "Size = Size + 1000"), True),
+    "exchange": (("rewrite-column", NAME, "--dates", DAY, "--set", "Size = 11 - Size"), True),  # among the rows
     "rule": (("merge", NAME, "--dates", DAY, "--dedupe", "Sym", "--keep", "first"), True),
     "import": (("import", NAME, "--from", "{tree}", "--replace"), True),
     "move": (("dates", "move", NAME, "--dates", DAY, "--to", "0"), False),

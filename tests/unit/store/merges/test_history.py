@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.history import DateHistory, load_history
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, decode_record, encode_record, store_records
+from sparkhaven.store.merges.column_corrections import ColumnCorrection
+from sparkhaven.store.merges.history import DateHistory, keeps_rows, load_history
+from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
+from sparkhaven.store.merges.merge_records import (
+    MergeInput,
+    MergeOutput,
+    MergeRecord,
+    decode_record,
+    encode_record,
+    store_records,
+)
 from sparkhaven.store.merges.merge_run import (
+    ColumnDrop,
     Destination,
     ImportedTree,
     MergePhase,
@@ -97,3 +108,48 @@ def test_phases_have_an_order() -> None:
     assert MergePhase.CHECK.reached(MergePhase.CHECK)
     assert MergePhase.CLEAN.reached(MergePhase.RECORD)
     assert not MergePhase.SYNC.reached(MergePhase.CHECK)
+
+
+def record_of(generation: int, inputs: int, *outputs: MergeOutput, **fields: Any) -> MergeRecord:
+    taken = (MergeInput("s", "a", 1, 5, inputs),) if inputs else ()
+    return MergeRecord(str(TABLE), DAY, generation, MergePhase.CLEAN, taken, outputs, **fields)
+
+
+ONE, SAME, OTHER = (
+    MergeOutput(name, 4, row_digest=digit * 32) for name, digit in (("0", "1"), ("0.g2", "1"), ("0", "2"))
+)
+LATE = MergeOutput("1.s2", 3, row_digest="5" * 32)
+CHANGED = ColumnCorrection(3, "Px", "Px * 2", 2, 4, 4, 4, 4, "0" * 32, "1" * 32)
+LEFT_OUT = Proof(5, 4, {}, {}, LeftOut(1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "keeps"),
+    [
+        (record_of(1, 4, ONE), record_of(2, 4, SAME), True),
+        (record_of(1, 4, ONE), record_of(2, 4, OTHER), False),
+        (None, record_of(1, 4, ONE), True),
+        (None, record_of(1, 5, ONE, proof=LEFT_OUT), False),
+        (None, record_of(2, 4, OTHER, corrections=(CHANGED,)), False),
+        (None, record_of(1, 0), False),  # nothing was merged, and no row says which
+        (record_of(1, 4, ONE), record_of(2, 7, SAME, LATE), True),  # all of them again
+        (record_of(1, 4, ONE), record_of(2, 4), False),
+        (record_of(1, 7, ONE, LATE), record_of(2, 4, ONE), False),  # fewer than before
+        (record_of(1, 5, ONE, proof=LEFT_OUT), record_of(2, 8, ONE, LATE, proof=LEFT_OUT), True),  # beside them
+        (record_of(1, 5, ONE, proof=LEFT_OUT), record_of(2, 8, SAME, LATE, proof=LEFT_OUT), False),  # in doubt
+        (record_of(1, 5, ONE, proof=LEFT_OUT), record_of(2, 9, ONE, LATE, proof=LEFT_OUT), False),
+        (record_of(2, 4, OTHER, corrections=(CHANGED,)), record_of(3, 7, OTHER, LATE, corrections=(CHANGED,)), True),
+        (record_of(1, 4, OTHER), record_of(3, 7, OTHER, LATE, corrections=(CHANGED,)), False),
+        (record_of(1, 4, ONE), record_of(2, 4, SAME, column_drops=(ColumnDrop(7, "C", 1, "0" * 32),)), False),
+        (record_of(1, 4, ONE), record_of(2, 4, SAME, column_drops=(ColumnDrop(8, "C", 1, "0" * 32),)), True),
+    ],
+)
+def test_whether_a_reader_of_one_record_finds_its_rows_in_another(
+    before: MergeRecord | None, after: MergeRecord, keeps: bool
+) -> None:
+    assert keeps_rows(before, after, {3, 7}) == keeps
+
+
+def test_imported_rows_are_those_of_no_epoch() -> None:
+    imported = replace(record_of(1, 0, ONE), inputs=(MergeInput("", "x", 0, -1, 4),))
+    assert not keeps_rows(None, imported, {3})
