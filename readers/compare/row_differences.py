@@ -7,18 +7,15 @@ the rows, a bounded number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.compare.snapshot_digests import STEP_ROWS, SnapshotDigests
-from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.readers.compare.snapshot_digests import SnapshotDigests
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.row_ranges import Positions
 
 PASS_ROWS = 1 << 25  # hashes in memory at once, of each side
@@ -38,12 +35,11 @@ class DifferentRow:
 
 @frozen
 class RowSet:
-    """Slices of one side, and the columns that are compared, in the same order on both sides."""
+    """Slices of one side, whose columns are in the same order on both sides."""
 
     side: Side
     digests: SnapshotDigests
     slices: tuple[Slice, ...]
-    columns: tuple[Column, ...]
 
     @property
     def rows(self) -> int:
@@ -51,14 +47,10 @@ class RowSet:
 
     def hashed(self) -> Iterator[tuple[Slice, Positions, list[pa.Array], Hashes]]:
         """Batches of rows: slice, numbers of its rows from there on, arrays of the columns, hashes of the rows."""
-        ids = self.digests.ids
-        identified = [replace(column, id=ids[column.name]) for column in self.columns]
         for slice_ in self.slices:
             rows, done = slice_.chosen.positions if slice_.selected is not None else None, 0
-            for arrays in self.digests.pinned.arrays([slice_], self.columns, None, STEP_ROWS, self.digests.count):
-                hashes = np.zeros(len(arrays[0]), np.uint64)
-                for column, array in zip(identified, arrays, strict=True):
-                    hashes += value_hashes(column, array)
+            for arrays in self.digests.arrays(slice_):
+                hashes = self.digests.hashes(arrays)
                 numbers = np.arange(done, done + len(hashes)) + slice_.start if rows is None else rows[done:]
                 yield slice_, numbers, arrays, hashes
                 done += len(hashes)
@@ -109,7 +101,7 @@ def _named(row_set: RowSet, extra: Sequence[tuple[Hashes, np.ndarray[Any, Any]]]
             key = int(hashes[row])
             if wanted[key] and len(named) < limit:
                 wanted[key] -= 1
-                values = {c.name: array[row].as_py() for c, array in zip(row_set.columns, arrays, strict=True)}
+                values = {c.name: array[row].as_py() for c, array in zip(row_set.digests.columns, arrays, strict=True)}
                 where = slice_.key.value, slice_.key.internal, int(numbers[row])
                 named.append(DifferentRow(row_set.side, *where, values))
         if len(named) == limit or not any(wanted.values()):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, from_hex
-from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, from_hex, tag_of
+from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_records import MergeOutput
+from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.scan.ranges import ReadPlan
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState
@@ -20,47 +24,71 @@ from sparkhaven.store.types.null_char import has_other_null
 STEP_ROWS = 1 << 17
 
 
+class Digests:
+    """Digests of some rows: of the rows, all compared columns together, and of each column by itself."""
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self.rows = 0
+        self.columns = dict.fromkeys(columns, 0)
+
+    def add(self, other: Digests) -> None:
+        self.rows = add(self.rows, other.rows)
+        for name, digest in other.columns.items():
+            self.columns[name] = add(self.columns[name], digest)
+
+
 class SnapshotDigests:
     """One side of a comparison: a pinned snapshot, its plan, and how many rows were read for digests.
 
-    Digests depend on column ids. ``ids`` are those of the other side, by name, to which both are brought.
+    ``columns`` are compared. Digests depend on ids and first types of columns: ``like`` are those of one side, in the
+    same order, to which both are brought. Not ``recorded``: all rows are read, whatever merge records say.
     """
 
-    def __init__(self, pinned: PinnedTable, ids: dict[str, int]) -> None:
-        self.pinned, self.ids = pinned, ids
+    def __init__(
+        self, pinned: PinnedTable, columns: Sequence[Column], like: Sequence[Column], *, recorded: bool
+    ) -> None:
+        self.pinned, self.columns = pinned, tuple(columns)
+        self._hashed = [replace(c, id=one.id, forms=one.forms) for c, one in zip(columns, like, strict=True)]
         self.plan: ReadPlan = pinned.plan()
         self.rows_read = 0
         self._outputs: dict[LocationKey, MergeOutput] = {}
-        for record in self.plan.records:
-            for output in in_columns(record, pinned.schema).outputs:
-                self._outputs[LocationKey(output.internal, record.value)] = output
+        if recorded and len(columns) == len(pinned.schema.stored) and all(map(self._is_recorded, columns, like)):
+            for record in self.plan.records:
+                for output in in_columns(record, pinned.schema).outputs:
+                    self._outputs[LocationKey(output.internal, record.value)] = output
 
-    def of_slice(self, slice_: Slice, columns: Sequence[Column]) -> dict[str, int]:
-        """The digest of each column over the rows of a slice."""
-        digests = {column.name: self._recorded(slice_, column) for column in columns}
-        unknown = [column for column in columns if digests[column.name] is None]
-        totals = {name: digest for name, digest in digests.items() if digest is not None}
-        if unknown:
-            totals |= dict.fromkeys((column.name for column in unknown), 0)
-            for arrays in self.pinned.arrays([slice_], unknown, None, STEP_ROWS, self.count):
-                for column, array in zip(unknown, arrays, strict=True):
-                    digest = digest_array(replace(column, id=self.ids[column.name]), array)
-                    totals[column.name] = add(totals[column.name], digest)
-        return totals
+    def _is_recorded(self, column: Column, like: Column) -> bool:
+        return column.id == like.id and tag_of(column) == tag_of(like) and not has_other_null(column)
 
-    def count(self, rows: int) -> None:
-        self.rows_read += rows
-
-    def _recorded(self, slice_: Slice, column: Column) -> int | None:
+    def of_slice(self, slice_: Slice) -> Digests:
+        """Those of the rows of a slice."""
+        digests = Digests(column.name for column in self.columns)
         output = self._outputs.get(slice_.key) if slice_.tier == "history" else None
-        if output is not None and slice_.count != output.rows:
-            return None
-        if output is None or column.id != self.ids[column.name] or has_other_null(column):
-            return None
-        if column.name in output.digests:
-            return from_hex(output.digests[column.name])
-        absent = not in_parquet(slice_.sizes) and not any(name in slice_.files for name in column.files)
-        return digest_nulls(column, slice_.count) if absent else None
+        if output is not None and slice_.count == output.rows:
+            digests.rows = from_hex(output.row_digest)
+            for column in self.columns:
+                known = output.digests.get(column.name)
+                digests.columns[column.name] = digest_nulls(column, output.rows) if known is None else from_hex(known)
+            return digests
+        for arrays in self.arrays(slice_):
+            digests.rows = add(digests.rows, digest_rows(self.hashes(arrays, digests.columns)))
+        return digests
+
+    def arrays(self, slice_: Slice) -> Iterator[list[pa.Array]]:
+        """The compared columns of a slice, in steps."""
+        return self.pinned.arrays([slice_], self.columns, None, STEP_ROWS, self._count)
+
+    def hashes(self, arrays: Sequence[pa.Array], digests: dict[str, int] | None = None) -> Hashes:
+        """The hash of each row; the digests of the columns are added to ``digests``."""
+        hashes = np.zeros(len(arrays[0]) if arrays else 0, np.uint64)
+        for column, array in zip(self._hashed, arrays, strict=True):
+            digest = digest_array(column, array, hashes)
+            if digests is not None:
+                digests[column.name] = add(digests[column.name], digest)
+        return hashes
+
+    def _count(self, rows: int) -> None:
+        self.rows_read += rows
 
 
 Begun = Mapping[LocationKey, Mapping[str, FileState]]

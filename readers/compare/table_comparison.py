@@ -1,24 +1,22 @@
 """Two snapshots of a table, of two database roots, compared by digests; rows are read only where those differ.
 
-Merge records have the digests of history. Of intraday two locations are equal in a column if the committed lengths and
-checksums of its files are. What is left is read: other order, other partitions, other storage of the same values.
+Merge records have the digest of the rows of each location of history. Of intraday two locations are equal if the
+committed lengths and checksums of their files are. What is left is read: other order, other partitions, other storage
+of the same values. Digests of single columns only say which columns differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.compare.epoch_range import AddedRows
 from sparkhaven.readers.compare.row_differences import PASS_ROWS, DifferentRow, RowSet, row_differences
-from sparkhaven.readers.compare.snapshot_digests import Begun, SnapshotDigests, same_bytes
-from sparkhaven.store.digest.column_digest import add
+from sparkhaven.readers.compare.snapshot_digests import Begun, Digests, SnapshotDigests, same_bytes
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind
-
-Totals = dict[str, int]
 
 
 @frozen
@@ -39,7 +37,8 @@ class DateComparison:
 
     @property
     def equal(self) -> bool:
-        return not (self.only_here or self.only_there) and all(self.columns.values())
+        same = self.rows == self.other_rows and not (self.only_here or self.only_there)
+        return same and all(self.columns.values())
 
 
 @frozen
@@ -56,6 +55,14 @@ class TableComparison:
     @property
     def equal(self) -> bool:
         return not self.columns and all(date.equal for date in self.dates)
+
+
+@frozen
+class _Equal:
+    """Whether the rows of both sides are equal, and the values of each column by itself."""
+
+    rows: bool
+    columns: dict[str, bool]
 
 
 class _Comparison:
@@ -76,66 +83,45 @@ class _Comparison:
             if one.type != other.type:
                 self.unlike[name] = f"{one.type.name} here, {other.type.name} there"
                 del self.pairs[name]
-        ids = {name: pair[0].id for name, pair in self.pairs.items()}
-        self.here, self.there = SnapshotDigests(here, ids), SnapshotDigests(there, ids)
+        like, others = [pair[0] for pair in self.pairs.values()], [pair[1] for pair in self.pairs.values()]
+        self.here = SnapshotDigests(here, like, like, recorded=not every_row)
+        self.there = SnapshotDigests(there, others, like, recorded=not every_row)
         self.limit, self.every_row, self.pass_rows, self.begun = limit, every_row, pass_rows, begun
         self.differences: list[DifferentRow] = []
 
     def date(self, value: str, mine: list[Slice], theirs: list[Slice]) -> DateComparison:
-        rows, others = (sum(slice_.count for slice_ in slices) for slices in (mine, theirs))
-        same = _same(mine, theirs, self.pairs, self.begun)
-        by_source = self._by_source(mine, theirs)
-        sources: dict[str, dict[str, bool]] = {}
+        rows, others = _count(mine), _count(theirs)
+        same = frozenset() if self.every_row else _same(mine, theirs, self.pairs, self.begun)
+        kept = _without(mine, same), _without(theirs, same)
+        by_source = _by_source(mine, theirs)
         if by_source:
-            for source, (one, other) in by_source.items():
-                sources[source] = self._columns_equal(one, other, same)
-            columns = {name: all(equal[name] for equal in sources.values()) for name in self.pairs}
+            parts = {
+                source: self._digests(*(_without(side, by_source - {source}) for side in kept)) for source in by_source
+            }
         else:
-            columns = self._columns_equal(mine, theirs, same)
+            parts = {"": self._digests(*kept)}
+        columns = {name: all(equal.columns[name] for equal in parts.values()) for name in self.pairs}
         only = (0, 0)
-        if rows != others or not all(columns.values()) or self.every_row:
-            only = self._rows(mine, theirs, same)
-            if by_source and only == (0, 0):  # the same rows, but of other sources
+        if not all(part.rows for part in parts.values()):
+            only = self._rows(*kept)
+            if by_source and only == (0, 0) and rows == others:  # the same rows, but of other sources
                 columns = dict.fromkeys(columns, True)
+        sources = {source: part.columns for source, part in parts.items()} if by_source else {}
         return DateComparison(value, rows, others, columns, sources, *only)
 
-    def _by_source(self, mine: list[Slice], theirs: list[Slice]) -> dict[str, tuple[list[Slice], list[Slice]]]:
-        if any(slice_.tier != "intraday" for slice_ in (*mine, *theirs)):
-            return {}
-        names = {slice_.key.internal for slice_ in mine}
-        if names != {slice_.key.internal for slice_ in theirs}:
-            return {}
-        return {
-            name: ([s for s in mine if s.key.internal == name], [s for s in theirs if s.key.internal == name])
-            for name in sorted(names)
-        }
+    def _digests(self, mine: Sequence[Slice], theirs: Sequence[Slice]) -> _Equal:
+        """Digests of single columns count where those of the rows differ."""
+        if _count(mine) != _count(theirs):
+            return _Equal(False, dict.fromkeys(self.pairs, False))
+        here, there = (Digests(self.pairs) for _ in range(2))
+        for slices, of_side, total in ((mine, self.here, here), (theirs, self.there, there)):
+            for slice_ in slices:
+                total.add(of_side.of_slice(slice_))
+        equal = here.rows == there.rows
+        return _Equal(equal, {name: equal or here.columns[name] == there.columns[name] for name in self.pairs})
 
-    def _columns_equal(
-        self, mine: list[Slice], theirs: list[Slice], same: Mapping[str, frozenset[str]]
-    ) -> dict[str, bool]:
-        if sum(slice_.count for slice_ in mine) != sum(slice_.count for slice_ in theirs):
-            return dict.fromkeys(self.pairs, False)
-        one, other = self._totals(self.here, mine, same, 0), self._totals(self.there, theirs, same, 1)
-        return {name: one[name] == other[name] for name in self.pairs}
-
-    def _totals(
-        self, digests: SnapshotDigests, slices: list[Slice], same: Mapping[str, frozenset[str]], side: int
-    ) -> Totals:
-        totals: Totals = dict.fromkeys(self.pairs, 0)
-        for slice_ in slices:
-            matched = same.get(slice_.key.internal, frozenset()) if slice_.tier == "intraday" else frozenset()
-            columns = [pair[side] for name, pair in self.pairs.items() if name not in matched]
-            for name, digest in digests.of_slice(slice_, columns).items():
-                totals[name] = add(totals[name], digest)
-        return totals
-
-    def _rows(self, mine: list[Slice], theirs: list[Slice], same: Mapping[str, frozenset[str]]) -> tuple[int, int]:
-        whole = {source for source, names in same.items() if len(names) == len(self.pairs)}
-        kept = [
-            tuple(s for s in slices if s.tier != "intraday" or s.key.internal not in whole) for slices in (mine, theirs)
-        ]
-        here = RowSet("here", self.here, kept[0], tuple(pair[0] for pair in self.pairs.values()))
-        there = RowSet("there", self.there, kept[1], tuple(pair[1] for pair in self.pairs.values()))
+    def _rows(self, mine: Sequence[Slice], theirs: Sequence[Slice]) -> tuple[int, int]:
+        here, there = RowSet("here", self.here, tuple(mine)), RowSet("there", self.there, tuple(theirs))
         known = [sum(row.side == side for row in self.differences) for side in ("here", "there")]
         only_here, only_there, named = row_differences(
             here, there, (self.limit - known[0], self.limit - known[1]), self.pass_rows
@@ -161,21 +147,38 @@ def _columns(pinned: PinnedTable) -> dict[str, Column]:
     return {c.name: c for c in pinned.schema.columns if c.kind is not Kind.PARTITIONING}
 
 
+def _count(slices: Sequence[Slice]) -> int:
+    return sum(slice_.count for slice_ in slices)
+
+
+def _without(slices: Sequence[Slice], sources: Collection[str]) -> list[Slice]:
+    """The slices but for those of intraday of some sources."""
+    return [slice_ for slice_ in slices if slice_.tier != "intraday" or slice_.key.internal not in sources]
+
+
+def _by_source(mine: Sequence[Slice], theirs: Sequence[Slice]) -> frozenset[str]:
+    """The sources of a date, if neither side has merged it and both have the same ones."""
+    if any(slice_.tier != "intraday" for slice_ in (*mine, *theirs)):
+        return frozenset()
+    here, there = (frozenset(slice_.key.internal for slice_ in slices) for slices in (mine, theirs))
+    return here if here == there else frozenset()
+
+
 def _same(
-    mine: list[Slice],
-    theirs: list[Slice],
+    mine: Sequence[Slice],
+    theirs: Sequence[Slice],
     pairs: Mapping[str, tuple[Column, Column]],
     begun: tuple[Begun, Begun],
-) -> dict[str, frozenset[str]]:
-    """By source the columns whose files are the same in intraday of both sides."""
+) -> frozenset[str]:
+    """The sources whose files are the same in intraday of both sides."""
     others = {slice_.key.internal: slice_ for slice_ in theirs if slice_.tier == "intraday"}
-    return {
-        slice_.key.internal: frozenset(
-            name for name, pair in pairs.items() if same_bytes(slice_, others[slice_.key.internal], pair, begun)
-        )
+    return frozenset(
+        slice_.key.internal
         for slice_ in mine
-        if slice_.tier == "intraday" and slice_.key.internal in others
-    }
+        if slice_.tier == "intraday"
+        and (other := others.get(slice_.key.internal)) is not None
+        and all(same_bytes(slice_, other, pair, begun) for pair in pairs.values())
+    )
 
 
 def compare_tables(
@@ -189,8 +192,8 @@ def compare_tables(
 ) -> TableComparison:
     """Compares two snapshots date by date; names at most ``limit`` rows that only one has, of each.
 
-    Digests are of columns: rows that exchange values among themselves are found with ``every_row``, which reads all.
-    ``pass_rows`` bounds memory where dates differ: rows of each side that are held at once, at 8 bytes a row.
+    ``every_row``: nothing is taken from records, all rows of both sides are read. ``pass_rows`` bounds memory where
+    dates differ: rows of each side that are held at once, at 8 bytes a row.
     """
     comparison = _Comparison(here, there, limit, every_row, pass_rows, ({}, {}))
     return comparison.compared(comparison.here.plan.slices, comparison.there.plan.slices, progress)

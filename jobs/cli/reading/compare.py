@@ -41,7 +41,7 @@ def compare(
         list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")
     ] = None,
     every_row: Annotated[
-        bool, typer.Option("--whole-rows", help="Compare whole rows, not columns by digest: reads all.")
+        bool, typer.Option("--whole-rows", help="Read all rows of both roots, whatever digests are recorded.")
     ] = False,
     epochs: Annotated[
         str | None,
@@ -57,8 +57,8 @@ def compare(
 ) -> None:
     """Compares tables with those of another root, by digests.
 
-    Order of rows, partitions and storage may differ. Rows are read only where digests or checksums do. A digest is of
-    one column: only --whole-rows finds rows that exchanged values among themselves.
+    Order of rows, partitions and storage may differ. A digest is of whole rows, all columns together. Rows are read
+    only where digests or checksums differ, or are not recorded.
 
     --epochs compares what a range of epochs of one stream has added, here and there. The epoch before it must be kept
     by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
@@ -126,7 +126,7 @@ def _lines(table: TableName, compared: TableComparison) -> list[str]:
 
 
 def _date(date: DateComparison) -> str:
-    columns = ", ".join(name for name, equal in date.columns.items() if not equal) or "none by digest"
+    columns = ", ".join(name for name, equal in date.columns.items() if not equal) or "none by itself"
     sources = [source for source, equal in date.sources.items() if not all(equal.values())]
     parts = f"{date.date}: {date.only_here:,} rows only here, {date.only_there:,} only there. Columns: {columns}"
     return parts + (f". Sources: {', '.join(sources)}" if sources else "")

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.compare.table_comparison import compare_tables
 from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition
@@ -134,13 +136,47 @@ def test_named_rows_are_bounded_on_each_side(tmp_path: Path) -> None:
     assert [row["side"] for row in result["differences"]] == ["here"] * 3 + ["there"] * 3
 
 
-def test_rows_that_exchange_values_are_found_by_whole_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("merged", [False, True])
+def test_rows_that_exchange_values_are_found(tmp_path: Path, merged: bool) -> None:
     rows = [row | {"I": number} for number, row in enumerate(some(20))]
-    rows_in(tmp_path / "one", rows)
-    rows_in(tmp_path / "two", [rows[0] | {"I": 1}, rows[1] | {"I": 0}, *rows[2:]])
+    others = [rows[0] | {"I": 1}, rows[1] | {"I": 0}, *rows[2:]]
+    for name, given in (("one", rows), ("two", others)):
+        db = rows_in(tmp_path / name, given)
+        if merged:
+            add_partition(FS, db.layout, "Test", "0")
+            merge(db.layout)
+    for words in ((), ("--whole-rows",)):
+        result = compared(tmp_path / "one", tmp_path / "two", *words)
+        assert (result["equal"], len(result["differences"])) == (False, 4)
+        assert all(result["dates"][0]["columns"].values()), "by itself each column has the same values"
+
+
+def test_records_are_not_believed_where_all_rows_are_to_be_read(tmp_path: Path) -> None:
+    for name, size in (("one", 5), ("two", 6)):
+        db = rows_in(tmp_path / name, [row | {"I": size} for row in some(20)])
+        add_partition(FS, db.layout, "Test", "0")
+        merge(db.layout)
+    places = [TablePlace(FS, Layout(tmp_path / name), TABLE) for name in ("one", "two")]
+    one, two = (newest(place, DAY) for place in places)
+    assert one is not None and two is not None
+    store_record(places[1], replace(two, outputs=(replace(two.outputs[0], row_digest=one.outputs[0].row_digest),)))
     assert compared(tmp_path / "one", tmp_path / "two")["equal"]
-    result = compared(tmp_path / "one", tmp_path / "two", "--whole-rows")
-    assert (result["equal"], len(result["differences"])) == (False, 4)
+    assert not compared(tmp_path / "one", tmp_path / "two", "--whole-rows")["equal"]
+
+
+def test_roots_without_a_common_column(tmp_path: Path) -> None:
+    for name, column, rows in (("one", "A", 3), ("two", "B", 4)):
+        schema = (
+            SCHEMA[: SCHEMA.index(b'  <Column name="Sym"')]
+            + f'<Column name="{column}" dataType="int"/></Table>'.encode()
+        )
+        db = IntradayRows(tmp_path / name, schema, fs=FS)
+        db.commit({("a", DAY): pa.table({column: pa.array(range(rows), pa.int32())})})
+        db.log.close()
+    for words in ((), ("--whole-rows",)):
+        result = compared(tmp_path / "one", tmp_path / "two", *words)
+        assert result["columns"] == {"A": "only here", "B": "only there"}
+        assert not result["dates"][0]["equal"]
 
 
 def test_other_ids_and_other_columns(tmp_path: Path) -> None:
@@ -166,7 +202,8 @@ def test_a_wrong_digest_of_a_record_is_not_equal(tmp_path: Path) -> None:
     record = newest(place, DAY)
     assert record is not None
     first, *rest = record.outputs
-    store_record(place, replace(record, outputs=(replace(first, digests=first.digests | {"I": "0" * 32}), *rest)))
+    wrong = replace(first, digests=first.digests | {"I": "0" * 32}, row_digest="0" * 32)
+    store_record(place, replace(record, outputs=(wrong, *rest)))
     result = compared(tmp_path / "one", tmp_path / "two")
     assert [name for name, equal in result["dates"][0]["columns"].items() if not equal] == ["I"]
 
