@@ -1,24 +1,34 @@
-"""What is committed of a table, as one digest of lengths, checksums and digests in records: no column file is read."""
+"""What is committed of a table, as one digest: two roots have the same content where it is equal, and else not.
+
+It has the schema, of each date of history generation, number and digest of its rows, and of intraday lengths and
+checksums. No column file is read, but for files of user tables that other programs wrote without a checksum.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from zlib import crc32
 
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.framing.canonical import dump
-from sparkhaven.store.merges.history import totals
+from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.users.user_table import UserTable
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, splayed_of
 from sparkhaven.writers.copies.manifest import CopiedTable
 
 
-def content_digest(pinned: PinnedTable, records: tuple[MergeRecord, ...]) -> str:
-    """A digest of what is committed: lengths and checksums of intraday, digests of history. Reads no column file."""
+def content_digest(place: TablePlace, pinned: PinnedTable, records: tuple[MergeRecord, ...]) -> str:
+    """That of a table; ``place`` has its schema, ``records`` decide what its history is."""
     intraday = {
         f"{stream}/{key.internal}/{key.value}": {name: [file.size, file.crc] for name, file in location.files.items()}
         | ({"": location.withdrawn.edges} if location.withdrawn else {})
@@ -26,26 +36,47 @@ def content_digest(pinned: PinnedTable, records: tuple[MergeRecord, ...]) -> str
         for key, location in pinned.pin(stream).state.locations.items()
         if location.rows and not location.truncated
     }
-    history = {record.value: list(totals(record)) for record in records}
-    return sha256(dump({"intraday": intraday, "history": history})).hexdigest()[:32]
+    contents = ((record, row_content(record)) for record in records)
+    history = {record.value: [record.generation, content.rows, content.digest] for record, content in contents}
+    return _digest({"schema": crc32(place.fs.read(place.schema)), "intraday": intraday, "history": history})
 
 
-def user_digest(table: UserTable) -> str:
-    """A digest of the lengths and checksums of all files."""
-    files = [
-        [key.internal, key.value, held.rows, {name: [state.size, state.crc] for name, state in held.files.items()}]
-        for locations in (table.locations, table.intraday)
-        for key, held in sorted(locations.items())
+def user_digest(place: TablePlace, table: UserTable) -> str:
+    """That of a user table at its place."""
+    splayed = splayed_of(place, table.since) or place.splayed
+    sides = ("saved", table.locations, place.user_location), ("intraday", table.intraday, None)
+    locations = [
+        [
+            side,
+            key.internal,
+            key.value,
+            held.rows,
+            {name: _state(place, directory / name, state) for name, state in held.files.items()},
+        ]
+        for side, held_by_key, at in sides
+        for key, held in sorted(held_by_key.items())
+        for directory in [intraday_location(place, key) if at is None else splayed if table.splayed else at(key)]
     ]
-    return sha256(dump({"user": files})).hexdigest()[:32]
+    return _digest({"definition": crc32(place.fs.read(place.user_definition)), "user": locations})
+
+
+def _state(place: TablePlace, path: Path, state: FileState) -> list[int]:
+    if state.crc != UNKNOWN:
+        return [state.size, state.crc]
+    start = column_header(place.fs, path).data_offset if path.suffix == ".dat" else 0
+    return [state.size, checksum(place.fs, path, start, state.size)]
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return sha256(dump(content)).hexdigest()[:32]
 
 
 def same_content(place: TablePlace, table: CopiedTable) -> bool:
     """Whether a root has the table as it was copied."""
     try:
-        pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+        pinned = pinned_of(open_place(place))
         if isinstance(pinned, PinnedUserTable):
-            return user_digest(pinned.user) == table.digest
-        return content_digest(pinned, pinned.plan().records) == table.digest
+            return user_digest(place, pinned.user) == table.digest
+        return content_digest(place, pinned, pinned.plan().records) == table.digest
     except SparkhavenError:
         return False  # damaged, or half of a table

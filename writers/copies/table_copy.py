@@ -57,7 +57,7 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
         copies.write(target.metadata_index, place.fs.read(target.metadata_index))
     for stream in pinned.epochs:
         _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)
-    digest = content_digest(pinned, plan.records)
+    digest = content_digest(target, pinned, plan.records)
     return CopiedTable(plan.rows, pinned.epochs, digest, partitions, copies.files)
 
 

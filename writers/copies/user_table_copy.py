@@ -48,7 +48,7 @@ def copy_user_table(place: TablePlace, copies: FileCopies) -> CopiedTable:
     _require_unchanged(place, table)
     copied = replace(table, intraday=intraday)
     rows = sum(held.rows for held in (*copied.locations.values(), *copied.unsaved.values()))
-    return CopiedTable(rows, {}, user_digest(copied), (), copies.files)
+    return CopiedTable(rows, {}, user_digest(target, copied), (), copies.files)
 
 
 def _loaded(place: TablePlace) -> UserTable:
