@@ -161,12 +161,12 @@ def _read(place: TablePlace) -> bytes | None:
     return None if any(newest(place, value) for value in all_values(place)) else b""
 
 
-def _untellable(place: TablePlace, value: str, found: str) -> SnapshotMovedError:
+def _untellable(place: TablePlace, value: str, index: str) -> SnapshotMovedError:
     return SnapshotMovedError(
         "history was changed since the table was opened, and what it was then is not known",
         where=place.metadata_index,
         expected=f"the locations that {value} had",
-        found=found,
+        found=index,
         hint="open the table again",
         phase="read",
     )

@@ -23,6 +23,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, splayed_of
 from sparkhaven.writers.copies.manifest import CopiedTable
 
@@ -44,20 +45,19 @@ def content_digest(place: TablePlace, pinned: PinnedTable, records: tuple[MergeR
 def user_digest(place: TablePlace, table: UserTable) -> str:
     """That of a user table at its place."""
     splayed = splayed_of(place, table.since) or place.splayed
-    sides = ("saved", table.locations, place.user_location), ("intraday", table.intraday, None)
+    saved = {key: splayed if table.splayed else place.user_location(key) for key in table.locations}
+    intraday = {key: intraday_location(place, key) for key in table.intraday}
+    sides = ("saved", table.locations, saved), ("intraday", table.intraday, intraday)
     locations = [
-        [
-            side,
-            key.internal,
-            key.value,
-            held.rows,
-            {name: _state(place, directory / name, state) for name, state in held.files.items()},
-        ]
-        for side, held_by_key, at in sides
-        for key, held in sorted(held_by_key.items())
-        for directory in [intraday_location(place, key) if at is None else splayed if table.splayed else at(key)]
+        [side, key.internal, key.value, held.rows, _states(place, directories[key], held)]
+        for side, rows, directories in sides
+        for key, held in sorted(rows.items())
     ]
     return _digest({"definition": crc32(place.fs.read(place.user_definition)), "user": locations})
+
+
+def _states(place: TablePlace, directory: Path, held: CommittedRows) -> dict[str, list[int]]:
+    return {name: _state(place, directory / name, state) for name, state in held.files.items()}
 
 
 def _state(place: TablePlace, path: Path, state: FileState) -> list[int]:
