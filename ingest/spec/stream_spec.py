@@ -12,6 +12,7 @@ from typing import Literal
 
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
@@ -69,6 +70,15 @@ class ColumnSpec:
     form: TextForm | None = None
     lossy: bool = False
 
+    @property
+    def reading(self) -> dict[str, str]:
+        """What decides which value a row has, by name: only what is not as usual."""
+        pattern = None if self.form is None else self.form.pattern
+        taken = {"from": self.source, "unit": self.unit, "zone": self.zone, "meta": self.meta, "format": pattern}
+        usual = {"from": self.column, "unit": "iso"}
+        key = {"of": self.of} if self.of != "value" else {}
+        return key | {name: text for name, text in taken.items() if text not in (None, usual.get(name))}
+
 
 @frozen
 class InternalRule:
@@ -92,9 +102,12 @@ class ValueRule:
     fixed: str | None = None
 
     @property
-    def day_zone(self) -> str:
-        """The time zone whose days or hours are the partition values; "" where they are a fixed text."""
-        return self.zone if self.fixed is None else ""
+    def settings(self) -> dict[str, str]:
+        """What is set, by name."""
+        if self.fixed is not None:
+            return {"fixed": self.fixed}
+        unit = {} if self.unit is None else {"unit": self.unit}
+        return {"column": str(self.column), "zone": self.zone, "format": self.format, **unit}
 
 
 @frozen
@@ -167,6 +180,18 @@ class StreamSpec:
     bad_rows: BadRowBudget = field(default_factory=BadRowBudget)
     allow_null_alias: bool = False
     routes: TableRoutes | None = None
+
+    @property
+    def rule(self) -> PartitionRule:
+        """What decides where a row goes. Bounds do not: they tell which rows are taken."""
+        internal, value = self.partition.internal, self.partition.value
+        settings = {f"internal.{internal.kind}": internal.name}
+        settings |= {f"value.{name}": text for name, text in value.settings.items()}
+        deciding = {internal.name if internal.kind == "column" else None, value.column}
+        for spec in self.columns:
+            if spec.column in deciding:
+                settings |= {f"columns.{spec.column}.{name}": text for name, text in spec.reading.items()}
+        return PartitionRule(settings)
 
     @property
     def fed_tables(self) -> tuple[str, ...]:

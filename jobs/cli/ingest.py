@@ -25,13 +25,15 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
 from sparkhaven.jobs.streams.stream_group import joint_state
+from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import ignored_in
+from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -69,6 +71,10 @@ def ingest(
         bool,
         typer.Option("--accept-schema", help="Deploy the schema of the file also where it drops or changes columns."),
     ] = False,
+    accept_rule: Annotated[
+        bool,
+        typer.Option("--accept-rule", help="Take a partition rule that has changed. Stored rows stay where they are."),
+    ] = False,
     stop_on_failure: Annotated[bool, typer.Option("--stop-on-failure", hidden=True)] = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -97,7 +103,7 @@ def ingest(
     streams, failed = load_streams(files)
     consent = ACCEPTED if accept_schema else ADDITIONS
     if dry_run:
-        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, consent))
+        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, consent, accept_rule))
         exit_with(report_failed(cli, failed + unusable))
         return
     if not streams:
@@ -131,6 +137,7 @@ def ingest(
             where=where,
             logs=logs,
             consent=consent,
+            accept_rule=accept_rule,
             limits=cli.limits,
         )
         runs = run_streams(fs, layout, streams, options, progress)
@@ -205,16 +212,18 @@ def _failed(cli: CliContext, run: StreamRun | IdleRun) -> int:
     return report(cli, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
 
 
-def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consent: Consent) -> None:
+def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consent: Consent, accept_rule: bool) -> None:
     """Reports what a run would ingest; nothing is opened for writing."""
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
     done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
     own = StreamPlace(Fs(), layout, settings.table, spec.stream)
-    epoch = load_stream(own).epoch if spec.stream in list_streams(own) else 0
+    stored = load_stream(own) if spec.stream in list_streams(own) else StreamState(spec.stream)
+    if not accept_rule:
+        require_same_rule(own, settings)
     state = joint_state(Fs(), layout, settings)
     waiting = settings.feed.waiting(Fs(), state, LOOK_S)
-    record = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": epoch}
+    record = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": stored.epoch}
     trial = settings.feed.trial(Fs(), state, schema)
     record |= {**waiting.counts, "columns": len(schema.stored), "sample": _trial_json(trial), "dry_run": True}
     remarks = remarks_of(waiting.counts, settings.feed.resume.remember_s)
@@ -225,6 +234,9 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     if done.written and done.before is not None:
         new = f"\n  would deploy schema version {done.schema.version}, which {done.change.words()}"
     passed = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
+    if stored.rule is not None and is_other_rule(stored, spec.rule):
+        record["rule"] = {"before": stored.rule.to_json(), "now": spec.rule.to_json()}
+        new += f"\n  would take another partition rule: {rule_words(stored.rule, spec.rule)}"
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(f"{spec.stream}: {unbuilt}")
     passed += "".join(f"\n  {remark}" for remark in remarks)

@@ -125,7 +125,8 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
             pid=os.getpid(),
             host=socket.gethostname(),
             retention=_retention(options),
-            zone=options.spec.partition.value.day_zone,
+            rule=options.spec.rule,
+            accept_rule=options.accept_rule,
         ),
     )
     stream = FrameStream(options, log, schema, log.state.epoch if is_new else None)

@@ -44,6 +44,7 @@ def deephaven_writer(
     bad_rows: Mapping[str, Any] | None = None,
     allow_gap: bool = False,
     adopt: bool = False,
+    accept_rule: bool = False,
     keep_epochs: int = DEFAULTS.keep_epochs,
 ) -> FrameWriter:
     """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
@@ -53,7 +54,8 @@ def deephaven_writer(
     exactly is a bad row. Columns in ``lossy`` take the nearest value instead, with True all of them. ``internal`` and
     ``value`` route the rows, as ``[partition]`` of a stream file does. Each is a column's name, or a table like
     ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``. ``bounds`` has its other keys
-    (``max_past``, ``max_future``, ``clock``, ``late``).
+    (``max_past``, ``max_future``, ``clock``, ``late``). A stream keeps its rule: another one is refused, unless
+    ``accept_rule`` takes it. Rows that are stored stay where they are.
 
     A row that cannot be stored stops the query, with nothing committed. ``bad_rows``, by the keys of ``[bad_rows]`` in
     a stream file, sets an error budget. Within it such rows go to the quarantine (default
@@ -96,6 +98,7 @@ def deephaven_writer(
         keep_epochs=keep_epochs,
         allow_gap=allow_gap,
         adopt=adopt,
+        accept_rule=accept_rule,
         lossy=lossy,
     )
     return FrameWriter(options)

@@ -15,8 +15,10 @@ from sparkhaven.jobs.streams.feeds import remarks_of
 from sparkhaven.readers.checks.findings import CheckFinding as Damage
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
 from sparkhaven.store.epochs.files.lock import lock_owner
+from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
+from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import TableName
@@ -50,6 +52,9 @@ def lag(context: CheckContext) -> Iterator[Found]:
         state = next((s for t, n, s in context.streams() if (t, n) == (settings.table, settings.spec.stream)), None)
         if isinstance(state, Exception):
             continue
+        if state is not None and state.rule is not None and is_other_rule(state, settings.spec.rule):
+            message = f"{name}: its file has another partition rule, {rule_words(state.rule, settings.spec.rule)}"
+            yield "wrong", message, f"put it back, or: {context.command('ingest', settings.file, '--accept-rule')}"
         try:
             waiting = settings.feed.waiting(context.fs, state, ASK_SECONDS)
         except (SparkhavenError, OSError) as error:

@@ -18,6 +18,7 @@ from sparkhaven.jobs.logs.log_tables import TIMESTAMP, LogRow, LogTable
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
@@ -33,6 +34,7 @@ from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 STREAMS = 64  # that one log table may have: processes that write to it at the same time
+BY_DAY = PartitionRule({"value.zone": "UTC"})
 PLACE = ("rows", 0)  # topic and partition of the positions: rows are counted from 0
 
 
@@ -120,7 +122,7 @@ def _open(
             return StreamLog.open(
                 StreamPlace(fs, layout, table.table, stream_name(number)),
                 Opening(
-                    schema=schema, query_id=run_id, clock=clock, pid=os.getpid(), host=socket.gethostname(), zone="UTC"
+                    schema=schema, query_id=run_id, clock=clock, pid=os.getpid(), host=socket.gethostname(), rule=BY_DAY
                 ),
             )
         except LockLostError:

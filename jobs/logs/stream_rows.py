@@ -64,20 +64,28 @@ class StreamRecorder:
 
     def deployed(self, done: Deployment, file: Path) -> None:
         """A start has deployed a schema, from this file."""
+        changed = (done.change.added, done.change.dropped, done.change.restored, done.change.changed)
+        message = f"version {done.schema.version}: {done.change.words()}"
+        self._accepted(f"schema {file}", sum(map(len, changed)), message)
+
+    def rule_accepted(self, words: str) -> None:
+        """A start has taken another partition rule."""
+        self._accepted("--accept-rule", None, f"partition rule: {words}")
+
+    def _accepted(self, what: str, affected: int | None, message: str) -> None:
         if self._writer is None:
             return
         about = {name: value for name, value in self._about.items() if name != "Stream"}
-        changed = (done.change.added, done.change.dropped, done.change.restored, done.change.changed)
         row = {
             **about,
             "Command": "ingest",
-            "Arguments": f"{self._about['Stream']}: schema {file}",
+            "Arguments": f"{self._about['Stream']}: {what}",
             "DryRun": False,
-            "Affected": sum(map(len, changed)),
+            "Affected": affected,
             "Outcome": "done",
             "ExitCode": 0,
             "User": user_name(),
-            "Message": f"version {done.schema.version}: {done.change.words()}",
+            "Message": message,
         }
         self._writer.add(ADMIN, row)
 

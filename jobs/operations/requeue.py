@@ -28,7 +28,7 @@ from sparkhaven.ingest.requeued_rows import decode_requeued
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
 from sparkhaven.jobs.operations.quarantine_lines import PayloadRepair
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
@@ -218,7 +218,9 @@ def try_pending(
     """The dry run of ``requeue_pending``."""
     schema = checked_schema(fs, settings)
     table_place = TablePlace(fs, layout, settings.table)
-    locations = CommittedLocations(table_place, load_stream(table_place.of_stream(settings.spec.stream)))
+    own = table_place.of_stream(settings.spec.stream)
+    require_same_rule(own, settings)
+    locations = CommittedLocations(table_place, load_stream(own))
     for rows in portions(pending, repairs, done):
         good, refused = try_rows(rows, settings.spec, schema, locations)
         done.sent += good.num_rows

@@ -35,6 +35,7 @@ class FrameModel(SettingsModel):
     lossy: list[str] | bool
     allow_gap: bool
     adopt: bool
+    accept_rule: bool
 
 
 @frozen
@@ -50,6 +51,7 @@ class FrameOptions:
     keep_epochs: int
     quarantine: Path | None
     adopt: bool
+    accept_rule: bool
 
     @property
     def stream(self) -> str:
@@ -77,6 +79,7 @@ def frame_options(
     keep_epochs: int = DEFAULTS.keep_epochs,
     allow_gap: bool = False,
     adopt: bool = False,
+    accept_rule: bool = False,
     lossy: Iterable[str] | bool = (),
 ) -> FrameOptions:
     """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""
@@ -99,6 +102,7 @@ def frame_options(
         "lossy": lossy if isinstance(lossy, bool) else list(lossy),
         "allow_gap": allow_gap,
         "adopt": adopt,
+        "accept_rule": accept_rule,
     }
     try:
         model = FrameModel.model_validate(raw)
@@ -118,6 +122,7 @@ def frame_options(
         model.commit.keep_epochs,
         quarantine,
         model.adopt,
+        model.accept_rule,
     )
 
 

@@ -125,6 +125,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "lossy": ("lossy", _lossy),
     "allowGap": ("allow_gap", truth),
     "adopt": ("adopt", truth),
+    "acceptRule": ("accept_rule", truth),
     "keepEpochs": ("keep_epochs", whole_number),
     "bounds": ("bounds", _object),
     "badRows": ("bad_rows", _object),

@@ -18,7 +18,7 @@ from sparkhaven.jobs.logs.stream_rows import StreamRecorder
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
 from sparkhaven.jobs.streams.batch_reporter import BatchReporter
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
@@ -35,6 +35,7 @@ from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import Retention
+from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -55,7 +56,8 @@ class RunOptions:
     log; ``where``: in Spark, in this process, or (with ``once``) as much as waits decides, by ``limits``.
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
-    ``logs`` None: no log tables. ``consent``: what a start may do to deployed schemas.
+    ``logs`` None: no log tables. ``consent``: what a start may do to deployed schemas. ``accept_rule``: the partition
+    rule may be another one than that of the rows that are stored.
     """
 
     once: bool = False
@@ -67,6 +69,7 @@ class RunOptions:
     where: Where = "spark"
     logs: LogWriter | None = None
     consent: Consent = ADDITIONS
+    accept_rule: bool = False
     limits: LocalLimits = LIMITS
 
     def recorder(self, table: str, stream: str, settings: StreamSettings | None = None) -> StreamRecorder:
@@ -134,6 +137,9 @@ def open_stream(
     began = time.monotonic()
     checked_schema(fs, settings)
     options = options or RunOptions()
+    place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
+    if not options.accept_rule:
+        require_same_rule(place, settings)
     done = deploy_schema(fs, layout, settings.schema_file, consent=options.consent)
     schema = done.schema
     if done.written and done.before is not None:
@@ -142,7 +148,6 @@ def open_stream(
         progress.remark(settings.spec.stream, unbuilt)
     if done.written:
         options.recorder(settings.spec.table, settings.spec.stream, settings).deployed(done, settings.schema_file)
-    place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
     opening = Opening(
         schema=schema,
         query_id=str(uuid.uuid4()),
@@ -150,9 +155,14 @@ def open_stream(
         pid=os.getpid(),
         host=socket.gethostname(),
         retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
-        zone=settings.spec.partition.value.day_zone,
+        rule=settings.spec.rule,
+        accept_rule=options.accept_rule,
     )
     log = opened.enter_context(StreamLog.open(place, opening))
+    if (rule := log.recovery.rule) is not None:
+        words = rule_words(rule, settings.spec.rule)
+        progress.remark(settings.spec.stream, f"the partition rule is another one: {words}")
+        options.recorder(settings.spec.table, settings.spec.stream, settings).rule_accepted(words)
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
     catch_up(place, log.state)
@@ -175,7 +185,12 @@ def keep_one(app: Application, group: StreamGroup) -> None:
                     run.log.abandon()
                 for run in group.runs:
                     again = open_stream(
-                        app.fs, app.layout, run.settings, opened, app.progress, replace(app.options, consent=ADDITIONS)
+                        app.fs,
+                        app.layout,
+                        run.settings,
+                        opened,
+                        app.progress,
+                        replace(app.options, consent=ADDITIONS, accept_rule=False),
                     )
                     run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
                     metrics.restarted(str(run.settings.table), run.name)

@@ -18,6 +18,7 @@ from sparkhaven.store.epochs.state.log_records import (
     WithdrawRecord,
     decode,
 )
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan, version
@@ -90,8 +91,8 @@ def _summary(record: Record) -> dict[str, Any]:
             what = {"undoes": list(record.undoes), "reason": record.reason, "rows": record.rows, "locations": withdrawn}
             return {"kind": "withdraw", **common, **what, "time": record.time_ms}
         case OpenRecord():
-            owner = {"pid": record.pid, "host": record.host, "durability": record.durability, "zone": record.zone}
-            return {"kind": "open", **common, **owner, "time": record.time_ms}
+            owner = {"pid": record.pid, "host": record.host, "durability": record.durability}
+            return {"kind": "open", **common, **owner, "rule": _rule(record.rule), "time": record.time_ms}
         case _:
             return {"kind": "sync", **common, "time": record.time_ms}
 
@@ -116,13 +117,17 @@ def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     yield from ()
 
 
+def _rule(rule: PartitionRule | None) -> dict[str, str] | None:
+    return None if rule is None else rule.to_json()
+
+
 def _state(state: StreamState, removals: int) -> dict[str, Any]:
     return {
         "epoch": state.epoch,
         "generation": state.generation,
         "record": state.n,
         "horizon": state.horizon,
-        "zone": state.zone,
+        "rule": _rule(state.rule),
         "rememberedFiles": len(state.files),
         "positions": state.offsets.positions(),
         "removalsBytes": removals,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
@@ -26,6 +27,7 @@ from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.reopening import interrupted_removals, record_removals
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule, rule_changed
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, refused
@@ -46,7 +48,8 @@ REMOVED = "these epochs are of a stream of this name that was removed"
 class Opening:
     """Who opens a stream, when and how.
 
-    ``schema`` and ``zone`` (of the partition values) None: maintenance, which keeps those of the log.
+    ``schema`` and ``rule`` None: maintenance, which keeps those of the log. ``accept_rule``: the rule may be another
+    one than that of the log.
     ``leave_damaged``: locations with missing or short files are left as they are; then only a rollback is possible.
     """
 
@@ -56,7 +59,8 @@ class Opening:
     pid: int
     host: str
     retention: Retention = DEFAULTS
-    zone: str | None = None
+    rule: PartitionRule | None = None
+    accept_rule: bool = False
     leave_damaged: bool = False
 
     def now_ms(self) -> int:
@@ -89,8 +93,8 @@ def open_generation(place: StreamPlace, opening: Opening) -> Generation:
     were published but lost; up to here a failure leaves all as it was; 5. replace the log by the copy with the ``open``
     record; 6. record deletes that a kill has left unrecorded, truncate tails, remove strays, rewrite ``table.size``
     where it is missing, torn or old.
-    SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
-    stream. CorruptFileError: a file is damaged.
+    SettingsError: another partition rule, or permissions. CommitError: the disk does not allow it. LockLostError:
+    another process has the stream. CorruptFileError: a file is damaged.
     """
     check_stream(place.stream)
     require_writable(place.layout.root)
@@ -136,6 +140,9 @@ def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | 
     state, more, lost, undone = resumed.state, resumed.more, resumed.lost, resumed.undone
     if opening.schema is not None:
         state.offsets.require_settled(place.stream_log)
+    replaced_rule = state.rule if is_other_rule(state, opening.rule) else None
+    if not opening.accept_rule:
+        require_rule(place, state, opening.rule)
     interrupted = interrupted_removals(place, state, now_ms=opening.now_ms())
     for removal in interrupted:
         state.remove(removal)
@@ -168,7 +175,19 @@ def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | 
         apply(place, plan)
     aside = list_set_aside(place)
     recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
+    recovery = replace(recovery, rule=replaced_rule)
     return Generation(lock, guard, file, state, resumed, undone, plan.damaged, recovery)
+
+
+def is_other_rule(state: StreamState, rule: PartitionRule | None) -> bool:
+    """Whether rows go elsewhere by this rule than those that the stream has committed."""
+    return bool(state.epoch) and None not in (state.rule, rule) and state.rule != rule
+
+
+def require_rule(place: StreamPlace, state: StreamState, rule: PartitionRule | None) -> None:
+    """SettingsError: rows would go elsewhere."""
+    if state.rule is not None and rule is not None and is_other_rule(state, rule):
+        raise rule_changed(place.stream, place.table, state.rule, rule)
 
 
 def take_over_generation(place: StreamPlace, lease: Lease, opening: Opening) -> Generation:
@@ -220,5 +239,5 @@ def _open_record(state: StreamState, opening: Opening, boot_id: str) -> OpenReco
         durable=state.epoch,
         schema_version=schema.version if schema else state.schema_version,
         columns=schema_columns(schema) if schema else (),
-        zone=state.zone if opening.zone is None else opening.zone,
+        rule=state.rule if opening.rule is None else opening.rule,
     )

@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.state.log_records import (
     encode,
 )
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, OffsetRange
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.epochs.state.tombstone import Named, Removal
@@ -91,12 +92,14 @@ RANGE_RECORDS: tuple[Record, ...] = (
 )
 RANGE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RANGE_RECORDS)
 
-ZONE_RECORDS: tuple[Record, ...] = (
-    OpenRecord(1, 0, 1, 1_357_000_000_000, "boot-a", 7, "lab", "q-1", "fsync", 100, 0, 1, COLUMNS, "America/New_York"),
+BY_DAY = PartitionRule({"internal.column": "Sym", "value.column": "At", "value.zone": "America/New_York"})
+ALL_IN_ONE = PartitionRule({"internal.fixed": "0", "value.fixed": "all"})
+RULE_RECORDS: tuple[Record, ...] = (
+    OpenRecord(1, 0, 1, 1_357_000_000_000, "boot-a", 7, "lab", "q-1", "fsync", 100, 0, 1, COLUMNS, BY_DAY),
     RECORDS[1],
-    OpenRecord(3, 1, 2, 1_357_000_000_900, "boot-a", 8, "lab", "q-2", "fsync", 100, 1, 1, COLUMNS, ""),
+    OpenRecord(3, 1, 2, 1_357_000_000_900, "boot-a", 8, "lab", "q-2", "fsync", 100, 1, 1, COLUMNS, ALL_IN_ONE),
 )
-ZONE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in ZONE_RECORDS)
+RULE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RULE_RECORDS)
 
 
 def replay(state: StreamState, records: tuple[Record, ...]) -> None:
@@ -134,8 +137,8 @@ def _head() -> Head:
         ("stream-v2.removals", FOLDED),
         ("stream-v2-ranges.log", RANGE_LOG),
         ("stream-v2-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
-        ("stream-v2-zone.log", ZONE_LOG),
-        ("stream-v2-zone.checkpoint", encode_checkpoint(Checkpoint(_state(ZONE_RECORDS[:2]), 0))),
+        ("stream-v2-rule.log", RULE_LOG),
+        ("stream-v2-rule.checkpoint", encode_checkpoint(Checkpoint(_state(RULE_RECORDS[:2]), 0))),
     ],
 )
 def test_bytes(name: str, data: bytes) -> None:
@@ -163,13 +166,14 @@ def test_golden_checkpoint_reads_as_its_state(version: str, name: str, records: 
     assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
 
 
-def test_golden_time_zones_read_as_they_were_written() -> None:
-    found = scan((HERE / "stream-v2-zone.log").read_bytes()).frames
-    assert tuple(decode(part.payload, "log") for part in found) == ZONE_RECORDS
-    saved = decode_checkpoint((HERE / "stream-v2-zone.checkpoint").read_bytes(), "feed", "checkpoint").state
-    assert (saved.zone, _state().zone, _state(ZONE_RECORDS).zone) == ("America/New_York", None, "")
-    replay(saved, ZONE_RECORDS[2:])
-    assert saved.zone == ""
+def test_golden_partition_rules_read_as_they_were_written() -> None:
+    found = scan((HERE / "stream-v2-rule.log").read_bytes()).frames
+    assert tuple(decode(part.payload, "log") for part in found) == RULE_RECORDS
+    saved = decode_checkpoint((HERE / "stream-v2-rule.checkpoint").read_bytes(), "feed", "checkpoint").state
+    assert (saved.rule, _state().rule, _state(RULE_RECORDS).rule) == (BY_DAY, None, ALL_IN_ONE)
+    assert (saved.zone, _state().zone) == ("America/New_York", None)
+    replay(saved, RULE_RECORDS[2:])
+    assert (saved.rule, saved.zone) == (ALL_IN_ONE, "")
 
 
 def test_a_head_of_version_1_is_sound_but_not_bound_to_a_place() -> None:

@@ -136,7 +136,7 @@ def _opened(state: StreamState, pinned: PinnedTable, boot_id: str, time_ms: int)
         durable=state.epoch,
         schema_version=state.schema_version,
         columns=schema_columns(pinned.schema),
-        zone=state.zone,
+        rule=state.rule,
     )
 
 

@@ -7,7 +7,7 @@
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in); where there are some: ``offsets``
    [[topic, partition, stop, topic id, start of the last range, its digest], ...], ``rolledBack`` [[epoch gone back to,
    epoch of the rollback], ...] ascending: epochs between the two are no more, ``rejected`` (newest epoch with rejected
-   rows), ``withdrawal`` (newest epoch that withdrew rows), ``zone`` (as in ``open`` records)
+   rows), ``withdrawal`` (newest epoch that withdrew rows), ``rule`` (as in ``open`` records)
 2. taken files by (mtime, path), up to 5,000 a frame: u4 count, i8 mtime (ns) of each, i8 size of each, their paths in
    UTF-8 with a zero byte between two
 3. one frame a location (``store.epochs.state.locations``), by value of the partitioning column, then internal partition
@@ -150,8 +150,8 @@ def _first(state: StreamState, removals: int, more: Mapping[str, Any] | None) ->
         head["rejected"] = state.rejected
     if state.withdrawal:
         head["withdrawal"] = state.withdrawal
-    if state.zone is not None:
-        head["zone"] = state.zone
+    if state.rule is not None:
+        head["rule"] = state.rule.to_json()
     return head
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from sparkhaven.store.epochs.files.saved_locations import Data, SavedLocations, damaged
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.locations import Locations, PackedLocations
-from sparkhaven.store.epochs.state.log_records import decode_zone
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.offsets import decode_offsets
+from sparkhaven.store.epochs.state.partition_rule import decode_rule
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack
 from sparkhaven.store.epochs.state.taken_files import Taken
@@ -155,7 +155,7 @@ def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> S
         offsets=decode_offsets(head.get("offsets", ())),
         rolled_back=tuple((int(to), int(rollback)) for to, rollback in head.get("rolledBack", ())),
         rejected=int(head.get("rejected", 0)),
-        zone=decode_zone(head),
+        rule=decode_rule(head),
         withdrawal=int(head.get("withdrawal", 0)),
     )
 

@@ -108,7 +108,7 @@ def rebuild(
         durable=state.epoch,
         schema_version=state.schema_version,
         columns=(),
-        zone=state.zone,
+        rule=state.rule,
     )
     with place.fs.during("rebuild-log"):
         place.fs.replace(log, header(LOG_MAGIC, state.epoch) + frame(encode(opened)))

@@ -29,6 +29,7 @@ from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside
 from sparkhaven.store.epochs.recovery.strays import find_strays
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_stream
@@ -44,7 +45,8 @@ class RecoveryReport:
     ``lost_epochs`` were visible before a power failure in mode periodic or none; the source replays them.
     ``unpublished_locations`` have no ``table.size``, may belong to another stream of the table, and are left alone.
     ``moved`` may be copies of data that nothing else has. ``set_aside``: damaged locations that were removed from the
-    stream before; no read includes their rows.
+    stream before; no read includes their rows. ``rule``: by which rows were partitioned, where another one takes its
+    place.
     """
 
     stream: str
@@ -60,6 +62,7 @@ class RecoveryReport:
     republished: int = 0
     lost_epochs: tuple[int, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
+    rule: PartitionRule | None = None
 
     @staticmethod
     def of(

@@ -36,7 +36,7 @@ def furthest_back(states: Sequence[StreamState]) -> StreamState:
         epoch=first.epoch,
         files=_common_files([state.files for state in begun]),
         offsets=_smallest([state.offsets for state in begun]),
-        zone=first.zone,
+        rule=first.rule,
     )
 
 

@@ -6,8 +6,8 @@ current one.
 
 ``open``      first record of a generation: ``boot``, ``pid``, ``host``, ``query``, ``durability``, ``keep`` (epochs),
               ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
-              storage, encoding or null, kind], ...]}; where it is known ``zone``: the time zone whose days or hours are
-              the partition values, "" where they are not taken from instants
+              storage, encoding or null, kind], ...]}; where it is known ``rule``: what decides where rows go, texts by
+              name (``store.epochs.state.partition_rule``)
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
               ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.packed_reports``) and, after a line
               feed, the reports' data; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop,
@@ -32,6 +32,7 @@ from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
 from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule, decode_rule
 from sparkhaven.store.epochs.state.withdrawal import Withdrawn, decode_withdrawn, encode_withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
@@ -58,7 +59,7 @@ class OpenRecord:
     durable: int
     schema_version: int
     columns: tuple[ColumnEntry, ...]
-    zone: str | None = None
+    rule: PartitionRule | None = None
 
 
 @frozen
@@ -177,7 +178,7 @@ def _own(record: Record) -> dict[str, Any]:
                 "keep": record.keep_epochs,
                 "durable": record.durable,
                 "schema": {"version": record.schema_version, "columns": [list(c) for c in record.columns]},
-                **({} if record.zone is None else {"zone": record.zone}),
+                **({} if record.rule is None else {"rule": record.rule.to_json()}),
             }
         case CommitRecord(batch=batch):
             return {
@@ -220,7 +221,7 @@ def _decode_open(v: dict[str, Any]) -> OpenRecord:
         durable=int(v["durable"]),
         schema_version=int(v["schema"]["version"]),
         columns=columns,
-        zone=decode_zone(v),
+        rule=decode_rule(v),
     )
 
 
@@ -270,11 +271,6 @@ def decode_key(value: Any) -> LocationKey:
     """[internal, value] as a key."""
     internal, partition = value
     return LocationKey(str(internal), str(partition))
-
-
-def decode_zone(value: Mapping[str, Any]) -> str | None:
-    zone = value.get("zone")
-    return None if zone is None else str(zone)
 
 
 def decode_files(value: Any) -> tuple[FileId, ...]:

@@ -27,6 +27,7 @@ from sparkhaven.store.epochs.state.log_values import REJECTED, FileId, LocationR
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports
+from sparkhaven.store.epochs.state.partition_rule import PartitionRule, zone_of
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
@@ -41,8 +42,8 @@ class StreamState:
     ``generation``, ``boot_id``, ``durability``, ``durable`` (newest epoch known to be on disk) and ``n`` (number of the
     last record) are those of the newest record, whatever epoch was asked for. So is ``rejected``, the newest epoch with
     rejected rows, also when it was rolled back: the stream has a quarantine. So is ``withdrawal``, the newest epoch
-    that withdrew rows, also when it was rolled back, and 0 where there was none. So is ``zone``, the time zone whose
-    days or hours are the partition values: "" where they are not taken from instants, None where the log does not tell.
+    that withdrew rows, also when it was rolled back, and 0 where there was none. So is ``rule``, by which rows were
+    partitioned last, None where the log does not tell.
     The log's own state is live: a reader of it does not change it and does not keep it over a commit.
     """
 
@@ -62,8 +63,13 @@ class StreamState:
     offsets: Offsets = field(default_factory=Offsets)
     rolled_back: RolledBack = ()
     rejected: int = 0
-    zone: str | None = None
+    rule: PartitionRule | None = None
     withdrawal: int = 0
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone whose days or hours are the partition values; "" if there is none, None if it is not known."""
+        return zone_of(self.rule)
 
     @property
     def horizon(self) -> int:
@@ -130,7 +136,7 @@ class StreamState:
             case OpenRecord():
                 self.boot_id, self.durability, self.durable = record.boot_id, record.durability, record.durable
                 self.schema_version = record.schema_version or self.schema_version
-                self.zone = self.zone if record.zone is None else record.zone
+                self.rule = self.rule if record.rule is None else record.rule
             case CommitRecord(batch=batch):
                 if self.syncs_each_batch:
                     self.durable = record.epoch

@@ -107,6 +107,17 @@ def test_rows_for_a_truncated_date_are_stored_by_default(root: Path, late: str) 
     assert sorted(intraday) == [*range(14, 30)]
 
 
+def test_another_partition_rule_is_taken_by_name_only(root: Path) -> None:
+    write(root, [rows(range(4))])
+    tokyo = '{"column": "At", "zone": "Asia/Tokyo"}'
+    with pytest.raises(SettingsError, match="the partition rule of a stream has changed") as refused:
+        write(root, [rows(range(4, 6))], value=tokyo)
+    assert "accept_rule" in str(refused.value.hint)
+    write(root, [rows(range(4, 6))], value=tokyo, acceptRule="true")
+    write(root, [rows(range(6, 8))], value=tokyo)
+    assert (numbers(root), epochs(root)) == ([*range(8)], 3)
+
+
 def test_positions_decide(root: Path) -> None:
     write(root, [rows(range(6), (0, 0))], [rows(range(6, 9), (1, 5))], positions=POSITIONS)
     write(root, [rows(range(6), (0, 0)), rows(range(20, 22), (0, 6))], positions=POSITIONS)
