@@ -1,8 +1,8 @@
 """Read-only checks of the tree beside history that ``ExtendedStorage`` of a schema asks for.
 
-Its manifest has rows and digests of each leaf, which merge records have too, and size and CRC-32 of every file. Readers
-here never open the tree: a finding is an error where other programs would read something else than history holds, or
-nothing. A merge may bring the tree in step meanwhile: what changes during the check is checked again.
+Its manifest has the rows of each leaf and the digest of them that merge records have too, and size and CRC-32 of every
+file. Readers here never open the tree: a finding is an error where other programs would read something else than
+history holds, or nothing. A merge may bring the tree in step meanwhile: what changes during the check is checked again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, st
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.history import agree, totals
+from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
@@ -70,8 +70,8 @@ class _Check:
         return stat and (stat.inode, stat.size, stat.mtime_ns), self.fs.stat(staged(self.root)) is None
 
     def run(self) -> Iterator[CheckFinding]:
-        due = {value: totals(record) for value, record in self.records.items()}
-        due = {value: total for value, total in due.items() if total[0]}
+        due = {value: row_content(record) for value, record in self.records.items()}
+        due = {value: content for value, content in due.items() if content.rows}
         if not self.fs.names(self.root):
             if due:
                 what = "the tree of the schema's ExtendedStorage is missing"
@@ -151,13 +151,13 @@ class _Check:
                 hint="move it out of the tree",
             )
 
-    def _dates(self, manifest: Manifest, due: Mapping[str, tuple[int, dict[str, str]]]) -> Iterator[CheckFinding]:
+    def _dates(self, manifest: Manifest, due: Mapping[str, RowContent]) -> Iterator[CheckFinding]:
         leaves = {leaf.value: leaf for leaf in manifest.files}
         for value in sorted(leaves.keys() | due.keys()):
-            rows, digests = due.get(value, (0, {}))
-            leaf = leaves.get(value)
-            if leaf is not None and leaf.rows == rows and agree(leaf.digests, digests):
+            history, leaf = due.get(value), leaves.get(value)
+            if leaf is not None and RowContent(leaf.rows, leaf.history) == history:
                 continue
+            rows = history.rows if history is not None else 0
             there = "no leaf" if leaf is None else f"{leaf.rows} rows" + (", other values" if leaf.rows == rows else "")
             what = f"date {value} is not in step with history"
             path = self.root / MANIFEST if leaf is None else self.root / leaf.path

@@ -166,7 +166,3 @@ def in_columns(record: MergeRecord, schema: TableSchema) -> MergeRecord:
 
 def renamed(values: Mapping[str, V], labels: Mapping[str, str]) -> dict[str, V]:
     return {labels.get(name, name): value for name, value in values.items()}
-
-
-def agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return all(one[name] == other[name] for name in one.keys() & other.keys())

@@ -30,8 +30,18 @@ MANIFEST = Manifest(
     rows=3,
     digests={"Sym": "0" * 31 + "3", "X": "f" * 32},
     files=(
-        TreeLeaf("Date=ä/part-0123456789ab-00000.parquet", "ä", 1, 100, {"Sym": "0" * 31 + "1", "X": "1" * 32}),
-        TreeLeaf("Date=b/part-0123456789ab-00000.parquet", "b", 2, 200, {"Sym": "0" * 31 + "2", "X": "e" * 32}),
+        TreeLeaf(
+            "Date=ä/part-0123456789ab-00000.parquet", "ä", 1, 100, {"Sym": "0" * 31 + "1", "X": "1" * 32}, "a" * 32
+        ),
+        TreeLeaf(
+            "Date=b/part-0123456789ab-00000.parquet",
+            "b",
+            2,
+            200,
+            {"Sym": "0" * 31 + "2", "X": "e" * 32},
+            "b" * 32,
+            "c" * 32,
+        ),
     ),
 )
 

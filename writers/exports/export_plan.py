@@ -144,6 +144,7 @@ def _id(table: PinnedTable, plan: ExportPlan) -> str:
             s.key.value,
             s.start,
             s.stop,
+            s.selected.edges if s.selected is not None else None,
             {n: [f.size, f.crc] for n, f in s.files.items()},
         ]
         for _, slices in plan.dates

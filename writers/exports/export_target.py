@@ -5,13 +5,14 @@ what is there            what an export does
 =======================  =========================================================================================
 nothing, empty           writes beside it, renames
 the same export          nothing: the id of its manifest is equal, and its files have their sizes
-another export           with ``replace``: renames it to ``.<name>.replaced``, the new one to its place, removes it;
-                         between the two renames, for a moment, there is no tree
+another export           with ``replace``: exchanges the two in one step, removes the old one. A file system without
+                         exchange has two renames, by way of ``.<name>.replaced``: between them there is no tree
 anything else            refuses: what was not exported is never removed
 =======================  =========================================================================================
 
-A new tree is staged in ``.<name>.export`` beside the directory, which is locked meanwhile. What a killed export has
-left there goes with the next one; if it was killed between the renames, the old tree comes back first.
+A new tree is staged in ``.<name>.export`` beside the directory, which is locked meanwhile; so is an old tree that
+takes its place. What a killed export has left there goes with the next one; if it was killed between two renames, the
+old tree comes back first.
 """
 
 from __future__ import annotations
@@ -73,11 +74,7 @@ def locked(fs: Fs, target: ExportTarget) -> Iterator[None]:
     if lock is None or stat is None or stat.inode != lock.inode:
         if lock is not None:
             lock.release()
-        raise LockLostError(
-            "another export into this directory is running",
-            where=target.path,
-            hint="wait until it ends, then run this again",
-        )
+        raise _running(target)
     with lock:
         if fs.stat(target.aside) is not None and fs.stat(target.path) is None:
             fs.rename(target.aside, target.path)
@@ -154,9 +151,39 @@ def _gone(fs: Fs, root: Path, manifest: Manifest) -> str | None:
 
 
 def publish(fs: Fs, target: ExportTarget) -> None:
-    """Renames the staged tree into place, durably; a tree that is there goes aside first."""
-    if fs.names(target.path):
-        fs.rename(target.path, target.aside)
-        fs.step("export-aside")
-    fs.rename(target.stage, target.path)
-    fs.sync_dirs([target.path.parent])
+    """Puts the staged tree into place, durably, and removes a tree that was there.
+
+    LockLostError: another export has just put that one there, and is not done.
+    """
+    with _replaced(fs, target) as replacing:
+        with fs.during("export-publish"):
+            exchanged = replacing and fs.exchange(target.stage, target.path)
+            if not exchanged:
+                if replacing:
+                    fs.rename(target.path, target.aside)
+                    fs.step("export-aside")
+                fs.rename(target.stage, target.path)
+            fs.sync_dirs([target.path.parent])
+        with fs.during("export-clean"):
+            fs.remove_tree(target.stage if exchanged else target.aside)
+
+
+@contextmanager
+def _replaced(fs: Fs, target: ExportTarget) -> Iterator[bool]:
+    """Holds the tree that is replaced, if there is one: in the place of the staging directory it is nobody else's."""
+    if not fs.names(target.path):
+        yield False
+        return
+    lock = fs.lock(target.path, make=False)
+    if lock is None:
+        raise _running(target)
+    with lock:
+        yield True
+
+
+def _running(target: ExportTarget) -> LockLostError:
+    return LockLostError(
+        "another export into this directory is running",
+        where=target.path,
+        hint="wait until it ends, then run this again",
+    )

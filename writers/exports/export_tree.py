@@ -5,8 +5,7 @@
    ``_common_metadata`` and ``_metadata``, or the Locations table;
 3. *check*: every leaf is read back, rows and digests as written;
 4. *sync*: manifest, files, directories;
-5. *publish*: one rename, see ``writers.exports.export_target``;
-6. *clean*: a replaced tree is removed.
+5. *publish*, *clean*: one step, then a replaced tree is removed, see ``writers.exports.export_target``.
 """
 
 from __future__ import annotations
@@ -88,13 +87,10 @@ def export_tree(
             return Exported(ExportOutcome.UNCHANGED, plan, before)
         try:
             manifest = TreeWriter(fs, table, target, plan, now_ms, on_progress).write()
-            with fs.during("export-publish"):
-                publish(fs, target)
         except (SparkhavenError, OSError):
             fs.remove_tree(target.stage)
             raise
-        with fs.during("export-clean"):
-            fs.remove_tree(target.aside)
+        publish(fs, target)
     return Exported(ExportOutcome.EXPORTED, plan, manifest)
 
 
@@ -124,7 +120,7 @@ class TreeWriter:
                 self.describe(leaves, self.root)
             with fs.during("export-check"):
                 for leaf, content in written:
-                    check_leaf(fs, self.root / leaf.path, self.plan.columns, content.rows, content.digests)
+                    check_leaf(fs, self.root / leaf.path, self.plan.columns, content)
             manifest = self.manifest(leaves, {})
             fs.write_new(self.root / MANIFEST, encode_manifest(manifest))
             with fs.during("export-sync"):
@@ -167,7 +163,7 @@ class TreeWriter:
             totals[column.name] = digest_array(column, array)
             self._given[path] = (*self._given.get(path, ()), (column.name, array[0]))
         digests = {column: to_hex(digest) for column, digest in totals.items()}
-        return TreeLeaf(path, value, written.rows, written.bytes, digests), written
+        return TreeLeaf(path, value, written.rows, written.bytes, digests, to_hex(written.row_digest)), written
 
     def _batches(self, slices: Sequence[Slice], where: str | None = None) -> Iterator[pa.RecordBatch]:
         columns = self.plan.columns
@@ -202,7 +198,7 @@ class TreeWriter:
         schema = locations_schema(self.plan.partitioning.name, self.table.schema, self.plan.by)
         directory = self.root / LOCATIONS_TABLE
         written = write_column_leaf(fs, directory, schema, [encode_locations(entries, schema)], self.now_ms, SPLAYED)
-        check_leaf(fs, directory, schema.columns, written.rows, written.digests)
+        check_leaf(fs, directory, schema.columns, written)
         self.files += written.files
 
     def manifest(self, leaves: Sequence[TreeLeaf], sums: Mapping[str, FileState]) -> Manifest:

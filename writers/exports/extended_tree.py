@@ -1,7 +1,7 @@
 """Keeps the tree of an extended layout in step with history: what ``ExtendedStorage`` of a schema asks for.
 
 History itself is nested, with merge records as its truth; the tree below ``Extended/<Table>`` has the same rows, one
-leaf a date. A leaf is in step where the manifest of the tree has the rows and digests of the date's merge record.
+leaf a date. A leaf is in step where the manifest of the tree has the rows and the digest of the date's merge record.
 
 1. *stage*: leaves of dates that are not in step, in a locked directory beside the tree; read back, synced;
 2. *publish*: each leaf is renamed into place. In ``kv`` and ``flat`` trees it has the name of the one that it replaces,
@@ -16,7 +16,8 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -36,7 +37,8 @@ from sparkhaven.store.format.parquet.trees import (
 )
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.history import in_columns, totals
+from sparkhaven.store.merges.history import RowContent, in_columns, row_content, totals
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
@@ -128,26 +130,28 @@ class _Follow:
         columns = {column.name for column in plan.columns}
         with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
-                rows, digests = totals(in_columns(records[value], self.table.schema))
-                path = self._path(plan, value, rows, digests)
-                same = self.known.in_step(value, path, columns, rows, digests)
+                history = row_content(records[value])
+                path = self._path(plan, value, history, columns)
+                same = self.known.in_step(value, path, columns, history)
                 if same is not None and self.known.has(fs, self.target.path, path):
                     leaves.append(same)
                     sums |= self.known.files[path]
                     continue
                 leaf, written = writer.leaf(number, path)
-                check_leaf(fs, self.target.stage / path, plan.columns, written.rows, written.digests)
-                _require_history(self.target.stage / path, leaf, rows, digests)
+                check_leaf(fs, self.target.stage / path, plan.columns, written)
+                leaf = replace(leaf, history=history.digest)
+                _require_history(self.target.stage / path, leaf, in_columns(records[value], self.table.schema))
                 leaves.append(leaf)
                 stale.append(leaf)
                 sums |= sums_of(fs, self.target.stage, written.files)
             guard.sync(writer.files, {path.parent for path in writer.files})
         return leaves, stale, sums
 
-    def _path(self, plan: ExportPlan, value: str, rows: int, digests: dict[str, str]) -> str:
+    def _path(self, plan: ExportPlan, value: str, history: RowContent, columns: set[str]) -> str:
         if self.kind == "flat":
             return part_name(value, 0) + SUFFIX
-        mark = sha256(dump({"rows": rows, "digests": digests})).hexdigest()[:12] if self.named else "history"
+        content = {"rows": history.rows, "digest": history.digest, "columns": sorted(columns)}
+        mark = sha256(dump(content)).hexdigest()[:12] if self.named else "history"
         suffix = SUFFIX if self.leaf == "parquet" else ""
         return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{suffix}"
 
@@ -171,10 +175,16 @@ class _Follow:
             fs.rmdir(path)
 
 
-def _require_history(path: Path, leaf: TreeLeaf, rows: int, digests: Mapping[str, str]) -> None:
-    """ValidationFailedError: a leaf that was read back has other rows or values than the merge record of its date."""
+def _require_history(path: Path, leaf: TreeLeaf, record: MergeRecord) -> None:
+    """ValidationFailedError: a leaf that was read back has other rows than the merge record of its date.
+
+    Where their columns are not the same the columns are compared one by one: history has files of some that were
+    dropped since, and a flat leaf has the partition value.
+    """
+    rows, digests = totals(record)
     differing = [name for name in sorted(leaf.digests.keys() & digests) if leaf.digests[name] != digests[name]]
-    if leaf.rows != rows or differing:
+    whole = all(output.digests.keys() == leaf.digests.keys() for output in record.outputs)
+    if leaf.rows != rows or differing or (whole and leaf.row_digest != leaf.history):
         raise ValidationFailedError(
             "the leaf of a date has other rows than history",
             where=path,

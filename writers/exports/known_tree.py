@@ -10,7 +10,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST, TreeLayout
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.history import agree
+from sparkhaven.store.merges.history import RowContent
 from sparkhaven.store.scan.checksums import checksum, file_state
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
@@ -40,14 +40,12 @@ class KnownTree:
                 return False
         return not leaf or leaf in self.files
 
-    def in_step(
-        self, value: str, path: str, columns: set[str], rows: int, digests: Mapping[str, str]
-    ) -> TreeLeaf | None:
-        """The leaf of a date if it has these columns, rows and values."""
+    def in_step(self, value: str, path: str, columns: set[str], history: RowContent) -> TreeLeaf | None:
+        """The leaf of a date if it has these columns of these rows."""
         leaf = self.leaves.get(value)
-        if leaf is None or (leaf.path, leaf.rows, set(leaf.digests)) != (path, rows, columns):
+        if leaf is None or (leaf.path, set(leaf.digests)) != (path, columns):
             return None
-        return leaf if agree(leaf.digests, digests) else None
+        return leaf if RowContent(leaf.rows, leaf.history) == history else None
 
 
 def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Callable[[str], None]) -> KnownTree:

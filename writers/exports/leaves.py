@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, digest_array
+from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.format.column.region import DAT
@@ -30,17 +32,20 @@ from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES
 
 @dataclass(slots=True)
 class WrittenLeaf:
-    """What a leaf holds: rows, bytes of all its files, digest of each column; ``files`` as paths."""
+    """What a leaf holds: rows, bytes of all its files, digests of its rows and of each column; ``files`` as paths."""
 
     rows: int = 0
     bytes: int = 0
+    row_digest: int = 0
     digests: dict[str, int] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
 
     def count(self, columns: Sequence[Column], arrays: Sequence[pa.Array], rows: int) -> None:
         self.rows += rows
+        hashes = np.zeros(rows, np.uint64)
         for column, array in zip(columns, arrays, strict=True):
-            self.digests[column.name] = add(self.digests.get(column.name, 0), digest_array(column, array))
+            self.digests[column.name] = add(self.digests.get(column.name, 0), digest_array(column, array, hashes))
+        self.row_digest = add(self.row_digest, digest_rows(hashes))
 
 
 def write_parquet_leaf(

@@ -10,7 +10,9 @@ the witness of every other file of the tree, which ``verify`` compares.
 ``epochs``     stream -> epoch of the snapshot
 ``columns``    per column ``name``, ``type``, ``id``: the digests are over these ids
 ``rows``       of all files; ``digests`` column -> order-free digest, 32 hex digits
-``files``      per leaf ``path`` below the root, ``value`` of the partition, ``rows``, ``bytes``, ``digests``
+``files``      per leaf ``path`` below the root, ``value`` of the partition, ``rows``, ``bytes``, ``digests``,
+               ``row_digest`` of the rows, all columns of the files together, ``history``: of a tree beside history
+               the digest of the rows that the merge record of the date has, else empty
 ``sums``       version 2: path of each file of the tree, but this one -> ``[bytes, CRC-32]``
 ``checksum``   version 2: CRC-32 of this object as canonical JSON, without this member
 =============  ===============================================================================================
@@ -39,6 +41,8 @@ class TreeLeaf:
     rows: int
     bytes: int
     digests: Mapping[str, str]
+    row_digest: str
+    history: str = ""
 
 
 @frozen
@@ -116,7 +120,13 @@ def decode_manifest(data: bytes, where: object) -> Manifest:
             digests=_texts(record["digests"]),
             files=tuple(
                 TreeLeaf(
-                    _text(f["path"]), _text(f["value"]), _number(f["rows"]), _number(f["bytes"]), _texts(f["digests"])
+                    _text(f["path"]),
+                    _text(f["value"]),
+                    _number(f["rows"]),
+                    _number(f["bytes"]),
+                    _texts(f["digests"]),
+                    _text(f["row_digest"]),
+                    _text(f["history"]),
                 )
                 for f in record["files"]
             ),

@@ -19,8 +19,10 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.exports.export_target import locked, target_of
 from sparkhaven.writers.exports.leaves import WrittenLeaf, write_parquet_leaf
-from tests.support.writers.export_cases import by_duckdb, export, files, found, two_days, wanted
-from tests.support.writers.merge_cases import DAY
+from tests.support.commands import run
+from tests.support.examples import some_of
+from tests.support.writers.export_cases import NEXT, by_duckdb, export, files, found, two_days, wanted
+from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, Killed, KillingFs
 
 
@@ -155,19 +157,58 @@ def test_killed_at_any_change_there_is_a_whole_tree_or_none(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
 
 
+class TreeFs(KillingFs):
+    """Notes before each change of the disk whether a tree is in its place. Some file systems have no exchange."""
+
+    def __init__(self, out: Path, *, call: int = -1, exchanges: bool = True) -> None:
+        super().__init__(call=call)
+        self._out, self._exchanges, self.there = out, exchanges, list[bool]()
+
+    def _count(self) -> None:
+        self.there.append((self._out / "_manifest.json").exists())
+        super()._count()
+
+    def exchange(self, one: Path, other: Path) -> bool:
+        self._count()
+        return self._exchanges and super().exchange(one, other)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["export-aside", "export-publish:after", "export-clean:after"])
-def test_killed_around_the_renames(tmp_path: Path, step: str) -> None:
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_tree_is_there_at_every_moment_and_after_every_kill(tmp_path: Path, exchanges: bool) -> None:
     db, rows = two_days(tmp_path / "db", 8)
     out = tmp_path / "out"
     export(db.root, out, dates=(DAY,))
-    old = files(out)
-    with pytest.raises(Killed):
-        export(db.root, out, fs=KillingFs(step=step), replace=True)
-    if step == "export-aside":
-        with pytest.raises(TableExistsError, match="another export"):
-            export(db.root, out)
-        assert files(out) == old  # it came back
-    assert export(db.root, out, replace=True).outcome == ("exported" if step == "export-aside" else "unchanged")
-    assert found(by_duckdb(out, "kv")) == wanted(rows)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
+    old, counted = files(out), TreeFs(out, exchanges=exchanges)
+    assert export(db.root, out, fs=counted, replace=True).outcome == "exported"
+    new = files(out)
+    assert counted.there.count(False) == (0 if exchanges else 1), "without an exchange a rename has to be waited for"
+    for call in some_of(range(1, counted.calls + 1), 4):
+        export(db.root, out, dates=(DAY,), replace=True)
+        with pytest.raises(Killed):
+            export(db.root, out, fs=TreeFs(out, call=call, exchanges=exchanges), replace=True)
+        assert (files(out) if out.exists() else None) in ((old, new) if exchanges else (old, new, None))
+        if not out.exists():  # the next export, whatever becomes of it, brings it back
+            with pytest.raises(TableExistsError, match="another export"):
+                export(db.root, out)
+            assert files(out) == old
+        export(db.root, out, replace=True)
+        assert files(out) == new and found(by_duckdb(out, "kv")) == wanted(rows)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
+
+
+def test_rows_that_were_withdrawn_are_not_in_the_next_export(tmp_path: Path) -> None:
+    db, rows = two_days(tmp_path / "db", 20)
+    out = tmp_path / "out"
+    export(db.root, out)
+    db.log.close()
+    late = [row for day, row in rows if day != DAY]
+    numbers = [row["L"] for row in late]
+    number = next(n for n in numbers[1:-1] if n is not None and numbers.count(n) == 1)  # rows are before it and behind
+    assert run(db.root, "delete-rows", str(TABLE), "--where", f"Date = '{NEXT}' && L = {number}").exit_code == 0
+    kept = [(day, row) for day, row in rows if day == DAY or row["L"] != number]
+    assert len(rows) - len(kept) == 1
+    with pytest.raises(TableExistsError, match="another export"):
+        export(db.root, out)
+    assert export(db.root, out, replace=True).outcome == "exported"
+    assert found(by_duckdb(out, "kv")) == wanted(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, by_pyarrow, files, found, wanted
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
-from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, merge
 
 
@@ -88,6 +89,22 @@ def test_rows_that_were_deleted_leave_the_tree(tmp_path: Path, kind: str) -> Non
     merge(db.layout, NEXT)
     assert follow(db).written == (NEXT,)
     assert rows_of(db, kind) == wanted(rows[19:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_exchange_values_are_written(tmp_path: Path, kind: str) -> None:
+    db, rows = table(tmp_path, kind), Rows()
+    chance = random.Random(5)
+    rows += ((DAY, random_row(chance) | {"I": number}) for number in range(9))
+    db.commit({("a", DAY): as_table([row for _, row in rows])})
+    merge(db.layout, DAY)
+    follow(db)
+    db.log.close()
+    done = run(db.root, "rewrite-column", str(TABLE), "--dates", DAY, "--set", "I = 8 - I", "--local")
+    assert done.exit_code == 0, done.output
+    assert rows_of(db, kind) == wanted([(day, row | {"I": 8 - row["I"]}) for day, row in rows])
+    assert "not in step" not in run(db.root, "verify", str(TABLE), "--deep").stdout
+    assert follow(db).written == ()
 
 
 @pytest.mark.slow
