@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 _FORM = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)\Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_0 = date(1970, 1, 1).toordinal()
 _SECOND = timedelta(seconds=1)
 NS_PER_SECOND = 1_000_000_000
 DAY_NS = 86_400 * NS_PER_SECOND
@@ -28,6 +29,13 @@ def parse_instant(text: str) -> int:
     if not MIN_NS <= nanos <= MAX_NS:
         raise ValueError("an instant from 1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z")
     return nanos
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Days since 1970 of a date of the years 0 to 9999. ValueError: there is no such day."""
+    if year:
+        return date(year, month, day).toordinal() - _DAY_0
+    return date(400, month, day).toordinal() - _DAY_0 - 146_097  # Python has no year 0, whose days are those of 400
 
 
 def day_text(days: int) -> str:

@@ -21,10 +21,12 @@ from sparkhaven.ingest.decode_guard import exact_rows, tried
 from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.coded_values import coded_value
+from sparkhaven.ingest.values.counted_times import count_target, counted_value, is_counted, with_ways
 from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
 from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
+from sparkhaven.ingest.values.nested_values import with_settings
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import TypedRows, left_over, merge_rows, no_columns
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
@@ -117,12 +119,14 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
 
     ``bytes_too``: bytes may be texts in UTF-8.
     """
+    if is_counted(target) and isinstance(value, (str, *_NUMBERS)):
+        return counted_value(from_binary(value, count_target(target), alias), target)
     if (coding := target.column.type.coding) is not None:
         if value is None:
             return None
         if target.form is not None and isinstance(value, str) and "text" in coding.sources:
             return from_json(value, target, alias)
-        return coded_value(value, coding, alias, declared_value)
+        return with_ways(coded_value(value, coding, alias, with_settings(declared_value, target)), target)
     if isinstance(value, bytes | bytearray) and bytes_too:
         try:
             value = value.decode("utf-8")

@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
-Unit = Literal["iso", "s", "ms", "us", "ns"]
+Unit = Literal["iso", "d", "s", "ms", "us", "ns"]
 Meta = str
 """topic, partition, offset, timestamp, receive_time, key, file, line, or a header of a message: ``header:NAME``."""
 HEADER = "header:"
@@ -53,8 +53,9 @@ class TextForm:
 class ColumnSpec:
     """Where the values of one column come from; only needed where the defaults do not hold.
 
-    ``source`` is the name in the feed (default: the column's own). ``unit`` is the unit of an Instant; for ``iso``
-    texts without an offset ``zone`` tells the time zone, and without a zone such texts are refused as ambiguous.
+    ``source`` is the name in the feed (default: the column's own). ``unit`` is that of a count: of an
+    Instant or a LocalDate since 1970, of a LocalTime since midnight. For ``iso`` texts of instants without an offset
+    ``zone`` tells the time zone; without one they are refused as ambiguous. Both hold for the elements of an array too.
     ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key. ``far`` is
     what becomes of an instant outside of the range that can be stored: null, or the nearest that can; else a bad row.
     ``lossy``: a float or double takes the nearest value of a number that it does not hold exactly; else a bad row.

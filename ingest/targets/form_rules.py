@@ -9,23 +9,24 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.model import Column
 
 STRICT = TextForm()
+INSTANTS = ("Instant", "Instant[]")
 
 
 def check_form(spec: ColumnSpec, column: Column, where: str) -> None:
     """SettingsError for a setting that the column cannot have, or that contradicts another."""
     name, form = column.type.name, spec.form or STRICT
-    instant, number, boolean = name == "Instant", name in NUMBERS, name == "Boolean"
-    dated = name == "LocalDate" or (instant and spec.unit == "iso")
+    number, boolean = name in NUMBERS, name == "Boolean"
+    dated = (name in ("LocalDate", "LocalTime") or name in INSTANTS) and spec.unit == "iso"
     coding = column.type.coding
-    quotable = number or boolean or (instant and spec.unit != "iso")
+    quotable = number or boolean or spec.unit != "iso"
     rules = [
-        (spec.far is not None, instant, "far", "an Instant"),
-        (form.pattern is not None, dated, "format", "a LocalDate, or an Instant without unit"),
+        (spec.far is not None, name in INSTANTS, "far", "an Instant"),
+        (form.pattern is not None, dated, "format", "an Instant, a LocalDate or a LocalTime without unit"),
         (form.trim, coding is None or "text" in coding.sources, "trim", "a type that a text writes: no array or map"),
         (form.thousands != "", number, "thousands", "a number"),
         (form.decimal != ".", number, "decimal", "a number"),
         (bool(form.true or form.false), boolean, "true or false", "a Boolean"),
-        (form.quoted, quotable, "quoted", "a number, a Boolean or an Instant with unit"),
+        (form.quoted, quotable, "quoted", "a number, a Boolean, or a type with unit"),
         (form.as_text, name == "String", "as_text", "a String"),
         (spec.lossy, name in ("float", "double"), "lossy", "a float or double"),
     ]
@@ -55,12 +56,12 @@ def check_form(spec: ColumnSpec, column: Column, where: str) -> None:
         )
     if form.pattern is not None:
         try:
-            if date_pattern(form.pattern).has_clock and not instant:
+            if date_pattern(form.pattern, clock=name == "LocalTime").has_clock and name == "LocalDate":
                 raise ValueError("a LocalDate has no time of day")
         except ValueError as error:
             raise SettingsError(
                 f"format of column {column.name} is not a date pattern",
                 where=where,
-                expected='a pattern like "%Y/%m/%d %H:%M:%S"',
+                expected='a pattern like "%H%M%S"' if name == "LocalTime" else 'a pattern like "%Y/%m/%d %H:%M:%S"',
                 found=f"{form.pattern}: {error}",
             ) from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
-from sparkhaven.ingest.targets.form_rules import check_form
+from sparkhaven.ingest.targets.form_rules import INSTANTS, check_form
+from sparkhaven.ingest.values.counted_times import UNITS_OF
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import check_partition, encode_internal
 from sparkhaven.store.types.datatypes import data_type
@@ -50,14 +51,21 @@ def _target(spec: StreamSpec, column: Column, column_spec: ColumnSpec | None, st
                 expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in meta_types.items()),
                 found=f"meta {column_spec.meta} for a column of type {column.type.name}",
             )
-    if column_spec.unit != "iso" and column.type.name != "Instant":
+    name = column.type.name
+    if column_spec.unit != "iso" and column_spec.unit not in (units := UNITS_OF.get(name, ())):
         raise SettingsError(
-            f"column {column.name} has a unit, and is not an Instant", where=_where(spec), found=column.type.name
+            f"column {column.name} cannot have this unit",
+            where=_where(spec),
+            expected=", ".join(units) or f"no unit: {', '.join(UNITS_OF)} have one",
+            found=f"{column_spec.unit} for {name}",
         )
     if column_spec.zone is not None:
-        if column.type.name != "Instant":
+        if name not in INSTANTS:
             raise SettingsError(
-                f"column {column.name} has a zone, and is not an Instant", where=_where(spec), found=column.type.name
+                f"column {column.name} has a zone, and is not an Instant",
+                where=_where(spec),
+                expected=f"a zone for {' or '.join(INSTANTS)}",
+                found=name,
             )
         check_zone(column_spec.zone, _where(spec))
     check_form(column_spec, column, _where(spec))

@@ -7,6 +7,7 @@ What is not certain is in doubt, row by row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts, unsto
 from sparkhaven.ingest.values.compiled_tokens import compiled_values
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
 from sparkhaven.ingest.values.iso_texts import iso_instants
-from sparkhaven.ingest.values.nested_values import element_target
+from sparkhaven.ingest.values.nested_values import element_target, with_settings
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.text_forms import clean_texts
@@ -63,8 +64,9 @@ def coded_tokens(tokens: pa.StringArray, target: Target, coding: Coding) -> Type
     if whole is not None:
         return whole
     if coding.json in STRUCTURED:
-        if coding.json == "array" and coding.elements == "Instant":
-            return _instant_lists(tokens, coding)
+        plain = target.unit == "iso" and target.form is None
+        if coding.json == "array" and coding.elements == "Instant" and plain:
+            return _instant_lists(tokens, target, coding)
         return plain_number_lists(tokens, coding) if numbers else _parsed(tokens, target, coding)
     texts, doubt = _texts(tokens, target, numbers=coding.json == "number")
     return join(coded_texts(texts, coding), doubt)
@@ -102,7 +104,8 @@ def _parsed(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
         if lists is not None:
             return lists, coding.unstorable(lists)
     if target.form is None:
-        values, doubt = _taken(given, lambda value: unstored_json(value, coding, False, from_json))
+        element = with_settings(from_json, target)
+        values, doubt = _taken(given, lambda value: unstored_json(value, coding, False, element))
         try:
             array = typed_array(values, target)
             return array, either(doubt, coding.unstorable(array))
@@ -135,7 +138,7 @@ def _taken(given: Sequence[Any], take: Callable[[Any], Value | Refusal]) -> tupl
     return [None if isinstance(value, Refusal) else value for value in taken], some(doubt)
 
 
-def _instant_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
+def _instant_lists(tokens: pa.StringArray, target: Target, coding: Coding) -> Typed:
     """Texts of all arrays are made instants at once; what is no array of ASCII texts is in doubt."""
     texts, foreign = text_lists(tokens) or _plain_text_lists(tokens)
     starts, elements = list_elements(texts)
@@ -143,7 +146,8 @@ def _instant_lists(tokens: pa.StringArray, coding: Coding) -> Typed:
         ascii_only = pc.fill_null(pc.string_is_ascii(elements), True)
         foreign = either(foreign, lists_with(starts, ~mask_of(ascii_only)))
         elements = compact(pc.if_else(ascii_only, elements, None))
-    values, odd = iso_instants(elements, element_target(str(coding.elements)))
+    one = replace(element_target(str(coding.elements)), zone=target.zone, far=target.far)
+    values, odd = iso_instants(elements, one)
     buffers = texts.buffers()[:2]
     array = pa.Array.from_buffers(coding.arrow, len(texts), buffers, texts.null_count, children=[values])
     doubt = either(foreign, None if odd is None else lists_with(starts, odd))

@@ -14,8 +14,9 @@ from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
 from sparkhaven.ingest.values.nested_values import Element, nested_value
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import strict_json
-from sparkhaven.ingest.values.wire_values import Moment
+from sparkhaven.ingest.values.wire_values import Moment, MomentKind
 from sparkhaven.store.conversions.coded_arrays import coded_array
+from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.instants import DAY_NS, UNIT_NS
 from sparkhaven.store.native.byte_values import BASE64, byte_values
 from sparkhaven.store.native.codings.row_sets import unstorable_values
@@ -24,6 +25,7 @@ from sparkhaven.store.types.codings.byte_array import is_bytes
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
 
 STRUCTURED = ("array", "object")
+_MOMENTS: dict[Group, MomentKind] = {Group.TIMESTAMP: "instant", Group.LOCAL: "local time", Group.DATE: "date"}
 _NUMBER = {32: pa.int32(), 64: pa.int64()}
 _REASONS = {
     Unfit.NO_VALUE: Reason.NO_VALUE_OF_TYPE,
@@ -134,15 +136,12 @@ def coded_scalar(scalar: pa.Scalar, coding: Coding, alias: bool, element: Elemen
     """One value of a typed source, which is in doubt."""
     kinds, kind = pa.types, scalar.type
     if kinds.is_map(kind):
-        entries = scalar.as_py()
-        if len({key for key, _ in entries}) < len(entries):
-            return Refusal(Reason.NO_VALUE_OF_TYPE, coding.domain)
-        return coded_json(dict(entries), coding, alias, element)
+        return coded_json(dict(scalar.as_py()), coding, alias, element)  # the last value of a key counts
     if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_integer(kind) or kinds.is_decimal(kind):
         return coded_json(scalar.as_py(), coding, alias, element)
-    if hasattr(kind, "value_type") and kinds.is_timestamp(kind.value_type) and kind.value_type.tz is not None:
-        unit = UNIT_NS[kind.value_type.unit]
-        moments = [Moment("instant", item.value, unit) if item.is_valid else None for item in scalar.values]
+    if hasattr(kind, "value_type") and (moment := _MOMENTS.get(source_of(kind.value_type).group)) is not None:
+        unit = _unit_ns(kind.value_type)
+        moments = [Moment(moment, item.value, unit) if item.is_valid else None for item in scalar.values]
         return coded_value(moments, coding, alias, element)
     if kinds.is_nested(kind):
         return (
@@ -151,6 +150,13 @@ def coded_scalar(scalar: pa.Scalar, coding: Coding, alias: bool, element: Elemen
             else coded_value(scalar.as_py(), coding, alias, element)
         )
     return _alone(pa.repeat(scalar, 1), coding)
+
+
+def _unit_ns(kind: pa.DataType) -> int:
+    """Nanoseconds of one of the counts that dates and timestamps are."""
+    if pa.types.is_date(kind):
+        return DAY_NS if pa.types.is_date32(kind) else UNIT_NS["ms"]
+    return UNIT_NS[kind.unit]
 
 
 def _converted(array: pa.Array, coding: Coding) -> Typed:

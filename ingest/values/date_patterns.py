@@ -8,7 +8,7 @@ Numbers that adjoin have all of their digits: a short text would not say which d
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -67,17 +67,23 @@ class _Part:
 
 
 class DatePattern:
-    """One pattern, compiled. ValueError if it has no year, month or day, an unknown sign, or one twice."""
+    """One pattern, compiled; ``clock``: of a time of day alone.
 
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+    ValueError if it has no year, month or day, or no hour where it is of a time; an unknown sign, or one twice.
+    """
+
+    def __init__(self, pattern: str, *, clock: bool = False) -> None:
+        self.pattern, self._clock = pattern, clock
         parts = _parts(pattern)
         names = ["b" if part.sign == "B" else part.sign for part in parts if part.sign]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"%{name} stands twice, or twice in other words")
         signs = set(names)
-        missing = [" or ".join(f"%{name}" for name in names) for names in _NEEDED if not signs & set(names)]
+        needed = (("H", "I"),) if clock else _NEEDED
+        missing = [" or ".join(f"%{name}" for name in names) for names in needed if not signs & set(names)]
+        if clock and signs & {*"Yymdbz"}:
+            raise ValueError("a LocalTime has no date and no offset")
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
         if any(len(signs & set(pair)) > 1 for pair in (("Y", "y"), ("m", "b"), ("H", "I"))) or (
@@ -106,12 +112,11 @@ class DatePattern:
         if match is None:
             return None
         part = match.groupdict()
-        if "y" in part:
-            year = f"{'19' if part['y'] >= '69' else '20'}{part['y']}"
-        else:
-            year = part["Y"]
-        month = f"{MONTHS.index(part['b'][:3].lower()) + 1:02d}" if "b" in part else part["m"].zfill(2)
-        iso = f"{year}-{month}-{part['d'].zfill(2)}"
+        iso = ""
+        if not self._clock:
+            year = f"{'19' if part['y'] >= '69' else '20'}{part['y']}" if "y" in part else part["Y"]
+            month = f"{MONTHS.index(part['b'][:3].lower()) + 1:02d}" if "b" in part else part["m"].zfill(2)
+            iso = f"{year}-{month}-{part['d'].zfill(2)}"
         hour = part.get("H", "00").zfill(2)
         if "I" in part:
             if not 1 <= int(part["I"]) <= 12:
@@ -119,7 +124,7 @@ class DatePattern:
             hour = f"{int(part['I']) % 12 + (12 if part['p'].lower() == 'pm' else 0):02d}"
         if not {"H", "I", "z"} & self._signs:
             return iso
-        iso += f"T{hour}:{part.get('M', '00').zfill(2)}:{part.get('S', '00').zfill(2)}"
+        iso += f"{'' if self._clock else 'T'}{hour}:{part.get('M', '00').zfill(2)}:{part.get('S', '00').zfill(2)}"
         return iso + (f".{part['f']}" if "f" in part else "") + part.get("z", "")
 
     def iso_texts(self, texts: pa.StringArray) -> Typed:
@@ -129,16 +134,7 @@ class DatePattern:
         doubt = mask_of(texts.is_valid()) & ~mask_of(fits)
         part = {name: pc.struct_field(parts, name) for name in parts.type.names}
         two = {name: pc.utf8_lpad(part[name], 2, "0") for name in ("m", "d", "H", "I", "M", "S") if name in part}
-        if "y" in part:
-            year = pc.binary_join_element_wise(pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20"), part["y"], "")
-        else:
-            year = part["Y"]
-        if "b" in part:
-            index = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(part["b"], 0, 3)), value_set=pa.array(MONTHS))
-            month = pc.utf8_lpad(pc.cast(pc.add(index, 1), pa.string()), 2, "0")
-        else:
-            month = two["m"]
-        iso = pc.binary_join_element_wise(year, month, two["d"], "-")
+        iso = pa.nulls(len(texts), pa.string()) if self._clock else _days(part, two)
         if {"H", "I", "z"} & self._signs:
             hour = two.get("H", pa.repeat("00", len(texts)))
             if "I" in part:
@@ -150,13 +146,27 @@ class DatePattern:
                 hour = pc.utf8_lpad(pc.cast(number, pa.string()), 2, "0")
             zero = pa.repeat("00", len(texts))
             clock = pc.binary_join_element_wise(hour, two.get("M", zero), two.get("S", zero), ":")
-            iso = pc.binary_join_element_wise(iso, clock, "T")
+            iso = clock if self._clock else pc.binary_join_element_wise(iso, clock, "T")
             if "f" in part:
                 iso = pc.binary_join_element_wise(iso, part["f"], ".")
             if "z" in part:
                 iso = pc.binary_join_element_wise(iso, part["z"], "")
         kept = pc.if_else(pa.array(doubt), None, pc.if_else(fits, iso, None))
         return compact(kept.cast(pa.string())), some(np.asarray(doubt))
+
+
+def _days(part: Mapping[str, pa.Array], two: Mapping[str, pa.Array]) -> pa.Array:
+    """The dates of a column by its parts; ``two``: those with two digits."""
+    if "y" in part:
+        year = pc.binary_join_element_wise(pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20"), part["y"], "")
+    else:
+        year = part["Y"]
+    if "b" in part:
+        index = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(part["b"], 0, 3)), value_set=pa.array(MONTHS))
+        month = pc.utf8_lpad(pc.cast(pc.add(index, 1), pa.string()), 2, "0")
+    else:
+        month = two["m"]
+    return pc.binary_join_element_wise(year, month, two["d"], "-")
 
 
 def _parts(pattern: str) -> list[_Part]:
@@ -204,6 +214,6 @@ def _group(parts: Sequence[_Part], index: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def date_pattern(pattern: str) -> DatePattern:
-    """The compiled pattern, once a process."""
-    return DatePattern(pattern)
+def date_pattern(pattern: str, *, clock: bool = False) -> DatePattern:
+    """The compiled pattern, once a process; ``clock``: of a time of day."""
+    return DatePattern(pattern, clock=clock)

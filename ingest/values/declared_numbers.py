@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import check_float, from_json
-from sparkhaven.ingest.values.instants import check_instant
+from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.wire_values import Moment
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
@@ -36,8 +36,8 @@ def declared_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
     """A value of a typed source that may be no number."""
     if value is None or isinstance(value, str):
         return from_json(value, target, alias)
-    if isinstance(value, Moment) and value.kind == "instant" and target.column.type.name == "Instant":
-        return check_instant(value.ns, target, alias)
+    if isinstance(value, Moment) and value.kind != "time of day" and target.column.type.name == "Instant":
+        return (check_instant if value.kind == "instant" else local_instant)(value.ns, target, alias)
     if not isinstance(value, int | float | Decimal):
         return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}", type(value).__name__)
     return number_value(value, target, alias)

@@ -26,8 +26,10 @@ import numpy as np
 
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.ingest.values.coded_values import coded_json, coded_text
+from sparkhaven.ingest.values.counted_times import count_target, counted_value, is_counted, with_ways
 from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
 from sparkhaven.ingest.values.json_text import plain_text
+from sparkhaven.ingest.values.nested_values import with_settings
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.text_forms import clean, words
@@ -67,10 +69,12 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     if value is None:
         return None
     name = target.column.type.name
+    if is_counted(target):
+        return counted_value(from_json(value, count_target(target)), target)
     if (coding := target.column.type.coding) is not None:
         if target.form is not None and isinstance(value, str):
             return None if target.form.quoted and not value else from_text(value, target, alias)
-        return coded_json(value, coding, alias, from_json)
+        return with_ways(coded_json(value, coding, alias, with_settings(from_json, target)), target)
     if target.as_text and not isinstance(value, str):
         value = plain_text(value)
     number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
@@ -114,13 +118,15 @@ def _formed(value: str | int | Decimal, target: Target, form: TextForm, alias: b
 def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal:
     """A field of a CSV file that is not a null text."""
     name = target.column.type.name
+    if is_counted(target):
+        return counted_value(from_text(text, count_target(target)), target)
     if target.form is not None:
         cleaned = clean(text, target)
         if cleaned is None or isinstance(cleaned, Refusal):
             return cleaned
         text = cleaned
     if (coding := target.column.type.coding) is not None:
-        return coded_text(text, coding, alias, from_json)
+        return with_ways(coded_text(text, coding, alias, with_settings(from_json, target)), target)
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
             return check_integer(int(text), name, alias)

@@ -7,7 +7,6 @@ is refused.
 from __future__ import annotations
 
 import re
-from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
 from sparkhaven.ingest.values.zones import zone_table
-from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.instants import UNIT_NS, days_of
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import LONG_NULL
 
@@ -27,7 +26,6 @@ _ISO = re.compile(
     r"(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?\Z",
     re.ASCII,
 )
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def check_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
@@ -54,7 +52,7 @@ def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
         return Refusal(Reason.NOT_AN_INSTANT, f"a text like {EXAMPLE}")
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
+        days = days_of(int(year), int(month), int(day))
     except ValueError:
         return Refusal(Reason.NO_SUCH_DAY, f"a text like {EXAMPLE}")
     clock = [int(part or 0) for part in (hour, minute, second)]

@@ -25,6 +25,23 @@ def element_target(name: str) -> Target:
     return Target(column, "element", "iso", None, None, False)
 
 
+def has_settings(target: Target) -> bool:
+    """Whether a column has settings that its elements follow, if it has any."""
+    return target.unit != "iso" or (target.zone, target.far, target.form) != (None, None, None)
+
+
+def with_settings(take: Element, target: Target) -> Element:
+    """The rules of a source for elements of a column with settings of its own."""
+    if not has_settings(target):
+        return take
+
+    def taken(value: Any, element: Target, alias: bool) -> Value | Refusal:
+        one = replace(element, unit=target.unit, zone=target.zone, far=target.far, form=target.form)
+        return take(value, one, alias)
+
+    return taken
+
+
 def nested_value(value: Any, coding: Coding, name: str, alias: bool, element: Element) -> Any:
     """A list or dict as a column of the coding has it, or why it is refused. ``name``: the plain type of elements."""
     if coding.json == "object":

@@ -18,7 +18,7 @@ from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.quarantine.reasons import Reason
 
 NUMBERS = frozenset({"byte", "short", "int", "long", "float", "double", "BigDecimal", "BigInteger"})
-DAYS = ("Instant", "LocalDate")  # types with a pattern
+DATED = ("Instant", "LocalDate", "LocalTime")  # types with a pattern
 BLANKS = " \t"
 YES = ("true", "True", "TRUE")
 NO = ("false", "False", "FALSE")
@@ -33,8 +33,8 @@ def clean(text: str, target: Target) -> str | Refusal | None:
         text = text.strip(BLANKS)
         if not text and name not in ("String", "char"):
             return None
-    if name in DAYS and form.pattern is not None:
-        iso = date_pattern(form.pattern).iso(text)
+    if name in DATED and form.pattern is not None:
+        iso = date_pattern(form.pattern, clock=name == "LocalTime").iso(text)
         reason = Reason.NOT_AN_INSTANT if name == "Instant" else Reason.NO_VALUE_OF_TYPE
         return Refusal(reason, f"a text like {form.pattern}") if iso is None else iso
     if name not in NUMBERS:
@@ -60,8 +60,8 @@ def clean_texts(texts: pa.StringArray, target: Target) -> Typed:
         if name not in ("String", "char"):
             texts = pc.if_else(pc.equal(texts, ""), None, texts)
         texts = compact(texts)
-    if name in DAYS and form.pattern is not None:
-        return date_pattern(form.pattern).iso_texts(texts)
+    if name in DATED and form.pattern is not None:
+        return date_pattern(form.pattern, clock=name == "LocalTime").iso_texts(texts)
     if name not in NUMBERS:
         return texts, None
     doubt: Mask | None = None

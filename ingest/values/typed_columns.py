@@ -36,8 +36,10 @@ from sparkhaven.ingest.values.arrow_columns import (
 )
 from sparkhaven.ingest.values.coded_tokens import coded_tokens
 from sparkhaven.ingest.values.coded_values import coded_texts
+from sparkhaven.ingest.values.counted_times import count_target, counted_column, is_counted
 from sparkhaven.ingest.values.exact_values import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
 from sparkhaven.ingest.values.iso_texts import iso_instants
+from sparkhaven.ingest.values.nested_values import has_settings
 from sparkhaven.ingest.values.text_forms import clean_texts, words
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.instants import UNIT_NS
@@ -56,6 +58,8 @@ _BACKSLASH, _QUOTE, _NUL = 0x5C, 0x22, 0x00
 def json_tokens(tokens: pa.StringArray, target: Target) -> Typed:
     """Typed values of one field's JSON texts."""
     name, coding = target.column.type.name, target.column.type.coding
+    if is_counted(target):
+        return counted_column(json_tokens(tokens, count_target(target)), target)
     if coding is not None:
         return coded_tokens(tokens, target, coding)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
@@ -76,14 +80,25 @@ def json_tokens(tokens: pa.StringArray, target: Target) -> Typed:
 def csv_texts(texts: pa.StringArray, target: Target) -> Typed:
     """Typed values of one field's CSV texts; null texts are null already."""
     name = target.column.type.name
+    if is_counted(target):
+        return counted_column(csv_texts(texts, count_target(target)), target)
     texts, doubt = clean_texts(texts, target)
-    if (coding := target.column.type.coding) is not None:
-        return join(coded_texts(texts, coding), doubt)
+    if target.column.type.coding is not None:
+        return join(_coded_texts(texts, target), doubt)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
         return join(_strings(texts, target), doubt)
     if name == "Boolean":
         return join(_booleans(texts, *words(target)), doubt)
     return join(_numbers(texts, target), doubt)
+
+
+def _coded_texts(texts: pa.StringArray, target: Target) -> Typed:
+    """Texts of a column whose type has a codec. The elements of arrays follow settings of the column one by one."""
+    coding = target.column.type.coding
+    assert coding is not None  # noqa: S101  the caller saw it
+    if coding.elements is not None and has_settings(target):
+        return pa.nulls(len(texts), coding.arrow), some(mask_of(texts.is_valid()))
+    return coded_texts(texts, coding)
 
 
 def narrow(values: pa.Array, target: Target) -> Typed:

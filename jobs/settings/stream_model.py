@@ -24,15 +24,17 @@ class ColumnModel(SettingsModel):
     source: str | None = Field(default=None, alias="from", min_length=1)
     """Field of the payload; `"a.b"` is a field inside an object (JSON). Default: the name of the column."""
     unit: Unit | None = None
-    """Unit of an Instant: ISO text or a count since 1970. Default: `"iso"`."""
+    """Unit of a count: of an Instant, an Instant[] or a LocalDate since 1970 (`"d"`: days), of a LocalTime since
+    midnight. Default: `"iso"`, ISO texts.
+    """
     zone: str | None = None
-    """Time zone of ISO texts without an offset; without it such texts are bad rows."""
+    """Time zone of instants without an offset, of an Instant or an Instant[]; without it they are bad rows."""
     key: str | None = Field(default=None, min_length=1)
     """Field of the message key (Kafka)."""
     far: Literal["null", "clamp"] | None = None
     """An instant beyond 1677 to 2262: null, or the nearest that can be stored. Default: a bad row."""
     format: str | None = Field(default=None, min_length=1)
-    """Pattern of dates and times, like `"%Y/%m/%d"`."""
+    """Pattern of dates and times, like `"%Y/%m/%d"`; of a LocalTime like `"%I:%M %p"`."""
     trim: bool = False
     """Blanks and tabs around a value are dropped; a blank value is null, except in a String."""
     quoted: bool = False

@@ -73,7 +73,12 @@ def _far(column: pa.Array) -> list[Any]:
 
 def nested_text(value: object) -> str:
     """A list or dict of such values as JSON; what JSON has no number for is a text."""
-    return json.dumps(finite(value), ensure_ascii=False, default=str)
+    return json.dumps(finite(value), ensure_ascii=False, default=_text)
+
+
+def _text(value: object) -> str:
+    isoformat = getattr(value, "isoformat", None)
+    return str(isoformat()) if isoformat else str(value)
 
 
 def is_written_as_text(kind: pa.DataType) -> bool:

@@ -93,8 +93,32 @@ def _maps(array: pa.Array, coding: Coding) -> Coded:
     bad = odd if odd_keys is None else odd_keys if odd is None else odd | odd_keys
     if keys.null_count:  # a key that is not UTF-8 marks its map
         keys = pc.fill_null(keys, "")
+    taken = _last_of_each_key(keys, lengths)
+    if taken is not None:
+        first, last = taken
+        lengths = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[first], minlength=len(lengths))
+        keys, values = keys.take(pa.array(first)), values.take(pa.array(last))
+        bad = None if bad is None else some(bad[last])
     entries = pa.StructArray.from_arrays([keys, values], fields=[*coding.arrow.field(0).type])
     return _listed(entries, lengths, null, coding.arrow), _of_rows(bad, lengths)
+
+
+def _last_of_each_key(
+    keys: pa.Array, lengths: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Where the entries of maps have a key first and last: the last value counts, in the place of the first.
+
+    None: no map has a key twice.
+    """
+    coded = keys.dictionary_encode()
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    pair = row * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
+    distinct, first = np.unique(pair, return_index=True)
+    if len(distinct) == len(pair):
+        return None
+    last = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
+    order = np.argsort(first)
+    return first[order], last[order]
 
 
 def _elements(array: pa.Array, kind: pa.DataType, coding: Coding) -> Coded:

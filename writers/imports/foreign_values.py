@@ -34,12 +34,12 @@ from sparkhaven.store.instants import day_text, parse_instant, timestamp_text
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import Coding, UnfitError
+from sparkhaven.store.types.codings.local_date import FIRST_DAY, LAST_DAY
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 Place = Callable[[int], str]
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
@@ -110,7 +110,7 @@ def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedCon
         converted = _texts(array, column, name_row)
     elif group in _COUNTED and name == "String":
         days, bad = number_arrays.counts(array)
-        bad |= pc.fill_null(pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY)), False).to_numpy(False)
+        bad |= pc.fill_null(pc.or_(pc.less(days, FIRST_DAY), pc.greater(days, LAST_DAY)), False).to_numpy(False)
         converted = array.cast(pa.string())
     elif group is Group.TIMESTAMP:
         converted, bad = number_arrays.instants(array)

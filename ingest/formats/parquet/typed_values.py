@@ -13,15 +13,24 @@ from sparkhaven.ingest.formats.parquet.value_texts import nested_text, scalar_te
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
 from sparkhaven.ingest.values.coded_values import coded_column, coded_scalar
+from sparkhaven.ingest.values.counted_times import UNITS_OF, count_target, counted_column, counted_value, is_counted
 from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
 from sparkhaven.ingest.values.exact_values import check_string, from_json, from_text
 from sparkhaven.ingest.values.instants import INSTANT_LOW, check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError
+from sparkhaven.ingest.values.nested_values import has_settings, with_settings
 from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.coded_arrays import takes_elements
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted_by, column_rule
+from sparkhaven.store.conversions.conversion_table import (
+    INTEGER_BITS,
+    SIGNIFICANT,
+    ConversionRule,
+    accepted_by,
+    column_rule,
+    rule,
+)
 from sparkhaven.store.conversions.hybrid_calendar import UTC_NAMES, UnsureInstants
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
@@ -33,6 +42,7 @@ from sparkhaven.store.types.frozen import frozen
 
 SHOWN_BYTES = 256
 _NUMBERS = frozenset({Group.WHOLE, Group.FLOATING, Group.DECIMAL})
+_COUNTS = _NUMBERS | {Group.TEXT, Group.BYTES}  # what a count may be
 _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
@@ -82,13 +92,20 @@ def _hex(value: pa.Scalar) -> str:
 def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
     """SchemaMismatchError for a type of which no value can ever fit the column, with the options that are set."""
     name, origin = target.column.type.name, source_of(declared)
+    if is_counted(target) and origin.group in _COUNTS:
+        return check_type(replace(count_target(target), unit=target.unit), declared, file, bytes_too=bytes_too)
     cell, options = column_rule(origin, target.column.type), _options(target, bytes_too)
     counted = name == "Instant" and target.unit != "iso" and origin.group in (Group.TEXT, Group.BYTES)
     coding = target.column.type.coding
-    fits = cell.takes(options) and (coding is None or takes_elements(declared, coding))
+    fits = cell.takes(options) and (coding is None or _takes_elements(declared, target, coding, options))
     if fits and not (counted and "quoted" not in options):
-        return
+        return None
+    if cell.takes(options) and coding is not None and coding.elements == "Instant":
+        cell = _element_rule(declared, coding)
+        options -= {"zone"} if target.zone is None else set()
     lacking = [option for option in cell.options if option not in options] or ["quoted"] * counted
+    if name in UNITS_OF and target.unit == "iso" and origin.group in _NUMBERS and "unit" not in lacking:
+        lacking.append("unit")
     raise SchemaMismatchError(
         f"column {target.column.name} cannot be read from this Parquet column",
         where=file,
@@ -97,6 +114,17 @@ def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: b
         found=f"{target.source}: {declared}",
         hint=_hint(lacking),
     )
+
+
+def _takes_elements(kind: pa.DataType, target: Target, coding: Coding, options: frozenset[str]) -> bool:
+    """Whether an array takes elements of a type; those of instants by the settings of the column."""
+    if coding.elements == "Instant" and has_settings(target) and hasattr(kind, "value_type"):
+        return _element_rule(kind, coding).takes(options - ({"zone"} if target.zone is None else set()))
+    return takes_elements(kind, coding)
+
+
+def _element_rule(kind: pa.DataType, coding: Coding) -> ConversionRule:
+    return rule(source_of(getattr(kind, "value_type", kind)), str(coding.elements))
 
 
 def _hint(lacking: list[str]) -> str:
@@ -130,9 +158,13 @@ def typed_values(column: SourceColumn, target: Target) -> Typed:
 
 def _typed(array: pa.Array, target: Target) -> Typed:
     name, group = target.column.type.name, source_of(array.type).group
+    if is_counted(target) and group in _COUNTS:
+        return counted_column(_typed(array, count_target(target)), target)
     if (coding := target.column.type.coding) is not None:
         if target.form is not None and group is Group.TEXT:
             return _valid_texts(array.cast(pa.string()), target)
+        if coding.elements is not None and has_settings(target):  # its elements follow them one by one
+            return pa.nulls(len(array), coding.arrow), array.is_valid().to_numpy(zero_copy_only=False)
         return coded_column(array, coding)
     if group is Group.NULL:
         return pa.nulls(len(array), target.column.type.arrow), None
@@ -206,6 +238,8 @@ def exact_value(column: SourceColumn, row: int, target: Target, alias: bool) -> 
         settled = target.zone in UTC_NAMES and column.unsure.zone is None
         if not settled:
             return _of_old_calendar(column.unsure, target)
+    if is_counted(target) and group in _COUNTS:
+        return counted_value(exact_value(column, row, count_target(target), alias), target)
     if (coding := target.column.type.coding) is not None:
         return _coded(scalar, target, coding, alias)
     if name == "String" and group not in (Group.TEXT, Group.BYTES):
@@ -230,7 +264,7 @@ def _coded(scalar: pa.Scalar, target: Target, coding: Coding, alias: bool) -> Va
     try:
         if target.form is not None and source_of(scalar.type).group is Group.TEXT:
             return from_json(text_of(scalar), target, alias)
-        return coded_scalar(scalar, coding, alias, declared_value)
+        return coded_scalar(scalar, coding, alias, with_settings(declared_value, target))
     except UnicodeDecodeError as error:
         return not_utf8(error)
 

@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.counted_times import UNITS_OF, count_target, is_counted
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, column_rule, rule
 from sparkhaven.store.errors import SettingsError
@@ -181,7 +182,9 @@ def _nested(
     kind = _NAMES.get(element.type, "")
     moment = element.message_type is not None and element.message_type.full_name == TIMESTAMP
     known = source_types.TIMESTAMP if moment else _SOURCES.get(kind)
-    fits = known is not None and known is not source_types.BYTES and rule(known, coding.elements or "String").takes()
+    options = frozenset({"unit"} if target.unit != "iso" else ())
+    cell = None if known is None or known is source_types.BYTES else rule(known, coding.elements or "String")
+    fits = cell is not None and cell.takes(options)
     keys = not entry or (inner is not None and inner.fields_by_name["key"].type == F.TYPE_STRING)
     if not (fits and keys and field.is_repeated and entry == (coding.json == "object")):
         shown = f"{'map' if entry else 'repeated' if field.is_repeated else 'single'} {kind.lower()}"
@@ -193,6 +196,8 @@ def _nested(
 
 
 def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descriptor | None) -> None:
+    if is_counted(target):
+        target = count_target(target)
     name = target.column.type.name
     takes = TAKES.get(kind, frozenset())
     iso = target.unit == "iso"
@@ -206,7 +211,7 @@ def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descrip
         hint = f"name a field in it, like {target.source}.{next(iter(inner.fields_by_name), 'field')}"
     elif kind == "BYTES":
         hint = "set binary_as_text = true in [feed] if the bytes are texts, or as_text = true for base64"
-    elif name == "Instant" and kind in _INTEGERS and iso:
+    elif name in UNITS_OF and kind in _INTEGERS and iso:
         hint = 'say what the number counts: unit = "s", "ms", "us" or "ns"'
     shown = inner.full_name if inner is not None else kind.lower()
     unit = "" if iso or name != "Instant" else f" in {target.unit}"

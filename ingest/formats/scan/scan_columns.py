@@ -179,7 +179,8 @@ def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _C
     layout = ColumnLayout(kind=formed, last_lead=_ANY_LEAD, also=-1)
     if (coding := target.column.type.coding) is not None and coding.json in STRUCTURED and formed == TOKEN:
         layout.kind = NESTED
-    if target.form is None and coding is not None and (dtype := _coded(layout, coding)) is not None:
+    plain = target.form is None and target.unit == "iso"
+    if plain and coding is not None and (dtype := _coded(layout, coding)) is not None:
         return _Column(target, layout, dtype)
     if target.form is not None or coding is not None:
         return _Column(target, layout, None, convert, spare=room.spare)

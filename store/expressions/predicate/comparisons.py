@@ -20,7 +20,6 @@ from sparkhaven.store.types.codings.decimals.decimal_numbers import LONGEST, MOS
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.codings.local_time import LocalTimeCoding
 
-_FIRST_DAY = 719_163  # 1970-01-01, counted from 0001-01-01 as day 1
 _LONG_DIGITS = 19
 _FAR = 1_000  # exponents beyond it are above or below every decimal
 _WIDE = Context(prec=2 * LONGEST)
@@ -101,7 +100,7 @@ def _as_date(node: PredicateNode, other: PredicateNode, token: Token) -> Predica
     if node.op != "literal" or not isinstance(node.value, str):
         return node
     try:
-        return _literal(Sort.DATE, LocalDateCoding(compact=False).parse(node.value).toordinal() - _FIRST_DAY)
+        return _literal(Sort.DATE, LocalDateCoding(compact=False).parse(node.value))
     except UnfitError as error:
         raise PredicateError(TYPES, token.character, error.expected, repr(node.value)) from None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import date
 from decimal import Decimal, InvalidOperation
 
 from sparkhaven.store.errors import SchemaParseError
@@ -16,13 +15,14 @@ from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 MODES = ("SIMPLE_TABLE", "FULL_INTRADAY", "FULL_DATABASE")
 SWITCHES = ("removeNull", "removeNaN", "removeInf")
-Bound = Decimal | float | int | str | date
+Bound = Decimal | float | int | str
 _COLUMN_ATTRIBUTES = ("column", "column1", "column2", "groupBy")
 _LIST_ATTRIBUTES = ("columns",)
 _INTEGERS = ("byte", "short", "int", "long", "char", "LocalTime")
@@ -116,7 +116,7 @@ RULE_SPECS: dict[str, RuleSpec] = _rows()
 
 
 def parse_value(text: str, data_type: DataType) -> Bound:
-    """A value as a rule states it, for comparison with a column: int, float, Decimal, str, date or nanoseconds.
+    """A value as a rule states it, for comparison with a column: a number, a text, nanoseconds; a date is its text.
 
     Raises ValueError when the text is not a value of the type, or NaN.
     """
@@ -130,7 +130,8 @@ def parse_value(text: str, data_type: DataType) -> Bound:
     if data_type.name == "Instant":
         return parse_instant(bare)
     if data_type.name == "LocalDate":
-        return date.fromisoformat(bare)
+        LocalDateCoding(compact=False).parse(bare)
+        return bare  # dates compare as their texts do
     if data_type.name == "Boolean":
         return {"true": True, "false": False}[bare] if bare in ("true", "false") else _fail("true or false")
     if data_type.name == "LocalTime":

@@ -13,13 +13,13 @@ Null is a byte FF, then zeros. Arrow has days since 1970.
 from __future__ import annotations
 
 import re
-from datetime import date
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.instants import days_of
 from sparkhaven.store.types.codings.coding import (
     Coding,
     FixedCoding,
@@ -114,16 +114,13 @@ class LocalDateCoding(FixedCoding, JavaValues):
         hashes: npt.NDArray[np.int32] = ((year & ~0x7FF) ^ ((year << 11) + (month << 6) + day)).astype(np.int32)
         return hashes
 
-    def parse(self, text: str) -> date:
-        """Of ISO 8601."""
+    def parse(self, text: str) -> int:
+        """Days since 1970 of ISO 8601."""
         match = _TEXT.match(text)
         if match is None:
             raise UnfitError(Unfit.NO_VALUE, self.domain)
-        year, month, day = (int(part) for part in match.groups())
-        if year == 0 and 1 <= month <= 12:  # before what Python's dates hold
-            raise UnfitError(Unfit.OVERFLOW, "a date of the years 0001 to 9999")
         try:
-            return date(year, month, day)
+            return days_of(*(int(part) for part in match.groups()))
         except ValueError:
             raise UnfitError(Unfit.NO_VALUE, self.domain) from None
 
@@ -133,7 +130,7 @@ class LocalDateCoding(FixedCoding, JavaValues):
         numbers, digits = digits_of(octets, ((0, 4), (5, 7), (8, 10)))
         year, month, day = numbers
         marks = (octets[:, 4] == 0x2D) & (octets[:, 7] == 0x2D)
-        sound = digits & marks & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (year >= 1)
+        sound = digits & marks & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
         packed = np.where(sound, year << 9 | month << 5 | day, (1970 << 9) + 33)
         days, bad = _days(packed)
         doubt[rows[~sound | bad]] = True

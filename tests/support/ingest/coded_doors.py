@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,19 @@ from tests.support.ingest.protoc import compiled, encoded_all
 from tests.support.writers.coded_rows import counted
 
 FS = Fs()
+FIRST_OF_PYTHON = -719_162  # 0001-01-01
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """Values as Python has them; times, and instants of arrays, as nanoseconds."""
+    """Values as Python has them; times, and instants of arrays, as nanoseconds; days of the year 0 as numbers."""
+    if pa.types.is_date32(array.type):
+        days = array.view(pa.int32()).to_pylist()
+        return [day if day is None or day < FIRST_OF_PYTHON else date_of(day) for day in days]
     return list(counted(array).to_pylist())
+
+
+def date_of(day: int) -> date:
+    return date.fromordinal(day + date(1970, 1, 1).toordinal())
 
 
 def _outcomes(routed: Sequence[Any], rejects: Rejects, count: int, first: int) -> list[Any]:

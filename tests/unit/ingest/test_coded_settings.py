@@ -60,7 +60,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("LocalDate", {"form": TextForm(quoted=True)}),
     ("LocalDate", {"form": TextForm(as_text=True)}),
     ("LocalDate", {"zone": "UTC"}),
-    ("LocalDate", {"unit": "ms"}),
+    ("LocalTime", {"unit": "d"}),
     ("LocalTime", {"form": TextForm(pattern="%Y-%m-%d")}),
     ("BigDecimal 8,2", {"lossy": True}),
     ("BigDecimal 8,2", {"form": TextForm(true=("1",), false=("0",))}),

@@ -159,7 +159,7 @@ def test_values_of_bad_rows_are_short() -> None:
         (stream(ColumnSpec("n"), ColumnSpec("n")), "described twice"),
         (stream(ColumnSpec("n", meta="offset")), "cannot hold the offset of a row of this feed"),
         (stream(ColumnSpec("n", meta="file")), "cannot hold the file"),
-        (stream(ColumnSpec("n", unit="ms")), "has a unit, and is not an Instant"),
+        (stream(ColumnSpec("n", unit="ms")), "cannot have this unit"),
         (stream(ColumnSpec("at", zone="Mars/Base")), "unknown time zone"),
         (stream(ignore=("n",)), "both stored and ignored"),
         (stream(internal=InternalRule("column", "at")), "cannot name internal partitions"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -88,8 +87,6 @@ def value_of(text: str, type_: DataType) -> Any:
         value = parse_value(text, type_)
     except ValueError as error:
         raise NotEvaluatedError(f"{text!r} is not a value of type {type_.name}: write {error}") from None
-    if isinstance(value, date):
-        return value.isoformat()
     return plain_values(pa.array([value], type_.arrow), type_)[0] if type_.name == "LocalTime" else value
 
 

@@ -29,9 +29,11 @@ from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
 from sparkhaven.ingest.values.coded_values import coded_json
+from sparkhaven.ingest.values.counted_times import count_target, counted_value, is_counted
 from sparkhaven.ingest.values.declared_numbers import number_value
 from sparkhaven.ingest.values.exact_values import from_json, from_text, is_number
 from sparkhaven.ingest.values.instants import settled
+from sparkhaven.ingest.values.nested_values import with_settings
 from sparkhaven.ingest.values.refusals import Refusal, Value, out_of_range
 from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
@@ -196,13 +198,15 @@ def _readable(array: pa.Array, bytes_too: bool) -> pa.Array:
 def from_row_text(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
     """A value of such an object (``json.loads`` with ``parse_float=Decimal``) by the rules of its column."""
     name, form = target.column.type.name, target.form
+    if is_counted(target) and (isinstance(value, int | Decimal) or (isinstance(value, str) and is_number(value))):
+        return counted_value(from_row_text(value, count_target(target), alias), target)
     if value is not None and (coding := target.column.type.coding) is not None:
         if coding.json == "object" and isinstance(value, list):  # of pairs
-            value = dict(value) if len({str(pair[:1]) for pair in value}) == len(value) else value
+            value = dict(value) if all(isinstance(pair, list) and len(pair) == 2 for pair in value) else value
         return (
             from_json(value, target, alias)
             if coding.elements is None
-            else coded_json(value, coding, alias, from_row_text)
+            else coded_json(value, coding, alias, with_settings(from_row_text, target))
         )
     if isinstance(value, int | Decimal):
         if name == "String" or (name == "Boolean" and form is not None and form.true):
