@@ -18,7 +18,7 @@ import pyarrow as pa
 from sparkhaven.ingest.content.lines import LongLine
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.store.epochs.state.log_values import IGNORED
+from sparkhaven.store.epochs.state.log_values import IGNORED, LastMessage
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
@@ -131,7 +131,8 @@ class Rejects:
     split alone has more bad rows than the budget allows a batch, since the batch can then only fail. ``header`` and
     ``time_ns`` are put on rows that have none of their own; ``complete`` adds what a decoder does not know of a row.
     ``others`` are counts by name of what else was left out. ``source``: all rows that the split has, as its feed counts
-    them and not its decoder, and those that are neither good nor bad.
+    them and not its decoder, and those that are neither good nor bad. ``last``: the last message of the split, where it
+    has any.
     """
 
     budget: BadRowBudget
@@ -146,6 +147,7 @@ class Rejects:
     complete: Callable[[BadRow], BadRow] | None = None
     others: Counter[str] = field(default_factory=Counter)
     source: SourceRows = field(default_factory=SourceRows)
+    last: LastMessage | None = None
     reasons: Counter[str] = field(default_factory=Counter)
     _held: list[BadRow] = field(default_factory=list)
     _held_bytes: int = 0

@@ -40,7 +40,7 @@ class Decoder:
         blocks = feed.decode(self.fs, split_of(feed, split), self.schema, rejects, time.time)
         for routed in route(blocks, rejects):
             yield routed.key, routed.batch
-        _note(rejects, notes)
+        _note(rejects, notes, split)
 
     def late(self, split: Split, keys: frozenset[LocationKey], notes: SplitNotes) -> int:
         """Rejects the rows of the split that belong to these truncated locations; returns their number."""
@@ -87,7 +87,7 @@ class TablesDecoder:
                 yield number, routed.key, routed.batch
         for number, rows in decoded.items():
             rows.rejects.flush()
-            _note(rows.rejects, notes[number])
+            _note(rows.rejects, notes[number], split)
 
 
 def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:
@@ -95,8 +95,10 @@ def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:
     return Rejects(spec.bad_rows, sink=lambda rows: notes.keep_rejected(as_batch(rows)))
 
 
-def _note(rejects: Rejects, notes: SplitNotes) -> None:
+def _note(rejects: Rejects, notes: SplitNotes, split: Split) -> None:
     notes.source.add(rejects.source)
+    if rejects.last is not None:
+        notes.last[split] = rejects.last
     _note_rejected(rejects, notes)
 
 

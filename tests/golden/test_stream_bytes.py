@@ -25,7 +25,7 @@ from sparkhaven.store.epochs.state.log_records import (
     decode,
     encode,
 )
-from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, OffsetRange
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LastMessage, LocationReport, OffsetRange
 from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
@@ -92,6 +92,15 @@ RANGE_RECORDS: tuple[Record, ...] = (
 )
 RANGE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RANGE_RECORDS)
 
+LAST = LastMessage(93, 4, -1, 0xFFFFFFFF)
+LAST_RECORDS: tuple[Record, ...] = (
+    *RANGE_RECORDS,
+    CommitRecord(
+        4, 3, 1, Batch("q-1", 2, (), (), 1, 0, ranges=(OffsetRange("tr\u00e4des", 0, 95, 99, "ti-1", last=LAST),)), 0
+    ),
+)
+LAST_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in LAST_RECORDS)
+
 BY_DAY = PartitionRule({"internal.column": "Sym", "value.column": "At", "value.zone": "America/New_York"})
 ALL_IN_ONE = PartitionRule({"internal.fixed": "0", "value.fixed": "all"})
 RULE_RECORDS: tuple[Record, ...] = (
@@ -137,6 +146,8 @@ def _head() -> Head:
         ("stream-v2.removals", FOLDED),
         ("stream-v2-ranges.log", RANGE_LOG),
         ("stream-v2-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
+        ("stream-v2-last.log", LAST_LOG),
+        ("stream-v2-last.checkpoint", encode_checkpoint(Checkpoint(_state(LAST_RECORDS), 0))),
         ("stream-v2-rule.log", RULE_LOG),
         ("stream-v2-rule.checkpoint", encode_checkpoint(Checkpoint(_state(RULE_RECORDS[:2]), 0))),
     ],
@@ -164,6 +175,14 @@ def test_golden_checkpoint_reads_as_its_state(version: str, name: str, records: 
         state.locations = Locations({key: replace(at, made_ms=0) for key, at in state.locations.items()})
     assert (found.state, found.removals) == (state, size)
     assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
+
+
+def test_the_golden_last_message_reads_as_it_was_written() -> None:
+    """``last`` is not part of what makes two ranges equal."""
+    *_, found = (decode(part.payload, "log") for part in scan((HERE / "stream-v2-last.log").read_bytes()).frames)
+    assert isinstance(found, CommitRecord) and [read.last for read in found.batch.ranges] == [LAST]
+    saved = decode_checkpoint((HERE / "stream-v2-last.checkpoint").read_bytes(), "feed", "checkpoint").state
+    assert (saved.offsets["tr\u00e4des", 0].last, saved.offsets["tr\u00e4des", 1].last) == (LAST, None)
 
 
 def test_golden_partition_rules_read_as_they_were_written() -> None:

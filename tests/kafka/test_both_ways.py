@@ -82,7 +82,12 @@ def put(broker: Broker, topic: str, count: int, chance: Random, codec: str = "no
 def test_any_messages_in_any_ranges(broker: Broker, readers: Readers, codec: str) -> None:
     chance, topic, count = Random(codec), make_topic(broker.bootstrap), 3000
     put(broker, topic, count, chance, codec)
-    whole = seen(readers[0], OffsetRange(topic, 0, 0, count))
+    everything = OffsetRange(topic, 0, 0, count)
+    whole = seen(readers[0], everything)
+    last = readers[0].last_of(everything)
+    assert last is not None and last.epoch >= 0
+    for reader in readers[1:]:
+        assert seen(reader, everything) == whole and reader.last_of(everything) == last
     assert len(whole) == count and {value for _, value, _, _ in whole} > {None, b"", b"\n"}
     for kind in KINDS[1:]:
         for most in (100_000, 700):

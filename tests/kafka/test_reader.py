@@ -66,9 +66,9 @@ def test_nothing_is_waited_for_behind_the_last_message(
     asked: list[int] = []
     fetch = MessageRangeReader._fetch
 
-    def counted(self: MessageRangeReader[object], held: object, wanted: OffsetRange, due: int) -> None:
+    def counted(self: MessageRangeReader[object], held: object, wanted: OffsetRange, due: int, silence: object) -> None:
         asked.append(due)
-        fetch(self, held, wanted, due)  # type: ignore[arg-type]
+        fetch(self, held, wanted, due, silence)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MessageRangeReader, "_fetch", counted)
     for start, stop in [(0, 50), (50, 100)]:  # in the middle of the partition, and up to its end

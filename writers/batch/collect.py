@@ -56,7 +56,9 @@ class Collected:
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        return tuple(sorted(split for split in self.splits if isinstance(split, OffsetRange)))
+        """The ranges among the splits, sorted, with what tasks have told of their last messages."""
+        ranges = (split for split in self.splits if isinstance(split, OffsetRange))
+        return tuple(sorted(replace(read, last=self.notes.last.get(read)) for read in ranges))
 
 
 def collect(

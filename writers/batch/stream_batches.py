@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -199,7 +199,8 @@ class StreamBatches:
 
         ``here``: ``run`` runs one task, alone in this process.
         """
-        runs = [[self._plan.split_of(row) for row in some] for _, some in groupby(rows, itemgetter("task"))]
+        split_of = self._plan.split_of
+        runs = [[self._after(split_of(row)) for row in some] for _, some in groupby(rows, itemgetter("task"))]
         proposed = [split for splits in runs for split in splits]
         waiting = rows[0].get("waiting") if rows else None
         batches = [
@@ -212,6 +213,16 @@ class StreamBatches:
         write_tables(self._fs, batches, execute, starts, here=here)
         for maintenance in self._maintenance:
             maintenance.after_batch()
+
+    def _after(self, split: Split) -> Split:
+        """A range with the last message that was committed before it, which a task compares with the source."""
+        if not isinstance(split, OffsetRange):
+            return split
+        for table in self._fed.tables:
+            end = table.log.state.offsets.get((split.topic, split.partition))
+            if end is not None and end.stop == split.start and split.topic_id in ("", end.topic_id):
+                return replace(split, after=end.last)
+        return split
 
     def _batch(
         self, number: int, batch_id: int, proposed: Sequence[Split], notify: Callable[[BatchOutcome], None]

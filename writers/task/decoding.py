@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.log_values import Split, add_count
+from sparkhaven.store.epochs.state.log_values import LastMessage, Split, add_count
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.frozen import frozen
@@ -30,7 +30,8 @@ class SplitNotes:
     ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all, and
     ``rejected_files`` hold all of them (see ``keep_rejected``). ``counts`` are sums by name
     (ignored fields and the like). ``source``: the rows of the split that is being decoded, as a decoder has to report
-    them; ``sources``: those of all splits whose rows were proved to be all there.
+    them; ``sources``: those of all splits whose rows were proved to be all there. ``last``: the last messages of splits
+    that have them.
     """
 
     rejected: list[Any] = field(default_factory=list)
@@ -40,6 +41,7 @@ class SplitNotes:
     sink: Callable[[pa.RecordBatch], None] | None = None
     source: SourceRows = field(default_factory=SourceRows)
     sources: SourceRows = field(default_factory=lambda: SourceRows(0))
+    last: dict[Split, LastMessage] = field(default_factory=dict)
 
     def keep_rejected(self, rows: pa.RecordBatch) -> None:
         """Passes rejected rows (schema ``REJECTED``) to the sink, if any; ``reject`` counts them."""
@@ -63,6 +65,7 @@ class SplitNotes:
         self.reject(other.rejected, other.rejected_rows)
         self.sources.add(other.sources)
         self.rejected_files.extend(other.rejected_files)
+        self.last |= other.last
         for name, amount in other.counts.items():
             self.count(name, amount)
 

@@ -61,17 +61,19 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
+        from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
         from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, partition_ends
-        from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, verified
+        from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, read_before, verified
         from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
 
         feed = self.options
         topics = KafkaTopics(feed, patience=patience)
         view = topics.look()
         ends = (state.offsets if state else Offsets()).items()
-        committed = {partition: Position(end.stop, end.topic_id) for partition, end in ends}
+        committed = {partition: Position.of(end) for partition, end in ends}
         fresh = newcomers(committed, view)
         positions = verified(committed, view, allow_gap=feed.allow_gap)
+        KEPT.compare(feed, read_before(positions, view))
         positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(committed))
         left = {partition_name(*partition): amount for partition, amount in sorted(lag(positions, view).items())}
         ends_by_name = {partition_name(*partition): end for partition, end in sorted(partition_ends(view).items())}
@@ -90,6 +92,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
             return
         with KEPT.lease(self.options, [split], headers=_has_headers(self.spec)) as reader:
             yield from message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
+            rejects.last = reader.last_of(split)
 
     def decode_tables(
         self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
@@ -100,6 +103,8 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         headers = any(_has_headers(table.spec) for table in tables.values())
         with KEPT.lease(self.options, [split], headers=headers) as reader:
             yield from message_table_blocks(reader, split, tables, routes, self.options, clock)
+            for table in tables.values():
+                table.rejects.last = reader.last_of(split)
 
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:

@@ -63,13 +63,17 @@ class FramedPart:
 
 @frozen
 class FramedMessages:
-    """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts."""
+    """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts.
+
+    ``epoch``: of the leader that took the last one, -1 where it is not known.
+    """
 
     offsets: Ints
     times: Ints
     values: FramedPart
     keys: FramedPart
     chosen: Ints | None = None
+    epoch: int = -1
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH as SMALL_BYTES
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
@@ -21,8 +22,8 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
     topic_gone,
 )
 from sparkhaven.ingest.feeds.kafka.broker.topics import TopicView, partition_ends
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
+from sparkhaven.store.epochs.state.offsets import OffsetEnd, TopicPartition
 from sparkhaven.store.types.frozen import frozen
 
 SMALL_BATCH = 20_000  # messages up to which one task does a batch alone
@@ -32,10 +33,16 @@ UNEVEN = 0.15  # part of a fair share that a task may have too much before a par
 
 @frozen
 class Position:
-    """The next offset of a partition, in the topic of this id ("" = unknown)."""
+    """The next offset of a partition, in the topic of this id ("" = unknown), and the last message before it."""
 
     offset: int
     topic_id: str = ""
+    last: LastMessage | None = None
+
+    @classmethod
+    def of(cls, end: OffsetEnd) -> Position:
+        """A committed one."""
+        return cls(end.stop, end.topic_id, end.last)
 
 
 def verified(
@@ -68,6 +75,16 @@ def verified(
             position = replace(position, offset=bounds.beginning)
         readable[topic, partition] = replace(position, topic_id=topic_view.topic_id or position.topic_id)
     return readable
+
+
+def read_before(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> list[OffsetRange]:
+    """Ranges without messages at the positions before which the broker should still have the last message."""
+    begins = {(topic, n): bounds.beginning for topic, state in view.items() for n, bounds in state.partitions.items()}
+    return [
+        OffsetRange(*partition, position.offset, position.offset, position.topic_id, after=position.last)
+        for partition, position in sorted(positions.items(), key=itemgetter(0))
+        if position.last is not None and begins.get(partition, position.offset) <= position.last.offset
+    ]
 
 
 def newcomers(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> list[TopicPartition]:

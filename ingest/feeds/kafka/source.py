@@ -21,6 +21,7 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     lag,
     newcomers,
     next_ranges,
+    read_before,
     share_out,
     small_batch,
     verified,
@@ -52,7 +53,7 @@ def open_reader(stream: KafkaStream) -> TopicReader:
 
 
 def committed(fs: Fs, stream: KafkaStream) -> dict[TopicPartition, Position]:
-    return {partition: Position(end.stop, end.topic_id) for partition, end in committed_ends(fs, stream).items()}
+    return {partition: Position.of(end) for partition, end in committed_ends(fs, stream).items()}
 
 
 class TopicReader(RangeReader):
@@ -88,6 +89,8 @@ class TopicReader(RangeReader):
             self._follow(start)
             before = self._positions
             moved = verified(before, self._view, allow_gap=self._feed.allow_gap)
+            if not self._begun:
+                self._kept.compare(self._feed, read_before(moved, self._view))
             fresh = newcomers(before, self._view)
             begun = self._begun or bool(before)
             moved |= first_offsets(self._feed.start, fresh, self._view, self._topics, begun=begun)

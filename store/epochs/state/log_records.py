@@ -11,7 +11,8 @@ current one.
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
               ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.packed_reports``) and, after a line
               feed, the reports' data; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop,
-              topic id, digest], ...]
+              topic id, digest], ...]; of a range whose last message is known its offset, leader epoch (-1: unknown),
+              timestamp in ms (-1: none) and CRC-32 of key and value follow
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
 ``withdraw``  rows that no reader shows from this epoch on: ``reason``, ``locations`` and, after a line feed, their row
               ranges (``store.epochs.state.withdrawal``); where it takes back epochs: ``undoes``, their numbers
@@ -30,6 +31,7 @@ from typing import Any, get_args
 
 from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.offsets import decode_last, encode_last
 from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
 from sparkhaven.store.epochs.state.partition_rule import PartitionRule, decode_rule
@@ -279,13 +281,13 @@ def decode_files(value: Any) -> tuple[FileId, ...]:
 
 
 def _ranges(ranges: tuple[OffsetRange, ...]) -> list[list[str | int]]:
-    return [[r.topic, r.partition, r.start, r.stop, r.topic_id, r.digest] for r in ranges]
+    return [[r.topic, r.partition, r.start, r.stop, r.topic_id, r.digest, *encode_last(r.last)] for r in ranges]
 
 
 def _decode_ranges(value: Any) -> tuple[OffsetRange, ...]:
     return tuple(
-        OffsetRange(str(topic), int(partition), int(start), int(stop), str(topic_id), str(digest))
-        for topic, partition, start, stop, topic_id, digest in value
+        OffsetRange(str(topic), int(partition), int(start), int(stop), str(topic_id), str(digest), decode_last(last))
+        for topic, partition, start, stop, topic_id, digest, *last in value
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from struct import pack
+from zlib import crc32
 
 from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of, unpacked
 from sparkhaven.store.layout import LocationKey
@@ -80,12 +82,45 @@ class FilePart(FileId):
         return FileId(self.path, self.size, self.mtime_ns)
 
 
+@frozen
+class LastMessage:
+    """The last message that was read of a partition: a log that has another one at its offset is not the one we read.
+
+    ``epoch``: of the leader that took it, -1 = unknown. ``time_ms``: its timestamp, -1 for none. ``crc``: CRC-32 of key
+    and value. All of them are of the message and not of its batch, which the broker writes anew when it compacts.
+    """
+
+    offset: int
+    epoch: int
+    time_ms: int
+    crc: int
+
+    @classmethod
+    def of(cls, offset: int, epoch: int, time_ms: int, key: bytes | None, value: bytes | None) -> LastMessage:
+        """The one with this key and value."""
+        crc = 0
+        for part in (key, value):
+            crc = crc32(pack("<q", -1 if part is None else len(part)), crc)
+            crc = crc32(part or b"", crc)
+        return cls(offset, epoch, time_ms, crc)
+
+    def same(self, other: LastMessage) -> bool:
+        """Whether a message that was found at the offset is this one."""
+        known = self.epoch < 0 or other.epoch < 0 or self.epoch == other.epoch
+        return known and (self.offset, self.time_ms, self.crc) == (other.offset, other.time_ms, other.crc)
+
+    def __str__(self) -> str:
+        epoch = f", leader epoch {self.epoch}" if self.epoch >= 0 else ""
+        return f"offset {self.offset} with checksum {self.crc:08x}, time {self.time_ms} ms{epoch}"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
     """Messages ``[start, stop)`` of one partition of a topic, whatever of them exists (compaction leaves holes).
 
     ``topic_id``: the broker's id of the topic, which changes if the topic is recreated; "" = unknown. ``digest``
-    identifies the content if a source has no other proof; "" = not computed.
+    identifies the content if a source has no other proof; "" = not computed. ``last``: the last message in it, once it
+    was read. ``after``: the one that was read before it, which the log must still have.
     """
 
     topic: str
@@ -94,6 +129,8 @@ class OffsetRange:
     stop: int
     topic_id: str = ""
     digest: str = ""
+    last: LastMessage | None = field(default=None, compare=False)
+    after: LastMessage | None = field(default=None, compare=False)
 
     @property
     def source(self) -> PositionSource:

@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.state.file_positions import Resolution
-from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange, Split
 from sparkhaven.store.epochs.state.position_kinds import (
     REBUILT,
     REQUEUED,
@@ -60,12 +60,16 @@ def settle_hint(table: object, stream: str) -> str:
 
 @frozen
 class OffsetEnd:
-    """Offsets below ``stop`` are committed; the last range began at ``last_start`` and had this ``digest``."""
+    """Offsets below ``stop`` are committed; the last range began at ``last_start`` and had this ``digest``.
+
+    ``last``: the last message before ``stop``, where the source tells it.
+    """
 
     stop: int
     topic_id: str
     last_start: int
     digest: str
+    last: LastMessage | None = None
 
 
 class Offsets(Mapping[TopicPartition, OffsetEnd]):
@@ -183,7 +187,7 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
             end = ends.get(partition) or self._ends.get(partition)
             jump = end is not None and (proposed.start > end.stop or _recreated(proposed, end))
             if jump and end is not None:
-                gaps.append(replace(proposed, start=end.stop, stop=proposed.start, digest=""))
+                gaps.append(replace(proposed, start=end.stop, stop=proposed.start, digest="", last=None))
             if jump or end is None or proposed.stop > end.stop:
                 ends[partition] = _end_of(proposed, end)
         return tuple(gaps)
@@ -228,7 +232,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
             rule=ResumeRule.GAP.cited,
             hint=GAP_HINT,
         )
-    return proposed if proposed.start == end.stop else replace(proposed, start=end.stop, digest="")
+    return proposed if proposed.start == end.stop else replace(proposed, start=end.stop, digest="", after=end.last)
 
 
 def _require_once(proposed: OffsetRange, before: OffsetRange | None) -> None:
@@ -245,8 +249,10 @@ def _require_once(proposed: OffsetRange, before: OffsetRange | None) -> None:
 
 
 def _end_of(taken: OffsetRange, before: OffsetEnd | None) -> OffsetEnd:
-    kept = before.topic_id if before else ""
-    return OffsetEnd(taken.stop, taken.topic_id or kept, taken.start, taken.digest)
+    topic_id = taken.topic_id or (before.topic_id if before else "")
+    goes_on = before is not None and not _recreated(taken, before)
+    last = taken.last or (before.last if before is not None and goes_on else None)
+    return OffsetEnd(taken.stop, topic_id, taken.start, taken.digest, last)
 
 
 def _recreated(proposed: OffsetRange, end: OffsetEnd) -> bool:
@@ -258,9 +264,9 @@ def _order(split: OffsetRange) -> tuple[str, int, int, int]:
 
 
 def encode_offsets(offsets: Offsets) -> list[list[str | int]]:
-    """[[topic, partition, stop, topic id, last start, digest], ...] in order."""
+    """[[topic, partition, stop, topic id, last start, digest, *last message], ...] in order."""
     return [
-        [topic, partition, end.stop, end.topic_id, end.last_start, end.digest]
+        [topic, partition, end.stop, end.topic_id, end.last_start, end.digest, *encode_last(end.last)]
         for (topic, partition), end in offsets.items()
     ]
 
@@ -268,6 +274,20 @@ def encode_offsets(offsets: Offsets) -> list[list[str | int]]:
 def decode_offsets(value: Iterable[Sequence[str | int]]) -> Offsets:
     """The inverse of ``encode_offsets``; TypeError or ValueError where a part is missing."""
     ends = {}
-    for topic, partition, stop, topic_id, last_start, digest in value:
-        ends[str(topic), int(partition)] = OffsetEnd(int(stop), str(topic_id), int(last_start), str(digest))
+    for topic, partition, stop, topic_id, last_start, digest, *last in value:
+        end = OffsetEnd(int(stop), str(topic_id), int(last_start), str(digest), decode_last(last))
+        ends[str(topic), int(partition)] = end
     return Offsets(ends)
+
+
+def encode_last(last: LastMessage | None) -> list[int]:
+    """[offset, leader epoch, time in ms, CRC-32]; nothing for none."""
+    return [] if last is None else [last.offset, last.epoch, last.time_ms, last.crc]
+
+
+def decode_last(value: Sequence[str | int]) -> LastMessage | None:
+    """The inverse of ``encode_last``; TypeError or ValueError for other than four numbers."""
+    if not value:
+        return None
+    offset, epoch, time_ms, crc = map(int, value)
+    return LastMessage(offset, epoch, time_ms, crc)

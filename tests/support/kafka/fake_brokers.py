@@ -135,7 +135,7 @@ class Brokers:
             offset = state.low if time == -2 else state.end
             return pack(">iih", 0, 1, len(TOPIC)) + TOPIC.encode() + pack(">iihqq", 1, PARTITION, 0, -1, offset)
         (epoch,) = unpack_from(">i", body, len(body) - 4)
-        end = state.epoch_ends.get(epoch, -1)
+        end = state.epoch_ends.get(epoch, state.end if epoch == state.epoch else -1)
         return pack(">iih", 0, 1, len(TOPIC)) + TOPIC.encode() + pack(">ihiiq", 1, 0, PARTITION, epoch, end)
 
     def _metadata(self, version: int) -> bytes:

@@ -98,6 +98,9 @@ class FakeLibrary:
         self._lists[some].append(offset)
         return 0
 
+    def topic_partition_set_leader_epoch(self, entry: int, epoch: int) -> None:
+        assert entry == 1 and epoch >= -1
+
     def topic_partition_list_destroy(self, some: int) -> None:
         del self._lists[some]
 
@@ -118,6 +121,10 @@ class FakeLibrary:
             assert start <= room and room + count * 8 <= start + pointers.nbytes, "less room than was said"
         ctypes.memmove(room, (ctypes.c_uint64 * len(found))(*found), 8 * len(found))
         return len(found)
+
+    def message_leader_epoch(self, pointer: int) -> int:
+        assert pointer in self.alive
+        return -1
 
     def last_error(self) -> int:
         return self.failing["consume"]

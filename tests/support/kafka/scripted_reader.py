@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError, KafkaException
@@ -9,20 +10,24 @@ from confluent_kafka import KafkaError, KafkaException
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, MessageRangeReader
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 
 FEED = KafkaOptions("nowhere:1", ("ticks",), client=ClientSettings((("sasl.password", "tiger"),)))
 
 
 @dataclass
 class Script:
-    """What consumers bring: the offsets of each fetch, an error, or an end (by its negative). ``now`` is the time."""
+    """What consumers bring: the offsets of each fetch, an error, or an end (by its negative). ``now`` is the time.
 
-    fetches: list[list[int] | KafkaError] = field(default_factory=list)
+    A function is called, and brings nothing.
+    """
+
+    fetches: list[list[int] | KafkaError | Callable[[], None]] = field(default_factory=list)
     calls: list[tuple[object, ...]] = field(default_factory=list)
     bounds: tuple[int, int] | KafkaError = (0, 100)
     now: float = 0.0
     passes: float = 0.0  # with each fetch
+    crc: int = 1  # of all messages
 
 
 class Client:
@@ -36,7 +41,7 @@ class Client:
     def _note(self, *call: object) -> None:
         self._script.calls.append((self._name, *call))
 
-    def assign(self, offset: int) -> None:
+    def assign(self, offset: int, epoch: int = -1) -> None:
         self._note("assign", offset)
         self._held, self.last, self.end = [], -1, -1
 
@@ -45,6 +50,9 @@ class Client:
         assert seconds == WAIT_SECONDS
         self._script.now += self._script.passes
         found = self._script.fetches.pop(0) if self._script.fetches else []
+        if callable(found):
+            found()
+            found = []
         if isinstance(found, KafkaError):
             raise KafkaException(found)
         for at in found:
@@ -87,6 +95,9 @@ class Reader(MessageRangeReader[list[int]]):
 
     def _open(self, topic: str, partition: int, topic_id: str) -> Client:
         return Client(self.script, topic, partition)
+
+    def _last(self, some: list[int]) -> LastMessage:
+        return LastMessage(some[-1], -1, -1, self.script.crc)
 
     @property
     def troubles(self) -> Troubles:

@@ -67,13 +67,14 @@ class BatchClient:
         self.last = self.end = -1
         self.close = weakref.finalize(self, self._handles.end)
 
-    def assign(self, offset: int) -> None:
+    def assign(self, offset: int, epoch: int = -1) -> None:
         self._release(self._handles.stop - self._handles.first)
         self.last = self.end = -1
         library, partition = self._library, (self._topic, self._partition)
         wanted = library.topic_partition_list_new(1)
         try:
-            library.topic_partition_list_add(wanted, *partition)
+            entry = library.topic_partition_list_add(wanted, *partition)
+            library.topic_partition_set_leader_epoch(entry, epoch)
             library.topic_partition_list_set_offset(wanted, *partition, offset)
             # not a seek: an assignment leaves no message of the old position in the client's queue
             failed = library.assign(self._handles.client, wanted)
@@ -127,8 +128,9 @@ class BatchClient:
         facts, pointers = facts.part(slice(count)), handles.pointers[handles.first : handles.first + count]
         values = FramedPart(*frame(pointers, facts.values, keys=False), facts.values >= 0)
         keys = FramedPart(*frame(pointers, facts.keys, keys=True), facts.keys >= 0)
+        epoch = self._library.message_leader_epoch(int(pointers[-1]))
         self._release(count)
-        return FramedMessages(facts.offsets.copy(), facts.times.copy(), values, keys)
+        return FramedMessages(facts.offsets.copy(), facts.times.copy(), values, keys, epoch=epoch)
 
     def bounds(self, patience: float) -> tuple[int, int]:
         low, high = ctypes.c_int64(), ctypes.c_int64()

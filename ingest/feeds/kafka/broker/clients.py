@@ -54,7 +54,7 @@ READING_OURS: ClientConf = {
 
 
 class Troubles:
-    """The last connection trouble of a client.
+    """The last connection trouble of a client, and the ``count`` of all.
 
     ``denied`` is a password or right that is wrong, which waiting does not fix. It is believed when it comes a second
     time: a broker that goes down while a client says who it is looks the same once.
@@ -64,9 +64,11 @@ class Troubles:
         self._feed = feed
         self._last: str | None = None
         self._refusals = 0
+        self.count = 0
         self.denied: KafkaError | None = None
 
     def note(self, error: KafkaError) -> None:
+        self.count += 1
         self._last = self._feed.client.hide(error.str())
         if error.code() in DENIED:
             self._refusals += 1

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import DENIED
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.store.epochs.state.log_values import LastMessage
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -46,6 +47,19 @@ def end_before_position(topic: str, partition: int, ours: int, end: int) -> Spar
         found=f"end at offset {end}",
         hint="was the broker restored from a backup? Roll the stream back to an epoch at or before this end, or read"
         " the topic as a new stream. New messages under offsets that were read before would be lost",
+    )
+
+
+def log_replaced(topic: str, partition: int, last: LastMessage, theirs: object) -> SparkhavenError:
+    """The log has another message where one was read: it was put back to an older copy and has grown past it."""
+    return PositionGapError(
+        "the partition has another message at an offset that was read before. Its log was put back to an older copy, or"
+        " the broker has lost messages otherwise, and has taken new ones since",
+        where=partition_name(topic, partition),
+        expected=last,
+        found=theirs,
+        hint="the table has messages that the broker has lost, and lacks others that have their offsets now. Go back to"
+        " an epoch before the two parted with `sparkhaven epochs rollback`, or read the topic as a new stream",
     )
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from operator import itemgetter
 
@@ -20,6 +21,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.types.frozen import frozen
 
 MOST = 8
+AT_ONCE = 8  # partitions that one reader compares, one after the other
 Reader = KafkaReader | BatchReader
 
 
@@ -67,6 +69,23 @@ class KeptReaders:
         finally:
             if reader is not None:
                 self._give(kind, reader)
+
+    def compare(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> None:
+        """Compares the messages that were read before these ranges, some partitions beside each other.
+
+        Raises what ``KafkaReader.compare`` raises.
+        """
+        if not ranges:
+            return
+        groups = [ranges[first : first + AT_ONCE] for first in range(0, len(ranges), AT_ONCE)]
+        with ThreadPoolExecutor(min(len(groups), self._most)) as pool:
+            for done in [pool.submit(self._compare, feed, group) for group in groups]:
+                done.result()
+
+    def _compare(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> None:
+        with self.lease(feed, ranges) as reader:
+            for wanted in ranges:
+                reader.compare(wanted)
 
     def close(self) -> None:
         """Closes the readers that nobody uses."""

@@ -23,11 +23,12 @@ class ObjectClient:
         self._surplus: deque[Message] = deque()
         self.last = self.end = -1
 
-    def assign(self, offset: int) -> None:
+    def assign(self, offset: int, epoch: int = -1) -> None:
         self._surplus.clear()
         self.last = self.end = -1
         # not seek(): an assignment leaves no message of the old position in the client's queue
-        self._consumer.assign([TopicPartition(self._topic, self._partition, offset)])
+        known = {"leader_epoch": epoch} if epoch >= 0 else {}
+        self._consumer.assign([TopicPartition(self._topic, self._partition, offset, **known)])
 
     def fetch(self, count: int, seconds: float) -> None:
         # a call returns when it has as many as it asks for: more than are due may not come

@@ -22,8 +22,8 @@ class PartitionClient(Protocol[Some]):
     def end(self) -> int:
         """See above."""
 
-    def assign(self, offset: int) -> None:
-        """Begins anew at an offset."""
+    def assign(self, offset: int, epoch: int = -1) -> None:
+        """Begins anew at an offset, whose message is of that leader epoch; a log without it is a KafkaException."""
 
     def fetch(self, count: int, seconds: float) -> None:
         """Further messages, as come within the time, of ``count`` that are due; KafkaException."""

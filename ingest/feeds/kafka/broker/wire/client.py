@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
@@ -23,8 +26,8 @@ from sparkhaven.ingest.feeds.kafka.broker.wire.requests import Fetched, FetchTer
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import WireSettings
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.store.native.abi import BATCH_EPOCH, BATCH_LAST, BATCH_STOP
-from sparkhaven.store.native.record_batches import Octets
+from sparkhaven.store.native.abi import BATCH_EPOCH, BATCH_FIRST, BATCH_LAST, BATCH_STOP
+from sparkhaven.store.native.record_batches import Batches, Octets
 from sparkhaven.store.types.frozen import frozen
 
 _PASSING = frozenset(  # the leader has moved, or does not yet know that it is one
@@ -80,6 +83,8 @@ class WireClient:
         self._asked: _Asked | None = None
         self._position = self._decoded = 0  # what is asked for next; before which all messages are here, or were
         self._epoch = self._leader_epoch = -1  # of the last batch, and of the leader that knows it
+        self._epoch_end = 0  # behind the last message that is known to be of that epoch
+        self._epochs: deque[tuple[int, int]] = deque()  # of what was fetched: the first offset of each, and the epoch
         self._portion, self._message_bytes = settings.portion, 0.0
         self._strangers, self._quiet_until = 0, 0.0
         self.last = self.end = -1
@@ -98,20 +103,28 @@ class WireClient:
         """To the leader, while it is known."""
         return None if self._leaders.link is None else self._leaders.link.connection
 
-    def assign(self, offset: int) -> None:
+    def assign(self, offset: int, epoch: int = -1) -> None:
         self._held.clear()
+        self._epochs.clear()
         self._pieces = iter(())
         if self._asked is not None and self._leaders.link is not None:
             self._leaders.link.connection.drop(self._asked.number)
         self._asked, self._position, self._decoded = None, offset, offset
-        self._epoch = self._leader_epoch = -1
+        self._epoch, self._epoch_end, self._leader_epoch = epoch, offset + 1, -1
         self.last, self.end, self.told = -1, -1, None
 
     def skip(self, start: int) -> bool:
         return self._held.skip(start)
 
     def take(self, stop: int, *, whole: bool) -> FramedMessages | None:
-        return self._held.take(stop, whole=whole)
+        block = self._held.take(stop, whole=whole)
+        return None if block is None else replace(block, epoch=self._epoch_of(int(block.offsets[-1])))
+
+    def _epoch_of(self, offset: int) -> int:
+        """The leader epoch of a message; those before it are forgotten."""
+        while len(self._epochs) > 1 and self._epochs[1][0] <= offset:
+            self._epochs.popleft()
+        return self._epochs[0][1]
 
     def fetch(self, count: int, seconds: float) -> None:
         if self._decode():
@@ -173,7 +186,7 @@ class WireClient:
 
     def _ask(self, link: LeaderLink, count: int) -> _Asked:
         """Asks for about so many messages."""
-        if link.epoch > self._leader_epoch >= 0 and self._epoch >= 0:
+        if link.epoch > self._leader_epoch and self._epoch >= 0:
             self._prove_epoch(link)
         self._leader_epoch = link.epoch
         guess = LEAST_ASKED + int(max(count, 1) * (self._message_bytes or GUESSED) * _MORE)
@@ -202,7 +215,8 @@ class WireClient:
         start, position = self._position, int(batches[-1, BATCH_LAST]) + 1
         if position <= start:
             raise damaged(f"record batches before offset {start}, which was asked for")
-        self._position, self._epoch = position, int(batches[-1, BATCH_EPOCH])
+        self._position, self._epoch_end, self._epoch = position, position, int(batches[-1, BATCH_EPOCH])
+        self._note_epochs(batches)
         self._message_bytes = int(batches[-1, BATCH_STOP]) / (position - start)
         messages = batches[counted(batches, fetched.aborted if self._settings.committed else ())]
         self._pieces = pieces(octets, messages, start, position, buffer)  # before an error of what follows
@@ -210,6 +224,12 @@ class WireClient:
             self._ask(link, stop - position)
         if not self._decode():
             self.end = self._decoded = position
+
+    def _note_epochs(self, batches: Batches) -> None:
+        epochs = batches[:, BATCH_EPOCH]
+        for number in (0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist()):
+            if not self._epochs or self._epochs[-1][1] != epochs[number]:
+                self._epochs.append((int(batches[number, BATCH_FIRST]), int(epochs[number])))
 
     def _decode(self) -> bool:
         """Decodes the next batches of an answer; False where there are no more."""
@@ -246,7 +266,7 @@ class WireClient:
         self._leaders.lost(words, code)
 
     def _prove_epoch(self, link: LeaderLink) -> None:
-        """A new leader has what the last one had until our position; KafkaException where it has not."""
+        """A new leader has what the last one had of its epoch; KafkaException where it has not."""
         link.version(requests.EPOCH_ENDS)
         answer = link.connection.ask(requests.epoch_end(self._source, link.epoch, self._epoch))
         failed, epoch, end = requests.read_epoch_end(answer)
@@ -254,6 +274,6 @@ class WireClient:
             raise LostError(f"{link.connection.name}: {KafkaError(failed).str()}")
         if failed:
             raise KafkaException(KafkaError(failed))
-        if epoch < 0 or end < self._position:
-            words = f"the partition was truncated: epoch {self._epoch} ends at {end}, before offset {self._position}"
+        if epoch < 0 or end < self._epoch_end:
+            words = f"the partition was truncated: epoch {self._epoch} ends at {end}, before offset {self._epoch_end}"
             raise KafkaException(KafkaError(KafkaError._LOG_TRUNCATION, words))

@@ -34,8 +34,8 @@ class SwitchingClient:
     def end(self) -> int:
         return self._client.end
 
-    def assign(self, offset: int) -> None:
-        self._client.assign(offset)
+    def assign(self, offset: int, epoch: int = -1) -> None:
+        self._client.assign(offset, epoch)
 
     def fetch(self, count: int, seconds: float) -> None:
         self._asked(lambda: self._client.fetch(count, seconds))

@@ -16,11 +16,12 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     lag,
     newcomers,
     next_ranges,
+    read_before,
     share_out,
     verified,
 )
 from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError
 
 VIEW = {"t": TopicView("one", {0: OffsetBounds(10, 100), 1: OffsetBounds(0, 50)})}
@@ -40,6 +41,17 @@ def test_positions_that_can_be_read_stay() -> None:
     positions = {("t", 0): Position(10, "one"), ("t", 1): Position(50), ("other", 0): Position(7, "x")}
     assert verified(positions, VIEW) == {("t", 0): Position(10, "one"), ("t", 1): Position(50, "one")}
     assert lag({("t", 0): Position(10), ("t", 1): Position(50)}, VIEW) == {("t", 0): 90, ("t", 1): 0}
+
+
+def test_what_the_broker_should_still_have_is_compared() -> None:
+    """Not what retention has taken, and nothing where no last message is known."""
+    positions = {
+        ("t", 1): Position(50, "one", LastMessage(30, 1, 2, 3)),
+        ("t", 0): Position(11, "one", LastMessage(9, 1, 2, 3)),
+        ("t", 2): Position(7, "one"),
+    }
+    assert read_before(positions, VIEW) == [OffsetRange("t", 1, 50, 50, "one")]
+    assert read_before(positions, VIEW)[0].after == LastMessage(30, 1, 2, 3)
 
 
 @pytest.mark.parametrize(

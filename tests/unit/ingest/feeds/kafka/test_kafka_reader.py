@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaError
@@ -13,7 +14,7 @@ from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
@@ -166,14 +167,60 @@ def test_a_client_that_stays_silent_is_replaced_by_one_that_goes_on_behind_it() 
     assert offsets(reader, 5, 10) == [[5, 6], [7, 8, 9]]
     assert [call[1:] for call in reader.called()] == [
         ("open",), ("assign", 5), ("fetch", 5), ("fetch", 3), ("fetch", 3),
-        ("open",), ("assign", 7), ("close",), ("fetch", 5), ("fetch", 2), ("fetch", 2),
+        ("open",), ("close",), ("assign", 6), ("fetch", 1), ("fetch", 2), ("fetch", 2),
     ]  # fmt: skip
 
 
 def test_a_second_silent_client_is_replaced_behind_what_the_first_one_brought() -> None:
     reader = Reader(Script([[5, 6], [], [], [], [], [7]], passes=1.9))
     assert offsets(reader, 5, 8) == [[5, 6], [7]]
-    assert [call[2] for call in reader.called() if call[1] == "assign"] == [5, 7, 7]
+    assert [call[2] for call in reader.called() if call[1] == "assign"] == [5, 6, 6]
+
+
+def after(offset: int, start: int, stop: int, crc: int = 1) -> OffsetRange:
+    return replace(wanted(start, stop), after=LastMessage(offset, 3, -1, crc))
+
+
+def test_a_client_begins_with_the_message_before_a_range() -> None:
+    reader = Reader(Script([[4, 5], [6], [4, 5], [5, 6]]))
+    assert list(reader.read(after(4, 5, 7))) == [[5, 6]]
+    assert [call[1:] for call in reader.called()] == [("open",), ("assign", 4), ("fetch", 1), ("fetch", 1)]
+    reader.script.fetches = [[7]]
+    assert list(reader.read(after(6, 7, 8))) == [[7]] and [call[1] for call in reader.called()] == ["fetch"]
+    reader.script.crc, reader.script.fetches = 2, [[7, 8]]
+    with pytest.raises(PositionGapError, match="another message at an offset that was read before") as caught:
+        list(reader.read(after(7, 8, 9, crc=3)))
+    assert caught.value.where == "t/0" and "checksum 00000003" in str(caught.value.expected)
+    assert "checksum 00000002" in str(caught.value.found) and reader.called()[-1] == ("t/0", "close")
+
+
+@pytest.mark.parametrize("found", [[6], [-7], [5, 6], [-6, 6]])
+def test_a_message_that_compaction_has_taken_is_not_compared(found: list[int]) -> None:
+    reader = Reader(Script([[], found, [6]], crc=2))
+    reader.compare(after(4, 5, 5))
+    reader.script.fetches = [[6]]
+    assert list(reader.read(after(4, 6, 7))) == [[6]]
+
+
+def test_a_message_that_retention_has_taken_is_not_compared() -> None:
+    reader = Reader(Script([KafkaError(KafkaError._AUTO_OFFSET_RESET), [5]], bounds=(5, 6)))
+    assert list(reader.read(after(3, 5, 6))) == [[5]]
+    assert [call[1:] for call in reader.called() if call[1] == "assign"] == [("assign", 3), ("assign", 5)]
+    reader = Reader(Script([KafkaError(KafkaError._LOG_TRUNCATION, "epoch 3")], bounds=(0, 9)))
+    with pytest.raises(PositionGapError, match="another message at an offset that was read before"):
+        list(reader.read(after(3, 5, 6)))
+
+
+def test_a_client_that_is_cut_off_hands_out_what_it_had_and_compares() -> None:
+    reader = Reader(Script())
+    lost = KafkaError(KafkaError._TRANSPORT)
+    reader.script.fetches = [[0, 1], lambda: reader.troubles.note(lost), [1, 2, 3], [4]]
+    assert offsets(reader, 0, 5) == [[0, 1], [2, 3, 4]]
+    assert [call[2] for call in reader.called() if call[1] == "assign"] == [0, 1]
+    reader.script.fetches, reader.script.crc = [[4, 5]], 2  # cut off between two ranges
+    reader.troubles.note(lost)
+    with pytest.raises(PositionGapError, match="another message at an offset that was read before"):
+        offsets(reader, 5, 6)
 
 
 def test_time_of_whoever_takes_the_messages_is_not_counted() -> None:

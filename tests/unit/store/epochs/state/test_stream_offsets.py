@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.epochs.state.offsets import OffsetEnd, Offsets, decode_offsets, encode_offsets
 from sparkhaven.store.errors import PositionGapError
 
 END = OffsetEnd(100, "id-1", 60, "aa")
+LAST = LastMessage(119, 3, 1_795_255_200_000, 0xFF)
 
 
 def kept() -> Offsets:
@@ -143,9 +144,39 @@ def test_taking_keeps_the_topic_id_and_the_last_range() -> None:
 
 def test_offsets_survive_their_bytes() -> None:
     offsets = kept()
-    offsets.take([OffsetRange("\u00fc", 2, 0, 7)])
+    offsets.take([OffsetRange("\u00fc", 2, 0, 7), replace(ranged(0, 4, 1), last=LAST)])
     assert decode_offsets(encode_offsets(offsets)) == offsets
-    assert encode_offsets(offsets) == [["trades", 0, 100, "id-1", 60, "aa"], ["\u00fc", 2, 7, "", 0, ""]]
+    assert encode_offsets(offsets) == [
+        ["trades", 0, 100, "id-1", 60, "aa"],
+        ["trades", 1, 4, "id-1", 0, "", 119, 3, 1_795_255_200_000, 0xFF],
+        ["\u00fc", 2, 7, "", 0, ""],
+    ]
+
+
+def test_the_last_message_stays_known_until_there_is_a_later_one() -> None:
+    """A range of nothing but holes has none; a topic that was made again has not that one."""
+    offsets = kept()
+    offsets.take([replace(ranged(100, 120), last=LAST)])
+    offsets.take([ranged(120, 130)])
+    assert offsets["trades", 0].last == LAST
+    (cut,) = offsets.classify([ranged(110, 140)]).cut
+    assert cut[1] is not None and cut[1].after == LAST
+    (gap,) = offsets.jumps([replace(ranged(200, 210), last=replace(LAST, offset=205))])
+    assert gap.last is None
+    offsets.take([ranged(0, 5, topic_id="id-2")])
+    assert offsets["trades", 0].last is None
+
+
+def test_what_makes_two_messages_the_same() -> None:
+    message = LastMessage.of(7, 3, 1000, b"k", b"v")
+    assert message.same(LastMessage.of(7, 3, 1000, b"k", b"v")) and message.same(replace(message, epoch=-1))
+    others = [
+        *(replace(message, **{name: 9}) for name in ("offset", "epoch", "time_ms")),
+        *(LastMessage.of(7, 3, 1000, *parts) for parts in [(b"kv", b""), (b"", b"kv"), (None, b"kv"), (b"v", b"k")]),
+    ]
+    assert not any(message.same(other) for other in others) and len({other.crc for other in others}) == 5
+    assert str(message) == f"offset 7 with checksum {message.crc:08x}, time 1000 ms, leader epoch 3"
+    assert str(replace(message, epoch=-1)) == f"offset 7 with checksum {message.crc:08x}, time 1000 ms"
 
 
 @pytest.mark.slow
