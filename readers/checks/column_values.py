@@ -109,7 +109,7 @@ def _unfit(
             f"a value is not one of column {column.name}",
             at=f"row {first + row}",
             expected=coding.domain,
-            found=str(values[row].as_py())[:80],
+            found=str(values[row].cast(pa.string()) if pa.types.is_temporal(values.type) else values[row])[:80],
             hint="run `sparkhaven merge --rewrite` for the date while its rows are intraday, or restore the file",
         )
 

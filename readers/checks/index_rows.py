@@ -125,7 +125,7 @@ def _rows(fs: Fs, expected: Expected, index: _Index, columns: Sequence[Column]) 
             if differ.any():
                 row = int(np.argmax(differ))
                 what = f"a row has another {column.name} than its key in the index"
-                yield _finding(index, what, f"row {first + row}", repr(wanted[row].as_py()), repr(values[row].as_py()))
+                yield _finding(index, what, f"row {first + row}", _shown(wanted[row]), _shown(values[row]))
 
 
 def _blocks(fs: Fs, expected: Expected, columns: Sequence[Column]) -> Iterator[tuple[int, int, list[pa.Array]]]:
@@ -149,7 +149,7 @@ def _order(index: _Index) -> Iterator[CheckFinding]:
         for number, (one, other) in enumerate(pairwise([*([before] if before else []), *orders])):
             if not one < other:
                 entry = first + number + (0 if before else 1)
-                shown = repr([key[entry].as_py() for key in index.keys])
+                shown = f"[{', '.join(_shown(key[entry]) for key in index.keys)}]"
                 yield _finding(
                     index, "keys of the index do not ascend", f"entry {entry}", "each behind the last", shown
                 )
@@ -158,11 +158,16 @@ def _order(index: _Index) -> Iterator[CheckFinding]:
 
 def _order_of(value: pa.Scalar, kind: DataType) -> object:
     """What compares as keys are ordered; of the two zeros the negative one is first."""
-    plain = value.value if pa.types.is_timestamp(value.type) else value.as_py()
+    plain = value.value if pa.types.is_temporal(value.type) else value.as_py()
     if kind.coding is not None:
         return () if plain is None else (plain,)
     order = key_order(plain, kind)
     return (*order, math.copysign(1.0, plain)) if isinstance(plain, float) and not plain else order
+
+
+def _shown(key: pa.Scalar) -> str:
+    """A key as findings name it: Python's own types do not hold every date and time."""
+    return repr(key.cast(pa.string()).as_py() if pa.types.is_temporal(key.type) else key.as_py())
 
 
 def _sidecar(expected: Expected, index: _Index) -> Iterator[CheckFinding]:
@@ -184,7 +189,7 @@ def _sidecar(expected: Expected, index: _Index) -> Iterator[CheckFinding]:
         if differ.any():
             entry = int(np.argmax(differ))
             what = f"the sidecar has another {column.name} than the index"
-            yield _finding(other, what, f"entry {entry}", repr(wanted[entry].as_py()), repr(own[entry].as_py()))
+            yield _finding(other, what, f"entry {entry}", _shown(wanted[entry]), _shown(own[entry]))
     for first in range(0, stored.num_rows, KEYS):
         theirs, ours = (part.ranges(first, expected.rows) for part in (other, index))
         if not all(np.array_equal(one, two) for one, two in zip(theirs, ours, strict=True)):

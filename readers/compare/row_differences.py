@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from sparkhaven.readers.arrow.cell_values import cell_values
 from sparkhaven.readers.compare.snapshot_digests import SnapshotDigests
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.scan.slices import Slice
@@ -101,7 +102,8 @@ def _named(row_set: RowSet, extra: Sequence[tuple[Hashes, np.ndarray[Any, Any]]]
             key = int(hashes[row])
             if wanted[key] and len(named) < limit:
                 wanted[key] -= 1
-                values = {c.name: array[row].as_py() for c, array in zip(row_set.digests.columns, arrays, strict=True)}
+                columns = zip(row_set.digests.columns, arrays, strict=True)
+                values = {column.name: cell_values(array[row : row + 1])[0] for column, array in columns}
                 where = slice_.key.value, slice_.key.internal, int(numbers[row])
                 named.append(DifferentRow(row_set.side, *where, values))
         if len(named) == limit or not any(wanted.values()):
