@@ -25,6 +25,11 @@ DEEPHAVEN_VENV := .venv-deephaven
 MEMORY = $(if $(PYTEST_DEBUG_TEMPROOT),,$(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -ge 4000000 ] 2>/dev/null && echo yes))
 IN_MEMORY = $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=/dev/shm )
 KEPT = -o tmp_path_retention_policy=failed
+# of `make campaign`
+HISTORIES ?= 10000
+KILLS ?= 5000
+FULL_DISKS ?= 2000
+STATE ?= build/histories.json
 # of `make test`: a third one gains nothing on two cores
 WORKERS ?= 2
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven
@@ -43,7 +48,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-python-reader test-versions check check-code check-site reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-python-reader test-versions check check-code check-site reference docs pages crash crash-results campaign fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -179,6 +184,10 @@ power-cut: setup ## the power of ext4 and xfs images is cut under a running writ
 
 power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writer, Spark's Parquet sink, Delta
 	$(BIN)/python -m tests.crash.spark.power_cuts --rounds 5
+
+campaign: setup ## random histories against a model, HISTORIES, KILLS and FULL_DISKS of them; goes on where the last run ended (STATE)
+	$(if $(MEMORY),TMPDIR=/dev/shm )$(BIN)/python -m tests.crash.histories.campaign --state $(STATE) \
+	  --histories $(HISTORIES) --kills $(KILLS) --full-disks $(FULL_DISKS)
 
 crash-results: setup ## docs/evidence/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results

@@ -16,8 +16,10 @@ from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, WRITES, faults_of
 from tests.crash.disk.images import KINDS
 from tests.crash.disk.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
-from tests.crash.histories.campaign import LENGTH
-from tests.crash.histories.campaign import campaign as run_histories
+from tests.crash.histories.campaign import KINDS as HISTORIES
+from tests.crash.histories.campaign import State, run_kind
+from tests.crash.histories.campaign import campaign as history_campaign
+from tests.crash.histories.history import Tally as HistoryTally
 from tests.crash.kills import kill_steps, zombies
 from tests.crash.results_page import Line
 from tests.crash.spark import zombies as spark_zombies
@@ -171,13 +173,19 @@ def copies(base: Path, snapshots: int) -> Iterator[Line]:
 
 
 def histories(base: Path, count: int) -> Iterator[Line]:
-    """Ingest, merges, corrections, removals and copies in any order, compared with a model; twenty lines at most."""
+    """Steps of nights in any order, compared with a model; twenty lines at most of each kind."""
+    faults = {"plain": "none", "kill": "SIGKILL", "full": "ENOSPC from any call on"}
     size = max(20, -(-count // 20))  # so that a run which is ended has lines
-    for first in range(1, count + 1, size):
-        rounds = min(size, count + 1 - first)
-        tally = run_histories(base / f"{first}", first=first, count=rounds, length=LENGTH)
-        point = f"any command of histories {first} to {first + rounds - 1}, any change of the disk"
-        yield Line(point, "SIGKILL", "fsync", rounds, other=len(tally.wrong), remark=tally.text)
+    with history_campaign(base) as running:
+        for kind in HISTORIES:
+            state = State(None)
+            for first in range(1, count + 1, size):
+                last, before = min(first + size - 1, count), len(state.kinds[kind].found)
+                state.kinds[kind].tally = HistoryTally()
+                done = run_kind(running, kind, state, lambda progress, last=last: progress.next > last, progress=False)  # type: ignore[misc]
+                line = Line(f"any step of histories {first} to {last}", faults[kind], "fsync", last - first + 1)
+                line.other, line.remark = len(done.found) - before, done.tally.text
+                yield line
 
 
 def chain_kills(base: Path, kills: int) -> Iterator[Line]:

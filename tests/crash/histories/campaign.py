@@ -1,64 +1,242 @@
-"""Random histories of a night's commands, killed at random: ``python -m tests.crash.histories.campaign``.
+"""Random histories against a model in plain Python: ``make campaign``, or ``python -m tests.crash.histories.campaign``.
 
-A history is a dozen commands of ingest, merge, correction, removal and copy. Whatever of them is killed, every reader
-shows the rows of a model in plain Python: after each command now and at some older epochs, at the end at every epoch
-that is kept. Histories are numbered: ``--first N --count 1``
-runs one again. Prints what was done. A history that went wrong is told with all its commands, and the end is then 1.
+A history draws a few tables with every type, streams, storage partitions, formats, indexes and sizes. Then it draws
+steps: ingest, merges, corrections, removals, moves, changes of a schema, copies. After each step every reader shows the
+rows of the model: now and at older epochs, with filters, in copies, and readers that were opened steps ago.
+
+Three kinds are run: histories in which nothing breaks, histories whose commands are killed at a change of the disk, and
+histories whose disk is full from a call on. What was done is kept in ``--state``, so that a run which is ended goes on.
+The last line is the verdict; 1: a history went wrong. Each such history is told with its fewest steps, and
+``--seed N --kind KIND --steps A,B,...`` runs them again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.crash.histories.history import History, Tally, Wrong
+from tests.crash.histories.apart import Apart
+from tests.crash.histories.history import LENGTH, History, Step, Tally, draw_steps
+from tests.crash.histories.readers import Wrong
 from tests.crash.histories.spark_reader import SparkReader
 
-LENGTH = 14  # commands of a history
+KINDS: dict[str, tuple[str, ...]] = {"plain": (), "kill": ("kill",), "full": ("full",)}
+"""The faults of the histories of each kind."""
+MET = {"plain": "", "kill": " killed", "full": " on a full disk"}
+SPARK_EVERY = 50  # histories, of which the end of one is read by Spark too
+TRIES = 40  # runs in which the fewest steps of a history are looked for
+TELL_EVERY = 30.0  # seconds
 
 
-def campaign(
-    base: Path, *, first: int, count: int, length: int, spark: SparkReader | None = None, progress: bool = False
-) -> Tally:
-    """Runs histories in directories below ``base``. After one that differs from its model it goes on with the next.
+@dataclass
+class Found:
+    """A history that went wrong: which steps of it are enough, and what they told."""
 
-    ``spark`` reads the end of every tenth.
-    """
-    tally, begun = Tally(), time.monotonic()
-    for number in range(first, first + count):
+    kind: str
+    seed: int
+    steps: list[int]
+    story: str
+
+    @property
+    def text(self) -> str:
+        chosen = ",".join(map(str, self.steps))
+        words = f"python -m tests.crash.histories.campaign --seed {self.seed} --kind {self.kind} --steps {chosen}"
+        return f"history {self.seed}: {words}\n{self.story}"
+
+
+@dataclass
+class Progress:
+    """How far the histories of a kind have come. ``met``: faults that a command has met."""
+
+    next: int = 1
+    met: int = 0
+    tally: Tally = field(default_factory=Tally)
+    found: list[Found] = field(default_factory=list)
+
+
+class Campaign:
+    """Runs histories in directories below ``base``."""
+
+    def __init__(self, base: Path, apart: Apart, spark: SparkReader | None = None) -> None:
+        self.base, self.apart, self.spark, self._runs = base, apart, spark, 0
+
+    def run(self, kind: str, seed: int, tally: Tally, *, fewest: bool = True) -> Found | None:
+        """One history; the fewest steps that tell of the fault, if it goes wrong."""
+        steps = draw_steps(seed, LENGTH, KINDS[kind])
+        story = self.try_steps(seed, steps, tally, self.spark if seed % SPARK_EVERY == 0 else None)
+        if story is None:
+            return None
+        chosen = [*range(len(steps))]
+        if fewest:
+            chosen, story = self._fewest(seed, steps, story)
+        return Found(kind, seed, chosen, story)
+
+    def try_steps(self, seed: int, steps: Sequence[Step], tally: Tally, spark: SparkReader | None = None) -> str | None:
+        """The story of these steps if they go wrong."""
+        self._runs += 1
+        place = self.base / f"{os.getpid()}-{self._runs}"
         try:
-            History(base / f"{number}", number, tally, spark if number % 10 == 0 else None).run(length)
+            History(place, seed, tally, self.apart, spark).run(steps)
         except Wrong as wrong:
-            tally.wrong.append(f"history {number}:\n{wrong}")
-            print(f"wrong: {tally.wrong[-1]}", flush=True)
-        shutil.rmtree(base / f"{number}")
-        if progress and (number - first + 1) % 50 == 0:
-            print(f"{number - first + 1} of {count} histories, {time.monotonic() - begun:.0f} s", file=sys.stderr)
-    return tally
+            return str(wrong)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return None
+
+    def _fewest(self, seed: int, steps: list[Step], story: str) -> tuple[list[int], str]:
+        """Leaves out steps, halves of them first, as long as the rest goes wrong too."""
+        chosen, size, tries = [*range(len(steps))], len(steps) // 2, TRIES
+        while size and tries:
+            start, shorter = 0, False
+            while start < len(chosen) and tries:
+                left, tries = [*chosen[:start], *chosen[start + size :]], tries - 1
+                told = self.try_steps(seed, [steps[number] for number in left], Tally())
+                if told is not None and _ending(told) == _ending(story):
+                    chosen, story, shorter = left, told, True
+                else:
+                    start += size
+            size = size if shorter and size == 1 else size // 2
+        return chosen, story
+
+
+def _ending(story: str) -> str:
+    """What a story ends with, without what differs from run to run."""
+    said = story.split("\n  ", 1)[-1]
+    return "".join(sign for sign in said[:60] if not sign.isdigit()).split(":")[0]
+
+
+class State:
+    """What has been done, in a file that is written after each history."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.kinds = {kind: Progress() for kind in KINDS}
+        if path is not None and path.exists():
+            for kind, told in json.loads(path.read_text()).items():
+                found = [Found(**one) for one in told["found"]]
+                self.kinds[kind] = Progress(told["next"], told["met"], Tally(Counter(told["done"])), found)
+
+    def save(self) -> None:
+        if self.path is None:
+            return
+        told: dict[str, Any] = {
+            kind: {
+                "next": progress.next,
+                "met": progress.met,
+                "done": progress.tally.done,
+                "found": [vars(one) for one in progress.found],
+            }
+            for kind, progress in self.kinds.items()
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(told))
+        temporary.replace(self.path)
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Commands do not write to the log tables meanwhile, which takes a third of their time."""
+    before = os.environ.get("SPARKHAVEN_LOGS")
+    os.environ["SPARKHAVEN_LOGS"] = "off"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SPARKHAVEN_LOGS"]
+        else:
+            os.environ["SPARKHAVEN_LOGS"] = before
+
+
+@contextmanager
+def campaign(base: Path, *, spark: bool = False) -> Iterator[Campaign]:
+    """A campaign with what it needs beside it."""
+    with without_logs():
+        apart, reader = Apart(), SparkReader() if spark else None
+        try:
+            yield Campaign(base, apart, reader)
+        finally:
+            apart.close()
+            if reader is not None:
+                reader.close()
+
+
+def run_kind(
+    running: Campaign, kind: str, state: State, enough: Callable[[Progress], bool], *, progress: bool = True
+) -> Progress:
+    """Goes on with the histories of a kind until there are enough."""
+    told = time.monotonic()
+    mine = state.kinds[kind]
+    while not enough(mine):
+        found = running.run(kind, mine.next, mine.tally)
+        mine.next += 1
+        mine.met = sum(times for name, times in mine.tally.done.items() if MET[kind] and name.endswith(MET[kind]))
+        if found is not None:
+            mine.found.append(found)
+            print(f"wrong: {found.text}", flush=True)
+        state.save()
+        if progress and time.monotonic() - told > TELL_EVERY:
+            told = time.monotonic()
+            print(verdict(kind, mine), file=sys.stderr, flush=True)
+    return mine
+
+
+def verdict(kind: str, progress: Progress) -> str:
+    """What came of the histories of a kind."""
+    met = f", {progress.met:,} commands{MET[kind]}" if MET[kind] else ""
+    return f"{kind}: {progress.next - 1:,} histories{met}, {len(progress.found)} wrong"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--first", type=int, default=1, help="number of the first history")
-    parser.add_argument("--length", type=int, default=LENGTH, help="commands of a history")
-    parser.add_argument("--spark", action="store_true", help="read every tenth history with Spark too")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--histories", type=int, default=10_000, metavar="N", help="in which nothing breaks")
+    parser.add_argument("--kills", type=int, default=5_000, metavar="N", help="that a command has met")
+    parser.add_argument("--full-disks", type=int, default=2_000, metavar="N", help="that a command has met")
+    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="N", help="end then, to go on later")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="what was done; a run goes on from there")
+    parser.add_argument("--spark", action="store_true", help=f"Spark reads the end of one in {SPARK_EVERY} histories")
+    parser.add_argument("--seed", type=int, metavar="N", help="run this history alone")
+    parser.add_argument("--kind", choices=[*KINDS], default="plain", help="of that history")
+    parser.add_argument("--steps", default="", metavar="A,B,...", help="only these steps of it, by number")
     chosen = parser.parse_args()
-    spark = SparkReader() if chosen.spark else None
-    with tempfile.TemporaryDirectory() as base:
-        try:
-            tally = campaign(
-                Path(base), first=chosen.first, count=chosen.count, length=chosen.length, spark=spark, progress=True
-            )
-        finally:
-            if spark is not None:
-                spark.close()
-    print(f"{chosen.count} histories, {len(tally.wrong)} wrong: {tally.text}")
-    return int(bool(tally.wrong))
+    with tempfile.TemporaryDirectory() as base, campaign(Path(base), spark=chosen.spark) as running:
+        if chosen.seed is not None:
+            return _run_again(running, chosen.kind, chosen.seed, chosen.steps)
+        ends, state = time.monotonic() + 60 * chosen.minutes, State(chosen.state)
+        wanted: dict[str, Callable[[Progress], bool]] = {
+            "plain": lambda done: done.next > chosen.histories,
+            "kill": lambda done: done.met >= chosen.kills,
+            "full": lambda done: done.met >= chosen.full_disks,
+        }
+        late = lambda done: time.monotonic() > ends  # noqa: E731
+        for kind, enough in wanted.items():
+            run_kind(running, kind, state, lambda done, enough=enough: enough(done) or late(done))  # type: ignore[misc]
+    for kind, done in state.kinds.items():
+        print(f"{verdict(kind, done)}: {done.tally.text}")
+    wrong = sum(len(done.found) for done in state.kinds.values())
+    whole = all(enough(state.kinds[kind]) for kind, enough in wanted.items())
+    print(f"{'all' if whole else 'so far'}: {wrong} wrong")
+    return int(bool(wrong))
+
+
+def _run_again(running: Campaign, kind: str, seed: int, numbers: str) -> int:
+    steps = draw_steps(seed, LENGTH, KINDS[kind])
+    if numbers:
+        steps = [steps[int(number)] for number in numbers.split(",")]
+    story = running.try_steps(seed, steps, Tally())
+    print(story or f"history {seed}: right")
+    return int(story is not None)
 
 
 if __name__ == "__main__":

@@ -1,278 +1,415 @@
-"""One random history: commands in any order, some of them killed, compared with the model after each."""
+"""One random history: steps in any order, some of them killed or on a full disk, compared with the model after each."""
 
 from __future__ import annotations
 
-import gc
-import importlib
-import json
-import os
 import random
 import shutil
-import signal
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sparkhaven import open_table
-from sparkhaven.errors import SettingsError
-from sparkhaven.jobs.cli.commands import OnUse
-from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.sql.query import sql
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from tests.crash.histories.killing import Killer
-from tests.crash.histories.model import Model, NotKept, Row
-from tests.crash.histories.operations import COLUMNS, DRAWS, STREAM, TABLE, Draw, Operation, lay_out
-from tests.crash.histories.spark_reader import SparkReader
-from tests.crash.kills.kill_steps import in_child
+from sparkhaven.store.layout import Layout, TableName
+from tests.crash.histories.apart import KILLED, Apart, Ended, Fault
+from tests.crash.histories.model import Model
+from tests.crash.histories.operations import DRAWS, REFUSED, Operation
+from tests.crash.histories.predicates import draw_predicate
+from tests.crash.histories.readers import (
+    PinnedReader,
+    Wrong,
+    check_copy,
+    check_damage,
+    check_table,
+    counted,
+    difference,
+    require,
+    rows_now,
+)
+from tests.crash.histories.sizes import cut_small
+from tests.crash.histories.spark_reader import SparkReader, readable
+from tests.crash.histories.world import DATES, NAMESPACE, World, draw_world, indexed, write_schema
 from tests.support.commands import run
 
-Files = dict[str, tuple[int, ...]]  # inode, bytes and time of writing in ns, by path
-KILLED = -signal.SIGKILL
-REFUSED = (1, 2)
-FIRST_GUESS = 40  # changes of a command that has not run yet
-ANSWER = "answer.json"
-OLDER = 3  # epochs before the newest that are compared after a command; at the end of a history it is all of them
+LENGTH = 14  # steps of a history
+PINNED = 3  # readers that are open at once
+OLDER = 1  # epochs before the newest that are compared after a step
+FILTERS = 2  # that are asked after a step
+CALLS = {
+    "ingest": 60,
+    "merge": 90,
+    "delete-rows": 110,
+    "rewrite-column": 90,
+    "import": 90,
+    "snapshot": 60,
+    "mirror": 60,
+}
+"""Changes of the disk that a command makes, about: a fault is met by most that are drawn up to here."""
+FEW_CALLS = 30
+PHRASES = (
+    ("ingest", "ingest", "merge", "swap", "mirror"),
+    ("mirror", "swap", "mirror"),
+    ("snapshot", "swap", "restore over"),
+    ("pin", "merge", "delete-rows"),
+    ("ingest", "pin", "merge", "truncate", "delete", "dates drop"),
+    ("merge", "truncate", "delete", "streams remove", "snapshot"),
+    ("merge", "truncate", "delete", "dates detach", "dates attach", "ingest", "merge"),
+    ("ingest", "merge", "dates detach", "dates attach", "correct", "truncate"),
+    ("undo", "keep logs", "rollback", "undo", "stale logs"),
+    ("delete-rows", "keep logs", "rollback", "delete-rows", "stale logs"),
+    ("merge", "schema deploy", "ingest", "merge", "correct"),
+    ("merge", "dates move", "correct", "dates move", "validate"),
+    ("merge", "delete-rows", "ingest", "merge", "truncate"),
+    ("snapshot", "write into a copy", "restore"),
+    ("mirror", "write into a copy", "merge", "mirror"),
+)
+"""Steps that often follow each other in a night, so that histories get to states that seldom come by chance."""
 
 
-class Wrong(AssertionError):
-    """A history went another way than its model, with all that was done."""
+class Step(NamedTuple):
+    """A step by its name, and the number that all else of it is drawn from; ``fault``: none, or of which kind."""
+
+    name: str
+    number: int
+    fault: str = ""
 
 
 @dataclass
 class Tally:
-    """What was done: commands, kills and compared epochs, by name. ``wrong``: stories that differ from their model."""
+    """What was done: steps, faults and compared epochs, by name."""
 
     done: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return ", ".join(f"{what} {times:,}" for what, times in sorted(self.done.items()))
 
 
+def draw_steps(seed: int, length: int, faults: Sequence[str] = ()) -> list[Step]:
+    """The steps of a history; one in three has one of these faults."""
+    rng = random.Random(f"steps {seed}")
+    names, weights = [*STEPS], [*STEPS.values()]
+    drawn = ["ingest", "ingest"]
+    while len(drawn) < length:
+        drawn += rng.choice(PHRASES) if rng.random() < 0.25 else rng.choices(names, weights)
+    return [
+        Step(name, rng.getrandbits(32), rng.choice(faults) if faults and n > 0 and rng.random() < 1 / 3 else "")
+        for n, name in enumerate(drawn[:length])
+    ]
+
+
 class History:
-    """Runs one history below ``base``. All work is done in forked children, so this process never has a thread."""
+    """Runs one history below ``base``."""
 
-    def __init__(self, base: Path, seed: int, tally: Tally, spark: SparkReader | None = None) -> None:
-        self.spark = spark
-        self.rng, self.tally, self.model = random.Random(seed), tally, Model()
-        self.choice = random.Random(seed)  # of epochs to compare: a history does not depend on what is looked at
-        self.checked: tuple[Path, Files, Model] | None = None
-        self.changes = dict[str, int]()  # the most that a command has made of the disk
-        self.model.takes_late = seed % 4 != 0
-        self.site = lay_out(base, "supplement" if self.model.takes_late else "quarantine")
+    def __init__(self, base: Path, seed: int, tally: Tally, apart: Apart, spark: SparkReader | None = None) -> None:
+        self.tally, self.apart, self.spark = tally, apart, spark
+        self.site, self.world = draw_world(random.Random(f"world {seed}"), base)
+        self.look = random.Random(f"look {seed}")  # what is looked at: a history does not depend on it
+        self.pinned: list[PinnedReader] = []
+        self.logs: list[tuple[str, Path]] = []
         self.story: list[str] = []
+        self.number = 0
 
-    def run(self, length: int) -> None:
+    def run(self, steps: Sequence[Step]) -> None:
         """Wrong: with the whole story."""
-        self._command(("partitions", "add", "Nightly", "0"))
-        self._command(("partitions", "add", "Nightly", "1"))
-        names, weights = [*DRAWS], [weight for weight, _ in DRAWS.values()]
-        for number in range(length):
-            name = "ingest" if number == 0 else self.rng.choices(names, weights)[0]
-            self._step(self._drawn(DRAWS[name][1]))
-            if self.site.snapshots and self.rng.random() < 1 / 8:
-                self._restore()
-        self._check(self.model, deep=True)
-        if self.spark is not None:
-            self._check_by(self.spark)
+        cut_small(self.site.small)
+        try:
+            for name in self.site.partitions:
+                run(self.site.root, "partitions", "add", NAMESPACE, name)
+            for self.number, step in enumerate(steps):
+                self.step(step)
+            self.check_end()
+        except Wrong as wrong:
+            raise Wrong("\n".join([*self.story, f"  {wrong}"])) from wrong
+        except Exception as error:
+            raise Wrong("\n".join([*self.story, f"  {type(error).__name__}: {error}"])) from error
+        finally:
+            cut_small(False)
 
-    def _drawn(self, draw: Draw) -> Operation:
+    def step(self, step: Step) -> None:
+        """One step, and then what every reader shows."""
+        rng = random.Random(step.number)
+        if rng.random() < 0.2:
+            self.site.focus = rng.choice(DATES)
+        if step.name in ACTIONS:
+            ACTIONS[step.name](self, rng)
+        elif (operation := self._drawn(step.name, rng)) is not None:
+            self.perform(operation, self._fault(operation, step.fault, rng))
+        else:
+            return
+        self.check()
+
+    def _drawn(self, name: str, rng: random.Random) -> Operation | None:
         """An operation, seldom one that has to be refused."""
-        operation = draw(self.rng, self.site, self.model)
+        draw = DRAWS[name][1]
+        operation = draw(rng, self.site, self.world)
+        if name in ("ingest", "schema deploy"):
+            return operation
         for _ in range(3):
-            if operation.states(self.model) or self.rng.random() < 1 / 4:
+            if operation is not None and (operation.states(self.world) or rng.random() < 1 / 8):
                 break
-            operation = draw(self.rng, self.site, self.model)
+            operation = draw(rng, self.site, self.world)
         return operation
+
+    def _fault(self, operation: Operation, kind: str, rng: random.Random) -> Fault | None:
+        most = CALLS.get(operation.name, FEW_CALLS) // (2 if kind == "full" else 1)
+        return Fault(kind, rng.randint(1, most)) if kind else None
 
     # --- one command -----------------------------------------------------------------------------------
 
-    def _step(self, operation: Operation) -> None:
-        states, before = operation.states(self.model), self.model
-        self.story.append(" ".join(operation.words))
-        most = self.changes.get(operation.name, FIRST_GUESS)
-        kill_at = self.rng.randint(1, most) if self.rng.random() < 1 / 3 else None
-        code, output = self._command(operation.words, kill_at, operation.name)
-        ends = {operation.code, *(REFUSED if operation.either else ())}
-        if code == KILLED:
+    def perform(self, operation: Operation, fault: Fault | None) -> None:
+        """Runs a command, where it met a fault once more, and follows it in the model."""
+        states, before = operation.states(self.world), self.world
+        self.story.append(f"{self.number:3}  {' '.join(operation.words)}".replace(f"{self.site.base}/", ""))
+        ended = self.command(operation.words, fault)
+        ends = {operation.code}
+        if ended.met:
             ends |= {*operation.again}
-            self.story[-1] += "   (killed)"
-            self.tally.done[f"{operation.name} killed"] += 1
-            self._one_of([before, *states])
-            if operation.done is not None and in_child(partial(_require_done, operation, self.site.root)) == 0:
-                self.model = states[-1]
+            number = fault.number if fault else 0
+            self.story[-1] += (
+                f"   (killed before change {number})"
+                if ended.code == KILLED
+                else f"   (disk full from call {number} -> {ended.code})"
+            )
+            self.tally.done[f"{operation.name} {'killed' if ended.code == KILLED else 'on a full disk'}"] += 1
+            self.one_of([before, *states])
+            if operation.done is not None and states and operation.done(self.site.root):
+                self._done(operation, states[-1])
                 return
-            code, output = self._command(operation.words, name=operation.name)
-        self.story[-1] += f" -> {code}"
-        if states:
-            self._require(code in ends, f"ended with {code}: {output}")
-            self.model = states[-1]
+            if ended.code != KILLED:
+                require(ended.code in (0, 1, 3) or not states, f"ended with {ended.code}: {ended.output}")
+            ended = self.command(operation.words)
+        self.story[-1] += f" -> {ended.code}"
+        if states and ended.code in ends:
+            self._done(operation, states[-1])
+        elif states:
+            require(operation.either and ended.code in REFUSED, f"ended with {ended.code}: {ended.output}")
+            self.tally.done[f"{operation.name} refused"] += 1
         else:
-            self._require(code in REFUSED, f"was not refused, {code}: {output}")
-        self.tally.done[operation.name if states else f"{operation.name} refused"] += 1
-        self._check(self.model)
+            allowed = (0, *REFUSED) if operation.either else REFUSED
+            require(ended.code in allowed, f"was not refused, {ended.code}: {ended.output}")
+            self.tally.done[f"{operation.name} refused"] += 1
+        if operation.name == "schema deploy":
+            self._write_schemas()
 
-    def _restore(self) -> None:
-        """Restores the last snapshot into a new root; the history goes on there, or in the old one."""
-        out, model = self.site.snapshots[-1]
-        root = self.site.base / f"db{len(self.story)}"
-        self.story.append(f"restore {out.name} into {root.name}")
-        old, here = self.site.root, self.model
-        self.site.root = root
-        code, output = self._command(("restore", str(out)), name="restore")
-        self._require(code == 0, output)
-        self._check(model)
-        self.tally.done["restore"] += 1
-        if self.rng.random() < 0.5:
-            self.model = model.copy()
-            self.model.feed = here.feed
-            shutil.rmtree(old)
-        else:
-            self.site.root = old
-            shutil.rmtree(root)
+    def _done(self, operation: Operation, world: World) -> None:
+        self.world = world
+        operation.after(world)
+        self.tally.done[operation.name] += 1
 
-    def _command(self, words: tuple[str, ...], kill_at: int | None = None, name: str | None = None) -> tuple[int, str]:
-        """Exit code of a command in a child, and what it printed; ``KILLED`` if it came to that."""
-        answer = self.site.base / ANSWER
+    def _write_schemas(self) -> None:
+        for model in self.world.tables.values():
+            write_schema(self.site, model)
 
-        def work() -> None:
-            killer = Killer(kill_at)
-            killer.watch()
-            result = run(self.site.root, *words)
-            answer.write_text(json.dumps([result.exit_code, result.output, killer.changes, [*sys.modules]]))
+    def command(self, words: Sequence[str], fault: Fault | None = None, root: Path | None = None) -> Ended:
+        """Runs a command in this process, or apart where it has a fault."""
+        root = root or self.site.root
+        if fault is not None:
+            return self.apart.run(root, words, fault, small=self.site.small)
+        result = run(root, *words)
+        output = result.output
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            output += f"{type(result.exception).__name__}: {result.exception}"
+        return Ended(result.exit_code, output[-3000:], False)
 
-        _ = OnUse()[words[0]]  # registers the command, so that no later child has to
-        code = in_child(work)
-        if code == KILLED:
-            return code, ""
-        self._require(code == 0, "the child ended with an error of its own")
-        exit_code, output, changes, modules = json.loads(answer.read_text())
-        import_once(modules)
-        if name and exit_code == 0:
-            self.changes[name] = max(changes, self.changes.get(name, 1))
-        return exit_code, output
+    def one_of(self, worlds: list[World]) -> None:
+        """After a fault each table shows one of these states, as a whole."""
+        for name, model in self.world.tables.items():
+            found = rows_now(self.site.root, model)
+            for world in worlds:
+                mine = world.tables[name]
+                if rows_now(self.site.root, mine) == counted(mine.columns, mine.visible()):
+                    break
+            else:
+                expected = [counted(world.tables[name].columns, world.tables[name].visible()) for world in worlds]
+                told = "; ".join(difference(found, rows) for rows in (expected[0], expected[-1]))
+                raise Wrong(f"{name} shows a state in the middle of a command: {told}")
 
     # --- what readers see ------------------------------------------------------------------------------
 
-    def _check(self, model: Model, *, deep: bool = False) -> None:
-        """Every reader shows the rows of the model, at some older epochs or, ``deep``, at every one that is kept.
+    def check(self) -> None:
+        """Every reader shows the rows of the model: of now, of some older epochs, of the readers that are open."""
+        for model in self.world.tables.values():
+            compared = check_table(self.look, self.site.root, model, epochs=OLDER, filters=FILTERS)
+            self.tally.done["epochs compared"] += compared
+        for reader in self.pinned:
+            reader.ask(self.look)
+            self.tally.done["pinned readers asked"] += 1
+        copies = [*self.site.snapshots, *((path.resolve(), world) for path, world in self.site.mirrors.items())]
+        if copies and self.look.random() < 0.5:
+            path, world = copies[-1] if self.look.random() < 0.5 else self.look.choice(copies)
+            check_copy(self.look, path, world)
+            self.tally.done["copies compared"] += 1
 
-        Where files and model are as at the last check, nothing is read again: readers depend on nothing else.
-        """
-        state = self.site.root, files_of(self.site.root), model.copy()
-        if state == self.checked and not deep:
-            self.tally.done["states unchanged"] += 1
+    def check_end(self) -> None:
+        """All epochs that are kept, all copies and all checksums; ``spark`` reads the tables too."""
+        for model in self.world.tables.values():
+            self.tally.done["epochs compared"] += check_table(
+                self.look, self.site.root, model, epochs=1000, filters=6, deep=True
+            )
+        check_damage(self.site.root, None, deep=False)
+        for path, world in (*self.site.snapshots, *self.site.mirrors.items()):
+            check_copy(self.look, path.resolve(), world, deep=True)
+        if self.spark is not None:
+            for model in self.world.tables.values():
+                self.check_by_spark(self.spark, model)
+
+    def check_by_spark(self, spark: SparkReader, model: Model) -> None:
+        """All rows, and those of a filter."""
+        columns, rows = readable(model.columns), model.visible()
+        if not any(stream.newest for stream in model.streams.values()):
             return
-        older = sorted(model.epochs.keys() - {0, model.newest})
-        epochs = older if deep else sorted(self.choice.sample(older, min(OLDER, len(older))))
+        for where in (None, draw_predicate(self.look, model.columns, rows, [*indexed(model)])):
+            found = spark.rows(self.site.root, model.name, columns, where.text() if where else "")
+            expected = counted(columns, [row for row in rows if where is None or where.holds(row)])
+            asked = f" where {where.text()}" if where else ""
+            require(found == expected, f"Spark, {model.name}{asked}: {difference(found, expected)}")
+            self.tally.done["tables read by Spark"] += 1
 
-        def work() -> None:
-            check_rows(self.site.root, model, [*epochs, *{model.newest} - {0}])
-            table = TableName.parse(TABLE) if model.newest and not deep else None  # log tables at the end
-            findings = verify(Fs(), Layout(self.site.root), table, deep=deep).findings
-            damage = [finding.text() for finding in findings if finding.severity == "error"]
-            assert not damage, damage
+    # --- other steps -----------------------------------------------------------------------------------
 
-        self._in_child(work, "shows other rows than the model, or damage")
-        self.checked = state
-        self.tally.done["epochs compared"] += len(epochs) + 1
+    def tell(self, text: str) -> None:
+        self.story.append(f"{self.number:3}  {text}")
 
-    def _check_by(self, spark: SparkReader) -> None:
-        """Spark too, at the end of a history."""
-        for epoch in filter(None, self.model.epochs):
-            try:
-                expected = self.model.visible(epoch)
-            except NotKept:
-                continue
-            rows = spark.rows(self.site.root, epoch)
-            self._require(rows == expected, f"Spark at epoch {epoch}: {difference(rows, expected)}")
-            self.tally.done["epochs read by Spark"] += 1
+    def pin(self, rng: random.Random) -> None:
+        """Opens a table, which is asked again after every later step."""
+        model = self.world.tables[rng.choice([*self.world.tables])]
+        if not any(stream.newest for stream in model.streams.values()):
+            return
+        rows = model.visible()
+        filters = [draw_predicate(rng, model.columns, rows, [*indexed(model)]) for _ in range(2)]
+        opened = open_table(self.site.root, model.name)
+        self.tell(f"a reader opens {model.name}")
+        self.pinned.append(PinnedReader(opened, model.columns, rows, self.number, filters))
+        del self.pinned[:-PINNED]
+        self.tally.done["readers opened"] += 1
 
-    def _one_of(self, models: list[Model]) -> None:
-        """After a kill a reader shows one of these states, as a whole."""
+    def restore(self, rng: random.Random) -> None:
+        """Restores a snapshot or a mirror into a new root; the history goes on there, or in the old one."""
+        copies = [*self.site.snapshots, *self.site.mirrors.items()]
+        if not copies:
+            return
+        source, world = rng.choice(copies)
+        root = self.site.fresh("db")
+        self.tell(f"restore {source.name} into {root.name}")
+        ended = self.command(("restore", str(source)), root=root)
+        require(ended.code == 0, f"ended with {ended.code}: {ended.output}")
+        check_copy(self.look, root, world)
+        self.tally.done["restore"] += 1
+        if rng.random() < 0.4:
+            self.story[-1] += ", and go on there"
+            old, self.site.root, self.world = self.site.root, root, world.copy()
+            self._write_schemas()
+            self.pinned.clear()
+            self.logs.clear()
+            shutil.rmtree(old)
+        else:
+            shutil.rmtree(root)
 
-        def work() -> None:
-            rows = rows_of(self.site.root) if models[0].newest or self._has_table() else Counter[Row]()
-            assert rows in [model.visible() for model in models], f"{rows} is none of {models}"
+    def restore_over(self, rng: random.Random) -> None:
+        """Restores a snapshot over the tables that are there."""
+        if not self.site.snapshots:
+            return
+        source, world = rng.choice(self.site.snapshots)
+        words = ["restore", str(source), *(word for name in world.tables for word in ("--replace", name))]
+        self.tell(f"restore {source.name} over the tables")
+        ended = self.command(words)
+        require(ended.code == 0, f"ended with {ended.code}: {ended.output}")
+        before = self.world
+        self.world = before.copy()
+        for name, model in world.tables.items():
+            present = "there already" in ended.output.split(f"{name}: ")[1].split("\n")[0]
+            self.world.tables[name] = before.tables[name] if present else model.copy()
+            if present:
+                rows = before.tables[name].visible(), model.visible()
+                same = counted(model.columns, rows[0]) == counted(model.columns, rows[1])
+                require(same, f"{name} is said to be present, and has other rows than the snapshot")
+        self.site.replaced.add(self.site.root)
+        self._write_schemas()
+        self.tally.done["restore over"] += 1
 
-        self._in_child(work, "shows a state in the middle of a command")
+    def write_into_copy(self, rng: random.Random) -> None:
+        """A command that would change a snapshot or a mirror is refused, and changes nothing."""
+        copies = [*self.site.snapshots, *self.site.mirrors.items()]
+        if not copies:
+            return
+        path, world = rng.choice(copies)
+        name = rng.choice([name for name in DRAWS if name not in ("snapshot", "mirror", "ingest")])
+        site, own = self.site, self.world
+        operation = DRAWS[name][1](rng, site, world.copy())
+        self._write_schemas()
+        if operation is None:
+            return
+        self.tell(f"in {path.name}: {' '.join(operation.words)}".replace(f"{site.base}/", ""))
+        before = contents(path.resolve())
+        ended = self.command(operation.words, root=path)
+        self.story[-1] += f" -> {ended.code}"
+        require(ended.code != 0 or contents(path.resolve()) == before, f"{path.name} was written: {ended.output}")
+        check_copy(self.look, path.resolve(), world)
+        self.world = own
+        self.tally.done["written into a copy"] += 1
 
-    def _has_table(self) -> bool:
-        layout, table = Layout(self.site.root), TableName.parse(TABLE)
-        return layout.schema(table).exists() and any(layout.streams(table).glob("*.log"))
+    def keep_logs(self, rng: random.Random) -> None:
+        """A backup of the commit logs of a table."""
+        name = rng.choice([*self.world.tables])
+        streams = Layout(self.site.root).streams(TableName.parse(name))
+        if streams.exists():
+            copy = self.site.fresh("logs")
+            self.tell(f"copy the logs of {name} to {copy.name}")
+            shutil.copytree(streams, copy, symlinks=True)
+            self.logs.append((name, copy))
 
-    def _in_child(self, work: Callable[[], None], text: str) -> None:
-        self._require(in_child(work) == 0, text)
-
-    def _require(self, condition: bool, text: str) -> None:
-        if not condition:
-            raise Wrong("\n".join([*self.story, text]))
-
-
-def _require_done(operation: Operation, root: Path) -> None:
-    if operation.done is None or not operation.done(root):
-        os._exit(1)
-
-
-def import_once(modules: list[str]) -> None:
-    """Imports what a child has imported, so that no later child has to: it takes most of the time of a command."""
-    for name in modules:
-        if name not in sys.modules and name.startswith("sparkhaven."):
-            importlib.import_module(name)
-            gc.freeze()  # no collection in a child looks at it, and copies its pages
-
-
-def files_of(root: Path) -> Files:
-    """Every file of the tables of a history, and the state of its inode."""
-    files = dict[str, tuple[int, ...]]()
-    for directory, _, names in os.walk(root):
-        if INTERNAL_NAMESPACE not in Path(directory).parts:
-            for name in names:
-                path = f"{directory}/{name}"
-                status = os.lstat(path)
-                files[path] = status.st_ino, status.st_size, status.st_mtime_ns
-    return files
-
-
-def check_rows(root: Path, model: Model, epochs: Sequence[int]) -> None:
-    """Arrow at epochs, twice at the newest, and SQL."""
-    if not model.newest:
-        return
-    expected = model.visible()
-    for rows in (rows_of(root), rows_of(root), sql_rows(root)):
-        assert rows == expected, difference(rows, expected)
-    for epoch in epochs:
-        try:
-            expected = model.visible(epoch)
-        except NotKept:
-            continue  # the command may still have the rows in an older generation
-        try:
-            rows = rows_of(root, epoch)
-        except SettingsError:  # it may be refused where rows of it have left intraday, but never be wrong
-            assert any(location in model.removed for location in model.epochs[epoch].rows), epoch
-            continue
-        assert rows == expected, (epoch, difference(rows, expected))
-
-
-def rows_of(root: Path, epoch: int | None = None) -> Counter[Row]:
-    """All rows, by Arrow."""
-    pinned = None if epoch is None else {STREAM: epoch}
-    return counted(open_table(root, TABLE, epoch=pinned).to_arrow(list(COLUMNS)).to_pydict())
-
-
-def sql_rows(root: Path) -> Counter[Row]:
-    """All rows, by DuckDB over our scans."""
-    return counted(sql(root, f"select {', '.join(COLUMNS)} from {TABLE}").to_pydict())
-
-
-def counted(columns: dict[str, list[object]]) -> Counter[Row]:
-    return Counter(Row(*row) for row in zip(*(columns[name] for name in COLUMNS), strict=True))
+    def stale_logs(self, rng: random.Random) -> None:
+        """Older logs are put back in a copy of the root: a rebuilt log has the rows of now, or it is refused."""
+        if not self.logs:
+            return
+        name, copy = rng.choice(self.logs)
+        model, trial = self.world.tables[name], self.site.fresh("trial")
+        stream = rng.choice([*model.streams])
+        self.tell(f"put {copy.name} back in a copy of the root, recover {name} {stream} --from-locations")
+        shutil.copytree(self.site.root, trial, symlinks=True)
+        streams = Layout(trial).streams(TableName.parse(name))
+        shutil.rmtree(streams)
+        shutil.copytree(copy, streams, symlinks=True)
+        words = ("recover", name, stream, "--from-locations", rng.choice(("--accept-positions", "--back-to-known")))
+        ended = self.command(words, root=trial)
+        self.story[-1] += f" -> {ended.code}"
+        if ended.code == 0 and words[-1] == "--accept-positions":
+            found = rows_now(trial, model)
+            expected = counted(model.columns, model.visible())
+            require(found == expected, f"the rebuilt log of {name}: {difference(found, expected)}")
+        self.tally.done["logs rebuilt" if ended.code == 0 else "logs not rebuilt"] += 1
+        shutil.rmtree(trial)
 
 
-def difference(rows: Counter[Row], expected: Counter[Row]) -> str:
-    return f"missing {dict(expected - rows)}, too many {dict(rows - expected)}"
+def contents(root: Path) -> dict[str, tuple[int, int]]:
+    """Bytes and inode of every file below a root but locks."""
+    return {
+        str(path): (path.lstat().st_size, path.lstat().st_mtime_ns)
+        for path in _files(root)
+        if not path.name.endswith(".lock")
+    }
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    return (path for path in sorted(directory.rglob("*")) if not path.is_dir() or path.is_symlink())
+
+
+ACTIONS: dict[str, Callable[[History, random.Random], None]] = {
+    "pin": History.pin,
+    "restore": History.restore,
+    "restore over": History.restore_over,
+    "write into a copy": History.write_into_copy,
+    "keep logs": History.keep_logs,
+    "stale logs": History.stale_logs,
+}
+STEPS: dict[str, float] = {
+    **{name: weight for name, (weight, _) in DRAWS.items()},
+    "pin": 3,
+    "restore": 1.5,
+    "restore over": 1,
+    "write into a copy": 1.5,
+    "keep logs": 0.7,
+    "stale logs": 0.7,
+}

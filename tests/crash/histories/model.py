@@ -1,28 +1,21 @@
 """A table in plain Python: what each epoch, each merge record and each reader has to show.
 
-Rows are tuples. A location of intraday is a source, a date and the epoch that made it, with its rows in their order. A
-merge record is what history shows of a date from then on, and how many rows of each location it has.
+A row is a dictionary by the key of a column. A location of intraday is a source, a date and the epoch that made it,
+with its rows in their order. A merge record is what history shows of a date from then on, and how many rows of each
+location it has.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tests.crash.histories.columns import Col
 
 MAX_SUPPLEMENTS = 4
-
-
-class Row(NamedTuple):
-    """A row of the feed: ``sym`` is a function of ``key``, so that rows of one key are of one group."""
-
-    sym: str
-    key: int
-    price: int | None
-    source: str
-    date: str
+Row = Mapping[str, Any]
+Matches = Callable[[Row], bool | None]
 
 
 class Rule(NamedTuple):
@@ -36,20 +29,22 @@ class Rule(NamedTuple):
         """The first or last row of each key, in the order of the rows."""
         ordered = list(enumerate(rows))
         if self.order_by_price:
-            ordered.sort(key=lambda pair: (pair[1].price is not None, pair[1].price or 0))
+            ordered.sort(key=lambda pair: (pair[1]["Price"] is not None, pair[1]["Price"] or 0))
         chosen: dict[int, tuple[int, Row]] = {}
         for number, row in ordered:
-            if self.keep == "last" or row.key not in chosen:
-                chosen[row.key] = number, row
-        return [row for _, row in sorted(chosen.values())]
+            if self.keep == "last" or row["Key"] not in chosen:
+                chosen[row["Key"]] = number, row
+        return [row for _, row in sorted(chosen.values(), key=lambda pair: pair[0])]
 
 
 class Location(NamedTuple):
-    """Which location: one that was deleted and then recreated is another."""
+    """Which location: one that was deleted and then recreated is another. ``life``: of a stream that was removed."""
 
     source: str
     date: str
     since: int
+    stream: str
+    life: int
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,49 @@ class Epoch:
     """
 
     rows: dict[Location, tuple[Row | None, ...]]
-    rejected: tuple[Row, ...] = ()
+    rejected: int = 0
     files: int = 0
     changed: dict[Location, int] = field(default_factory=dict)
+
+
+@dataclass
+class Stream:
+    """The epochs of a stream. ``added``: the rows that an epoch has added, by location; ``undone``: epochs, and the
+    epoch that undid each. ``base``: the epoch with which it begins, where a stream of that name was removed.
+    """
+
+    name: str
+    takes_late: bool = True
+    life: int = 0
+    base: int = 0
+    epochs: dict[int, Epoch] = field(default_factory=lambda: {0: Epoch({})})
+    newest: int = 0
+    added: dict[int, dict[Location, tuple[int, int]]] = field(default_factory=dict)
+    undone: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Epoch:
+        return self.epochs[self.newest]
+
+    @property
+    def exists(self) -> bool:
+        """Whether it has committed."""
+        return self.newest > self.base
+
+    @property
+    def older(self) -> list[int]:
+        """The epochs before the newest that can be read."""
+        return [epoch for epoch in sorted(self.epochs) if self.base < epoch < self.newest]
+
+    def copy(self) -> Stream:
+        return replace(self, epochs=dict(self.epochs), added=dict(self.added), undone=dict(self.undone))
+
+    def commit(self, epoch: Epoch) -> None:
+        before = self.now.rows
+        changed = dict(epoch.changed)
+        self.newest += 1
+        changed |= {location: self.newest for location, rows in epoch.rows.items() if rows != before.get(location)}
+        self.epochs[self.newest] = replace(epoch, changed=changed)
 
 
 @dataclass(frozen=True)
@@ -98,113 +133,156 @@ class NotKept(Exception):
 
 @dataclass
 class Model:
-    """``feed``: the rows of each file; ``removed``: locations that are truncated, and whether they are deleted too.
+    """A table. ``removed``: locations that are truncated, and whether they are deleted too.
 
-    ``added``: the rows that an epoch has added, by location; ``undone``: epochs, and the epoch that undid each.
-    ``takes_late``: rows for a truncated location make a new one, whose date is then among those with files ``aside``.
+    A truncated location of a stream that takes late rows begins anew with them; its date is then among those with files
+    ``aside``. ``detached``: by directory, the date and its rows.
     """
 
-    feed: list[list[Row]] = field(default_factory=list)
-    epochs: dict[int, Epoch] = field(default_factory=lambda: {0: Epoch({})})
-    newest: int = 0
+    name: str
+    columns: tuple[Col, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+    streams: dict[str, Stream] = field(default_factory=dict)
     removed: dict[Location, bool] = field(default_factory=dict)
     records: dict[str, list[Record]] = field(default_factory=dict)
-    added: dict[int, dict[Location, tuple[int, int]]] = field(default_factory=dict)
-    undone: dict[int, int] = field(default_factory=dict)
-    takes_late: bool = False
     aside: set[str] = field(default_factory=set)
+    detached: dict[str, tuple[str, tuple[Row, ...]]] = field(default_factory=dict)
 
     def copy(self) -> Model:
-        return deepcopy(self)
+        return replace(
+            self,
+            streams={name: stream.copy() for name, stream in self.streams.items()},
+            removed=dict(self.removed),
+            records={date: list(records) for date, records in self.records.items()},
+            aside=set(self.aside),
+            detached=dict(self.detached),
+        )
 
-    @property
-    def now(self) -> Epoch:
-        return self.epochs[self.newest]
+    def restored(self) -> Model:
+        """The table as a snapshot of now has it: without older epochs."""
+        streams = {
+            name: replace(stream.copy(), epochs={stream.newest: stream.now}, added={}, undone={})
+            for name, stream in self.streams.items()
+        }
+        newest = {date: records[-1:] for date, records in self.records.items()}
+        return replace(self.copy(), streams=streams, records=newest, aside=set())
 
-    def dates(self, epoch: int | None = None) -> list[str]:
-        """All dates that the table has, or had at an epoch."""
-        rows = self.epochs[self.newest if epoch is None else epoch].rows
+    # --- what there is ---------------------------------------------------------------------------------
+
+    def column(self, key: str) -> Col | None:
+        return next((column for column in self.columns if column.key == key), None)
+
+    def newest(self) -> dict[str, int]:
+        return {name: stream.newest for name, stream in self.streams.items()}
+
+    def rows_at(self, epochs: Mapping[str, int]) -> dict[Location, tuple[Row | None, ...]]:
+        """The locations of all streams at these epochs, each with its rows."""
+        found: dict[Location, tuple[Row | None, ...]] = {}
+        for name, epoch in epochs.items():
+            found |= self.streams[name].epochs[epoch].rows
+        return found
+
+    def now_rows(self) -> dict[Location, tuple[Row | None, ...]]:
+        return self.rows_at(self.newest())
+
+    def dates(self, epochs: Mapping[str, int] | None = None) -> list[str]:
+        """All dates that the table has, or had at epochs."""
+        rows = self.rows_at(self.newest() if epochs is None else epochs)
         return sorted({location.date for location in rows} | set(self.records))
 
     def record(self, date: str) -> Record | None:
         """The newest merge record of a date."""
         return self.records[date][-1] if self.records.get(date) else None
 
-    def commit(self, epoch: Epoch) -> None:
-        before = self.now.rows
-        changed = dict(epoch.changed)
-        self.newest += 1
-        changed |= {location: self.newest for location, rows in epoch.rows.items() if rows != before.get(location)}
-        self.epochs[self.newest] = replace(epoch, changed=changed)
-
-    def live(self, date: str, epoch: int | None = None) -> Iterator[tuple[Location, tuple[Row | None, ...]]]:
+    def live(
+        self, date: str, epochs: Mapping[str, int] | None = None
+    ) -> Iterator[tuple[Location, tuple[Row | None, ...]]]:
         """The locations of a date that intraday has, by source."""
-        rows = self.epochs[self.newest if epoch is None else epoch].rows
+        rows = self.rows_at(self.newest() if epochs is None else epochs)
         for location in sorted(rows):
             if location.date == date and location not in self.removed:
                 yield location, rows[location]
 
+    def standing(self, date: str) -> list[Location]:
+        """The locations of a date that are not deleted."""
+        return [location for location in self.now_rows() if location.date == date and not self.removed.get(location)]
+
     # --- what readers see ------------------------------------------------------------------------------
 
-    def visible(self, epoch: int | None = None) -> Counter[Row]:
-        """The rows of an epoch, each as often as it is there; NotKept: they have left intraday."""
-        shown: Counter[Row] = Counter()
-        for date in self.dates(epoch):
-            shown.update(self._shown(date, self.newest if epoch is None else epoch))
-        return shown
+    def visible(self, epochs: Mapping[str, int] | None = None) -> list[Row]:
+        """The rows of these epochs; NotKept: they have left intraday."""
+        vector = self.newest() if epochs is None else {**self.newest(), **epochs}
+        return [row for date in self.dates(vector) for row in self._shown(date, vector)]
 
-    def _shown(self, date: str, epoch: int) -> Iterator[Row]:
+    def _shown(self, date: str, epochs: Mapping[str, int]) -> Iterator[Row]:
         records, left = self.records.get(date, []), False
-        record = next((each for each in reversed(records) if self._holds(each, epoch)), None)
+        record = next((each for each in reversed(records) if self._holds(each, epochs)), None)
         if record is None or record is not records[-1]:
-            left = any(loc in self.removed for loc in self.epochs[epoch].rows if loc.date == date)
+            left = any(loc in self.removed for loc in self.rows_at(epochs) if loc.date == date)
         if record is None and left:
             raise NotKept(date)
         yield from record.rows if record else ()
-        for location, rows in self.live(date, epoch):
+        for location, rows in self.live(date, epochs):
             yield from filter(None, rows[record.taken.get(location, 0) if record else 0 :])
 
-    def _holds(self, record: Record, epoch: int) -> bool:
-        """Whether an epoch has every row of a record, and of these the same withdrawn ones.
+    def _holds(self, record: Record, epochs: Mapping[str, int]) -> bool:
+        """Whether epochs have every row of a record, and of these the same withdrawn ones.
 
-        Of a location that was removed since only the numbers of epochs are left to tell.
+        Of a location that was removed since only the numbers of epochs are left to tell. Of a stream that was removed
+        all rows count as there.
         """
-        rows = self.epochs[epoch].rows
-        return all(
-            epoch >= record.changed.get(location, 0)
-            if location in self.removed
-            else len(rows.get(location, ())) >= count
-            and gone(rows.get(location, ())[:count]) == record.withdrawn.get(location, 0)
-            for location, count in record.taken.items()
-        )
-
-    # --- what commands do ------------------------------------------------------------------------------
-
-    def ingest_file(self) -> None:
-        """One epoch of one file: rows of deleted locations make new ones, of truncated ones too, or are rejected."""
-        now, added = self.now, dict[Location, tuple[int, int]]()
-        rows, rejected = dict(now.rows), list(now.rejected)
-        for row in self.feed[now.files]:
-            mine = [loc for loc in rows if loc[:2] == (row.source, row.date) and not self.removed.get(loc)]
-            if mine and mine[0] in self.removed and self.takes_late:
-                self.removed[mine.pop()] = True
-                self.aside.add(row.date)
-            location = mine[0] if mine else Location(row.source, row.date, self.newest + 1)
+        rows = self.rows_at(epochs)
+        for location, count in record.taken.items():
+            stream = self.streams.get(location.stream)
+            if stream is None or stream.life != location.life:
+                continue
             if location in self.removed:
-                rejected.append(row)
-            else:
-                held = rows.get(location, ())
-                rows[location] = (*held, row)
-                added[location] = added.get(location, (len(held), 0))[0], len(held) + 1
-        self.added[self.newest + 1] = added
-        self.commit(Epoch(rows, tuple(rejected), now.files + 1, now.changed))
+                if epochs[location.stream] < record.changed.get(location, 0):
+                    return False
+                continue
+            held = rows.get(location, ())
+            if len(held) < count or gone(held[:count]) != record.withdrawn.get(location, 0):
+                return False
+        return True
 
-    def rollback(self, epoch: int) -> None:
+    # --- what streams do -------------------------------------------------------------------------------
+
+    def ingest_file(self, name: str, rows: Iterable[Row], bad: int) -> None:
+        """One epoch of one file: rows of deleted locations make new ones, of truncated ones too, or are rejected."""
+        stream = self.streams[name]
+        now, added = stream.now, dict[Location, tuple[int, int]]()
+        held, rejected = {location: list(each) for location, each in now.rows.items()}, now.rejected + bad
+        current = {(loc.source, loc.date): loc for loc in held if loc.life == stream.life and not self.removed.get(loc)}
+        for row in rows:
+            where = row["Source"], row["Date"]
+            location = current.get(where)
+            if location in self.removed and stream.takes_late and self._has_all(location, held[location]):
+                self.removed[location] = True
+                self.aside.add(row["Date"])
+                location = None
+            if location is None:
+                location = current[where] = Location(*where, stream.newest + 1, name, stream.life)
+            if location in self.removed:
+                rejected += 1
+                continue
+            mine = held.setdefault(location, [])
+            added[location] = added.get(location, (len(mine), 0))[0], len(mine) + 1
+            mine.append(row)
+        stream.added[stream.newest + 1] = added
+        stream.commit(Epoch({loc: tuple(each) for loc, each in held.items()}, rejected, now.files + 1, now.changed))
+
+    def _has_all(self, location: Location, rows: Sequence[Row | None]) -> bool:
+        """Whether the newest record stands for all rows of a location, so that its files may be moved aside."""
+        record = self.record(location.date)
+        return record is not None and record.taken.get(location, 0) >= len(rows)
+
+    def rollback(self, name: str, epoch: int) -> None:
         """Refused: rows that go are merged or removed."""
-        if epoch == self.newest:
+        stream = self.streams[name]
+        if epoch == stream.newest:
             return
-        rows = self.epochs[epoch].rows
-        for location, count in self.now.rows.items():
+        rows = stream.epochs[epoch].rows
+        for location, count in stream.now.rows.items():
             record = self.record(location.date)
             left = len(rows.get(location, ()))
             merged = record.taken.get(location, 0) if record else 0
@@ -212,16 +290,57 @@ class Model:
                 raise Refused("rows are merged")
             if record and gone(rows.get(location, ())[:merged]) < record.withdrawn.get(location, 0):
                 raise Refused("withdrawn rows would come back")
-        restored = self.epochs[epoch]
+        restored = stream.epochs[epoch]
         changed = {
-            location: self.newest + 1 for location, rows in restored.rows.items() if rows != self.now.rows[location]
+            location: stream.newest + 1 for location, rows in restored.rows.items() if rows != stream.now.rows[location]
         }
-        for later in [number for number in self.epochs if number > epoch]:
-            del self.epochs[later]
-            self.added.pop(later, None)
-        self.undone = {undone: by for undone, by in self.undone.items() if by <= epoch}
-        self.newest += 1
-        self.epochs[self.newest] = replace(restored, changed=restored.changed | changed)
+        for later in [number for number in stream.epochs if number > epoch]:
+            del stream.epochs[later]
+            stream.added.pop(later, None)
+        stream.undone = {undone: by for undone, by in stream.undone.items() if by <= epoch}
+        stream.newest += 1
+        stream.epochs[stream.newest] = replace(restored, changed=restored.changed | changed)
+
+    def undo(self, name: str, epoch: int) -> None:
+        """Refused: it added no rows that are left, was rolled back or undone, or its rows are merged or removed."""
+        stream = self.streams[name]
+        if epoch not in stream.added or epoch not in stream.epochs or epoch in stream.undone:
+            raise Refused("no such rows")
+        rows = dict(stream.now.rows)
+        for location, (start, stop) in stream.added[epoch].items():
+            record = self.record(location.date)
+            if location in self.removed or (record and record.taken.get(location, 0) > start):
+                raise Refused("rows are merged or removed")
+            held = rows[location]
+            rows[location] = (*held[:start], *(None,) * (stop - start), *held[stop:])
+        if rows == stream.now.rows:
+            raise Refused("no rows are left")
+        stream.undone[epoch] = stream.newest + 1
+        stream.commit(replace(stream.now, rows=rows))
+
+    def withdraw_rows(self, name: str, matches: Matches, dates: Iterable[str]) -> None:
+        """All rows of a stream that match and are not merged, as one epoch."""
+        stream = self.streams[name]
+        rows = dict(stream.now.rows)
+        for location in rows:
+            if location.date in {*dates} and location not in self.removed:
+                record, held = self.record(location.date), rows[location]
+                first = record.taken.get(location, 0) if record else 0
+                left = (None if row and matches(row) else row for row in held[first:])
+                rows[location] = (*held[:first], *left)
+        if rows != stream.now.rows:
+            stream.commit(replace(stream.now, rows=rows))
+
+    def remove_stream(self, name: str) -> None:
+        """Refused: it has locations that are not deleted."""
+        stream = self.streams[name]
+        if any(not self.removed.get(location) for location in stream.now.rows):
+            raise Refused("rows are left")
+        base = stream.newest + 1  # with which a log of that name begins
+        epochs = {0: Epoch({}), base: Epoch({})}
+        self.streams[name] = Stream(name, stream.takes_late, stream.life + 1, base, epochs, base)
+
+    # --- what merges do --------------------------------------------------------------------------------
 
     def merge(self, date: str, *, rewrite: bool, rule: Rule | None, ends_rule: bool) -> None:
         """Refused: the date has no rows."""
@@ -249,46 +368,43 @@ class Model:
         withdrawn |= {location: gone(each) for location, each in locations}
         supplements = base.supplements + 1 if base and supplement else 0
         corrected = base is not None and base.corrected
-        changed = (base.changed if base else {}) | {location: self.now.changed[location] for location, _ in locations}
+        changed = dict(base.changed) if base else {}
+        changed |= {loc: self.streams[loc.stream].now.changed[loc] for loc, _ in locations}
         record = Record(tuple(rows), taken, chosen, supplements, corrected, withdrawn, changed)
         self.records.setdefault(date, []).append(record)
 
-    def undo(self, epoch: int) -> None:
-        """Refused: it added no rows that are left, was rolled back or undone, or its rows are merged or removed."""
-        if epoch not in self.added or epoch not in self.epochs or epoch in self.undone:
-            raise Refused("no such rows")
-        rows = dict(self.now.rows)
-        for location, (start, stop) in self.added[epoch].items():
-            record = self.record(location.date)
-            if location in self.removed or (record and record.taken.get(location, 0) > start):
-                raise Refused("rows are merged or removed")
-            held = rows[location]
-            rows[location] = (*held[:start], *(None,) * (stop - start), *held[stop:])
-        if rows == self.now.rows:
-            raise Refused("no rows are left")
-        self.undone[epoch] = self.newest + 1
-        self.commit(replace(self.now, rows=rows))
-
-    def withdraw_rows(self, key: int, dates: Iterable[str]) -> None:
-        """All rows of a key that are not merged, as one epoch. Refused: there is no such date."""
-        if not {*dates} <= {*self.dates()}:
-            raise Refused("no such date")
-        rows = dict(self.now.rows)
-        for date in dates:
-            record = self.record(date)
-            for location, held in self.live(date):
-                first = record.taken.get(location, 0) if record else 0
-                left = (None if row and row.key == key else row for row in held[first:])
-                rows[location] = (*held[:first], *left)
-        if rows != self.now.rows:
-            self.commit(replace(self.now, rows=rows))
-
-    def delete_merged(self, key: int, date: str) -> None:
-        """All rows of a key from history, which later merges keep."""
+    def rewrite(self, date: str, change: Callable[[Row], Row]) -> None:
+        """Computes rows of history anew. Refused: never merged."""
         record = self.record(date)
-        left = tuple(row for row in record.rows if row.key != key) if record else ()
+        if record is None:
+            raise Refused("no history")
+        rows = tuple(change(row) for row in record.rows)
+        if rows != record.rows:
+            self.records[date].append(replace(record, rows=rows, corrected=True, supplements=0))
+
+    def delete_merged(self, matches: Matches, date: str) -> None:
+        """All rows that match from history, which later merges keep."""
+        record = self.record(date)
+        left = tuple(row for row in record.rows if not matches(row)) if record else ()
         if record and left != record.rows:
             self.records[date].append(replace(record, rows=left, corrected=True, supplements=0))
+
+    def bring(self, date: str, rows: Iterable[Row], *, replaces: bool, upserts: bool = False) -> None:
+        """Rows that a tree gives. Refused: history has the date, or merged rows of it are still intraday."""
+        base = self.record(date)
+        if base is not None and not (replaces or upserts):
+            raise Refused("history has the date")
+        if base is not None and replaces and any(base.taken.get(location) for location, _ in self.live(date)):
+            raise Refused("truncate first")
+        rule = Rule("last", upsert=True) if upserts else None
+        held = [*base.rows, *rows] if base and upserts else [*rows]
+        rows = rule.kept(held) if rule else held
+        base = base or Record((), {})
+        taken = base.taken if upserts else dict.fromkeys(base.taken, 0)
+        record = replace(base, rows=tuple(rows), taken=taken, rule=rule, supplements=0, corrected=True)
+        self.records.setdefault(date, []).append(record)
+
+    # --- what removals and moves do --------------------------------------------------------------------
 
     def truncate(self, date: str) -> None:
         """Refused: no history, or rows that it does not have, or nothing in intraday."""
@@ -311,10 +427,6 @@ class Model:
         self.aside.discard(date)
         self.removed |= {location: True for location in self.removed if location.date == date}
 
-    def standing(self, date: str) -> list[Location]:
-        """The locations of a date that are not deleted."""
-        return [location for location in self.now.rows if location.date == date and not self.removed.get(location)]
-
     def drop(self, date: str) -> None:
         """Refused: no history, or intraday has the date."""
         record = self.record(date)
@@ -323,16 +435,6 @@ class Model:
         if record.rows:
             self.records[date].append(replace(record, rows=(), supplements=0))
 
-    def correct(self, date: str, more: int) -> None:
-        """Adds to all prices of history, null as 0. Refused: never merged."""
-        record = self.record(date)
-        if record is None:
-            raise Refused("no history")
-        if not record.rows:
-            return
-        rows = tuple(row._replace(price=(row.price or 0) + more) for row in record.rows)
-        self.records[date].append(replace(record, rows=rows, corrected=True, supplements=0))
-
     def move(self, date: str) -> None:
         """Refused: never merged."""
         record = self.record(date)
@@ -340,7 +442,19 @@ class Model:
             raise Refused("no history")
         self.records[date].append(record)
 
-    def restored(self) -> Model:
-        """The table as a snapshot of now has it: without older epochs."""
-        newest = {date: records[-1:] for date, records in self.records.items()}
-        return replace(self.copy(), epochs={self.newest: self.now}, records=newest, added={}, undone={}, aside=set())
+    def detach(self, date: str, out: str) -> None:
+        """Refused: as for ``drop``."""
+        record = self.record(date)
+        if record is None or not record.rows or self.standing(date):
+            raise Refused("not removed from intraday")
+        self.detached[out] = date, record.rows
+        self.records[date].append(replace(record, rows=(), supplements=0))
+
+    def attach(self, out: str) -> None:
+        """Refused: the date was never detached to that directory, or is back."""
+        if out not in self.detached:
+            raise Refused("not detached")
+        date, rows = self.detached.pop(out)
+        record = self.record(date)
+        assert record is not None
+        self.records[date].append(replace(record, rows=(*record.rows, *rows)))

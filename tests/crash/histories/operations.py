@@ -2,59 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
+from tests.crash.histories.columns import KINDS, PLAIN, WIDER, Col
 from tests.crash.histories.model import Model, Refused, Row, Rule
+from tests.crash.histories.predicates import Predicate, draw_predicate
+from tests.crash.histories.world import (
+    BASE,
+    DATES,
+    NAMESPACE,
+    Feed,
+    Site,
+    World,
+    arrow_rows,
+    feed_more,
+    indexed,
+    write_schema,
+)
 
-TABLE = "Nightly.Orders"
-STREAM = "orders"
-DATES = ("2024-03-04", "2024-03-05", "2024-03-06")
-SOURCES = ("a", "b")
-COLUMNS = ("Sym", "Key", "Price", "Source", "Date")  # of a ``Row``
-SCHEMA = """<Table namespace="Nightly" name="Orders" storageType="NestedPartitionedOnDisk">
-  <Partitions keyFormula="${autobalance_by_first_grouping_column}"/>
-  <Column name="Date" dataType="String" columnType="Partitioning"/>
-  <Column name="Sym" dataType="String" columnType="Grouping"/><Column name="Key" dataType="int"/>
-  <Column name="Price" dataType="long"/><Column name="Source" dataType="String" symbolTable="None"/>
-  <Column name="At" dataType="Instant"/>
-</Table>
-"""
-SETTINGS = f"""name = "{STREAM}"
-table = "{TABLE}"
-schema = "{TABLE}.schema"
-[feed]
-type = "files"
-path = "feed/*.json"
-format = "json"
-max_per_trigger = {{ files = 1 }}
-[partition]
-internal = {{ column = "Source" }}
-value = {{ column = "At", zone = "UTC" }}
-max_past = "99999 d"
-"""
-
-
-@dataclass
-class Site:
-    """Where a history runs: its directory, and the root of now, which a restore changes."""
-
-    base: Path
-    root: Path
-    snapshots: list[tuple[Path, Model]]
-
-    @property
-    def stream(self) -> Path:
-        return self.base / f"{STREAM}.toml"
+REFUSED = (1, 2)
+Change = Callable[[World], object]
 
 
 @dataclass(frozen=True)
@@ -64,67 +41,155 @@ class Operation:
     ``changes`` are the steps that it takes in the model, each visible as a whole; Refused: the command has to refuse.
     ``done``: whether it was done below a root, for a command that would do it again. ``code``: how it ends.
     ``again``: how else, where one that was killed is run again. ``either``: it may also refuse, and change nothing,
-    since the model does not know whether history without rows has files.
+    since the model does not know what files there are; or find nothing to do, where it has to refuse. ``after``: what
+    follows once it was done.
     """
 
     name: str
     words: tuple[str, ...]
-    changes: tuple[Callable[[Model], object], ...] = ()
+    changes: tuple[Change, ...] = ()
     done: Callable[[Path], bool] | None = None
     code: int = 0
     again: tuple[int, ...] = ()
     either: bool = False
+    after: Callable[[World], object] = lambda world: None
 
-    def states(self, model: Model) -> list[Model]:
-        """The model after each step; empty if the command has to refuse."""
-        states = [model]
+    def states(self, world: World) -> list[World]:
+        """The worlds after each step; empty if the command has to refuse."""
+        states = [world]
         try:
             for change in self.changes:
                 states.append(states[-1].copy())
                 change(states[-1])
         except Refused:
             return []
-        return states[1:] or [model]
+        return states[1:] or [world]
 
 
-def lay_out(base: Path, late: str) -> Site:
-    """A new directory with schema and stream file. ``late``: what becomes of rows for truncated dates."""
-    (base / "feed").mkdir(parents=True)
-    (base / f"{TABLE}.schema").write_text(SCHEMA)
-    (base / f"{STREAM}.toml").write_text(f'{SETTINGS}late = "{late}"\n')
-    return Site(base, base / "db", [])
+Draw = Callable[[random.Random, Site, World], Operation | None]
 
 
-def ingest(rng: random.Random, site: Site, model: Model) -> Operation:
-    """New files, with late rows and doubles among theirs."""
-    before = [row for rows in model.feed for row in rows]
-    for _ in range(rng.randint(1, 2)):
-        rows = [_row(rng) for _ in range(rng.randint(1, 4))]
-        rows += rng.choices(before, k=rng.randint(0, 3)) if before else []
-        text = "".join(_line(row) + "\n" for row in rows)
-        (site.base / "feed" / f"{len(model.feed):04d}.json").write_text(text)
-        model.feed.append(rows)
-        before += rows
-    waiting = len(model.feed) - model.now.files
-    return Operation("ingest", ("ingest", str(site.stream), "--once"), (Model.ingest_file,) * waiting)
+def _table(rng: random.Random, world: World) -> Model:
+    return world.tables[rng.choice([*world.tables])]
 
 
-def _line(row: Row) -> str:
-    *values, date = row
-    return json.dumps({**dict(zip(COLUMNS, values, strict=False)), "At": f"{date}T12:00:00Z"})
+def _dates(rng: random.Random, site: Site, model: Model) -> list[str]:
+    dates = model.dates() or [DATES[0]]
+    if site.focus in dates and rng.random() < 0.6:
+        return [site.focus]
+    return [rng.choice(dates)] if rng.random() < 0.7 else dates
 
 
-def _row(rng: random.Random) -> Row:
-    key = rng.randint(1, 5)
-    return Row(f"s{key % 3}", key, rng.choice((None, *range(4))), rng.choice(SOURCES), rng.choice(DATES))
+def _has_no_rows(model: Model, date: str) -> bool:
+    """Whether a date was merged, and history has no row of it."""
+    record = model.record(date)
+    return record is not None and not record.rows
 
 
-def merge(rng: random.Random, site: Site, model: Model) -> Operation:
+def _on(name: str, change: Callable[[Model], object], world: World) -> None:
+    change(world.tables[name])
+
+
+def _some_rows(rng: random.Random, model: Model, dates: Iterable[str] | None = None) -> list[Row]:
+    rows = model.visible()
+    wanted = {*dates} if dates is not None else None
+    rows = [row for row in rows if wanted is None or row["Date"] in wanted]
+    return rng.sample(rows, min(len(rows), 40))
+
+
+# --- streams -------------------------------------------------------------------------------------------------
+
+
+def ingest(rng: random.Random, site: Site, world: World) -> Operation:
+    """New files of a stream, into each of its tables."""
+    feed = world.feeds[rng.choice([*world.feeds])]
+    feed_more(rng, site, world, feed)
+    return Operation("ingest", ("ingest", str(site.stream(feed.stream)), "--once"), tuple(_waiting(world, feed)))
+
+
+def _waiting(world: World, feed: Feed) -> Iterable[Change]:
+    """A step for each file and table that has not taken it."""
+    taken = {table: world.tables[table].streams[feed.stream].now.files for table in feed.tables}
+    for table in feed.tables:
+        if len(feed.tables) > 1 and not world.tables[table].streams[feed.stream].exists:
+            yield partial(_begin, table, feed.stream)
+    for number in range(min(taken.values()), len(feed.files)):
+        for table in feed.tables:
+            if taken[table] <= number:
+                yield partial(_take, table, feed, number)
+
+
+def _begin(table: str, stream: str, world: World) -> None:
+    """The first epoch of one of several tables has no rows: it says where the table begins."""
+    state = world.tables[table].streams[stream]
+    state.added[state.newest + 1] = {}
+    state.commit(state.now)
+
+
+def _take(table: str, feed: Feed, number: int, world: World) -> None:
+    model = world.tables[table]
+    model.ingest_file(feed.stream, *feed.rows_of(model, number))
+
+
+def rollback(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """To any epoch that is kept."""
+    model, stream = _stream(rng, world)
+    state = model.streams[stream]
+    if not state.exists:
+        return None
+    epoch = rng.choice([*([0] if 0 in state.epochs and not state.base else []), *state.older] or [state.newest])
+    words = ("epochs", "rollback", model.name, stream, "--to", str(epoch))
+    change = partial(_on, model.name, lambda after: after.rollback(stream, epoch))
+    return Operation("rollback", words, (change,), partial(_is_after, model.name, stream, state.newest))
+
+
+def undo(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """A recent epoch, or any number."""
+    model, stream = _stream(rng, world)
+    state = model.streams[stream]
+    if not state.exists:
+        return None
+    epoch = rng.choice([*sorted(state.added)[-4:], rng.randint(1, state.newest + 1)])
+    words = ("epochs", "undo", model.name, stream, "--epoch", str(epoch))
+    change = partial(_on, model.name, lambda after: after.undo(stream, epoch))
+    return Operation("undo", words, (change,), partial(_is_after, model.name, stream, state.newest))
+
+
+def _stream(rng: random.Random, world: World) -> tuple[Model, str]:
+    model = _table(rng, world)
+    return model, rng.choice([*model.streams])
+
+
+def _is_after(table: str, stream: str, epoch: int, root: Path) -> bool:
+    return load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(table), stream)).epoch > epoch
+
+
+def remove_stream(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """One of which no row is left; its files are moved away, so that a new one of its name begins with new files."""
+    model, stream = _stream(rng, world)
+    feed = world.feeds[stream]
+    if len(feed.tables) > 1 or not model.streams[stream].exists:
+        return None
+
+    def forget(after: World) -> None:
+        for path in (site.base / stream).iterdir():
+            path.unlink()
+        feed.files.clear()
+
+    change = partial(_on, model.name, lambda after: after.remove_stream(stream))
+    words = ("streams", "remove", model.name, stream)
+    return Operation("streams remove", words, (change,), again=(2,), after=forget)
+
+
+# --- merges --------------------------------------------------------------------------------------------------
+
+
+def merge(rng: random.Random, site: Site, world: World) -> Operation:
     """One date or all, as it comes: again, in another format, with another rule."""
-    del site
-    dates = _dates(rng, model)
-    words, rule, ends = ["merge", TABLE, "--dates", ",".join(dates)], None, False
-    match rng.randrange(6):
+    model = _table(rng, world)
+    dates = _dates(rng, site, model)
+    words, rule, ends = ["merge", model.name, "--local", "--dates", ",".join(dates)], None, False
+    match rng.randrange(6) if not site.sorts else 6:
         case 0:
             keep = rng.choice(("first", "last"))
             rule = Rule(keep, order_by_price=rng.random() < 0.5)
@@ -138,68 +203,188 @@ def merge(rng: random.Random, site: Site, model: Model) -> Operation:
         case 3:
             ends = True
             words += ["--dedupe", "none"]
+        case 6 if rng.random() < 0.3:
+            column = rng.choice([c for c in model.columns if c.kind.key and c.name != "Date"])
+            words += ["--sort", f"{column.name}:desc" if rng.random() < 0.5 else column.name]
     if rule and rule.order_by_price:
         words += ["--order-by", "Price"]
     rewrite = rng.random() < 0.3
     words += ["--rewrite"] if rewrite else []
     words += ["--format", rng.choice(("deephaven", "parquet", "both"))] if rng.random() < 0.4 else []
-    change = partial(_merge, rewrite=rewrite, rule=rule, ends_rule=ends)
-    return Operation("merge", tuple(words), tuple(partial(change, date) for date in dates))
+    words += ["--only-partitions", rng.choice(site.partitions)] if rng.random() < 0.15 else []
+    words += ["--max-supplements", "4"] if rng.random() < 0.1 else []
+
+    def step(date: str, after: Model) -> None:
+        after.merge(date, rewrite=rewrite, rule=rule, ends_rule=ends)
+
+    changes = tuple(partial(_on, model.name, partial(step, date)) for date in dates)
+    return Operation("merge", tuple(words), changes)
 
 
-def _merge(date: str, model: Model, *, rewrite: bool, rule: Rule | None, ends_rule: bool) -> None:
-    model.merge(date, rewrite=rewrite, rule=rule, ends_rule=ends_rule)
+def bring(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """Rows of a tree of Parquet files, as history of one or two dates."""
+    model = _table(rng, world)
+    source = site.fresh("tree")
+    date = _dates(rng, site, model)[0]
+    rows = [dict(row, Price=rng.choice((None, 5, 6, 7))) for row in _some_rows(rng, model, [date])[:4]]
+    if not rows:
+        return None
+    columns = [column for column in model.columns if column.name != "Date"]
+    (source / f"Date={date}").mkdir(parents=True)
+    pq.write_table(arrow_rows(columns, rows), source / f"Date={date}" / "rows.parquet")
+    upserts = rng.random() < 0.3 and not site.sorts
+    replaces = not upserts and rng.random() < 0.5
+    if upserts or rng.random() < 0.5:
+        words = ["merge", model.name, "--local", "--from", str(source)]
+        words += ["--upsert", "Key"] if upserts else ["--rewrite"] if replaces else []
+    else:
+        words = ["import", model.name, "--from", str(source), *(["--replace"] if replaces else [])]
+
+    def step(after: Model) -> None:
+        after.bring(date, rows, replaces=replaces, upserts=upserts)
+
+    changes = (partial(_on, model.name, step),)
+    return Operation("import", tuple(words), changes, either=_has_no_rows(model, date))
 
 
-def _dates(rng: random.Random, model: Model) -> list[str]:
-    dates = model.dates() or [DATES[0]]
-    return [rng.choice(dates)] if rng.random() < 0.7 else dates
+# --- corrections ---------------------------------------------------------------------------------------------
+
+
+def correct(rng: random.Random, site: Site, world: World) -> Operation:
+    """Other prices, each time by another number: the same command again changes nothing."""
+    model = _table(rng, world)
+    date, more = _dates(rng, site, model)[0], rng.randint(10, 10**9)
+    words = _rewrite(model, date, f"Price=coalesce(Price, 0) + {more}")
+
+    def change(row: Row) -> Row:
+        return {**row, "Price": (row["Price"] or 0) + more}
+
+    return _rewritten(model, date, words, change)
+
+
+def swap(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """Two values of a column change places among its rows, so that the column as a whole has the same values."""
+    model = _table(rng, world)
+    date = _dates(rng, site, model)[0]
+    record = model.record(date)
+    rows = record.rows if record else ()
+    names = ("int", "long", "short", "symbol", "text")
+    columns = [c for c in model.columns if c.kind.name in names and c.name not in ("Date", "Sym", "Key", "Source")]
+    column = rng.choice(columns)
+    values = sorted({row[column.key] for row in rows if row.get(column.key) is not None})
+    if len(values) < 2:
+        return None
+    counts = {value: sum(row.get(column.key) == value for row in rows) for value in values}
+    one = rng.choice(values)
+    other = rng.choice(sorted((v for v in values if v != one), key=lambda v: counts[v] != counts[one])[:2])
+    first, second = (str(column.kind.literal(value)) for value in (one, other))
+    mark = f"Key != {-rng.randint(10, 10**6)}"  # the same expression again would change nothing
+    name = column.name
+    expression = f"{name}={mark} && {name} == {first} ? {second} : {name} == {second} ? {first} : {name}"
+
+    def change(row: Row) -> Row:
+        value = row.get(column.key)
+        return {**row, column.key: other if value == one else one} if value in (one, other) else row
+
+    return _rewritten(model, date, _rewrite(model, date, expression), change)
+
+
+def exchange(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """Two columns of a type exchange their values."""
+    model = _table(rng, world)
+    pairs = [
+        (a, b)
+        for a in model.columns
+        for b in model.columns
+        if a.key < b.key and a.kind is b.kind and not {a.name, b.name} & {"Date", "Sym", "Key", "Source", "At"}
+    ]
+    date = _dates(rng, site, model)[0]
+    if not pairs:
+        return None
+    one, other = rng.choice(pairs)
+    words = _rewrite(model, date, f"{one.name}={other.name}", f"{other.name}={one.name}")
+
+    def change(row: Row) -> Row:
+        values = row.get(one.key), row.get(other.key)
+        return row if values[0] is values[1] else {**row, one.key: values[1], other.key: values[0]}
+
+    return replace(_rewritten(model, date, (*words, "--again"), change), done=None)
+
+
+def _rewrite(model: Model, date: str, *expressions: str) -> tuple[str, ...]:
+    settings = [word for expression in expressions for word in ("--set", expression)]
+    return ("rewrite-column", model.name, "--local", "--dates", date, *settings)
+
+
+def _rewritten(model: Model, date: str, words: Sequence[str], change: Callable[[Row], Row]) -> Operation:
+    step = partial(_on, model.name, lambda after: after.rewrite(date, change))
+    return Operation("rewrite-column", tuple(words), (step,), either=_has_no_rows(model, date))
+
+
+def delete_rows(rng: random.Random, site: Site, world: World) -> Operation:
+    """The rows that a filter holds for, of one date or all."""
+    model = _table(rng, world)
+    dates = _dates(rng, site, model)
+    columns = [column for column in model.columns if column.name not in ("Date", "At")]
+    where = draw_predicate(rng, columns, _some_rows(rng, model, dates), [*indexed(model)])
+    words = ("delete-rows", model.name, "--where", where.text(), "--dates", ",".join(dates))
+    changes = [partial(_on, model.name, partial(_require_dates, dates))]
+    changes += [
+        partial(_on, model.name, partial(_withdraw, name, where, dates))
+        for name, stream in model.streams.items()
+        if stream.exists
+    ]
+    changes += [partial(_on, model.name, partial(_delete_merged, where, date)) for date in dates]
+    return Operation("delete-rows", words, tuple(changes))
+
+
+def _require_dates(dates: Sequence[str], model: Model) -> None:
+    if not {*dates} <= {*model.dates()}:
+        raise Refused("no such date")
+
+
+def _withdraw(stream: str, where: Predicate, dates: Sequence[str], model: Model) -> None:
+    model.withdraw_rows(stream, where.holds, dates)
+
+
+def _delete_merged(where: Predicate, date: str, model: Model) -> None:
+    model.delete_merged(where.holds, date)
+
+
+# --- dates ---------------------------------------------------------------------------------------------------
 
 
 def on_date(name: str, words: tuple[str, ...], change: Callable[[Model, str], None]) -> Draw:
     """A command on one date that a model method follows."""
 
-    def draw(rng: random.Random, site: Site, model: Model) -> Operation:
-        del site
-        date = _dates(rng, model)[0]
-        line = (*words[: len(name.split())], TABLE, "--dates", date, *words[len(name.split()) :])
-        either = name == "dates drop" and has_no_rows(model, date)
-        return Operation(name, line, (lambda after: change(after, date),), either=either)
+    def draw(rng: random.Random, site: Site, world: World) -> Operation:
+        model = _table(rng, world)
+        date = _dates(rng, site, model)[0]
+        head = len(name.split())
+        line = (*words[:head], model.name, "--dates", date, *words[head:])
+        either = name in ("dates drop", "validate") and _has_no_rows(model, date)
+        return Operation(name, line, (partial(_on, model.name, lambda after: change(after, date)),), either=either)
 
     return draw
 
 
-def has_no_rows(model: Model, date: str) -> bool:
-    """Whether a date was merged, and history has no row of it."""
-    record = model.record(date)
-    return record is not None and not record.rows
+def move(rng: random.Random, site: Site, world: World) -> Operation:
+    """To one of the storage partitions, where the date may be already."""
+    model = _table(rng, world)
+    date = _dates(rng, site, model)[0]
+    words = ("dates", "move", model.name, "--dates", date, "--to", rng.choice(site.partitions))
+    change = partial(_on, model.name, lambda after: after.move(date))
+    return Operation("dates move", words, (change,), either=_has_no_rows(model, date))
 
 
-def move(rng: random.Random, site: Site, model: Model) -> Operation:
-    """To one of the two storage partitions, where the date may be already."""
-    del site
-    date = _dates(rng, model)[0]
-    words = ("dates", "move", TABLE, "--dates", date, "--to", rng.choice("01"))
-    return Operation("dates move", words, (lambda after: after.move(date),), either=has_no_rows(model, date))
-
-
-def correct(rng: random.Random, site: Site, model: Model) -> Operation:
-    """Other prices, each time by another number: the same command again changes nothing."""
-    del site
-    date, more = _dates(rng, model)[0], rng.randint(10, 10**9)
-    words = ("rewrite-column", TABLE, "--dates", date, "--set", f"Price=coalesce(Price, 0) + {more}")
-    change = (lambda after: after.correct(date, more),)
-    return Operation("rewrite-column", words, change, either=has_no_rows(model, date))
-
-
-def expire(rng: random.Random, site: Site, model: Model) -> Operation:
+def expire(rng: random.Random, site: Site, world: World) -> Operation:
     """All dates are old: those that intraday has no more are dropped, the others fail."""
-    del rng, site
+    model = _table(rng, world)
     merged = [date for date in model.dates() if (record := model.record(date)) is not None and record.rows]
     gone = [date for date in merged if not model.standing(date)]
-    changes = tuple(partial(_drop, date) for date in gone)
-    empty = any(has_no_rows(model, date) for date in model.dates())
-    words = ("dates", "expire", TABLE, "--keep", "100d", "--yes")
+    changes = tuple(partial(_on, model.name, partial(_drop, date)) for date in gone)
+    empty = any(_has_no_rows(model, date) for date in model.dates())
+    words = ("dates", "expire", model.name, "--keep", "100d", "--yes")
     return Operation("dates expire", words, changes, code=int(len(gone) < len(merged)), either=empty)
 
 
@@ -207,83 +392,144 @@ def _drop(date: str, model: Model) -> None:
     model.drop(date)
 
 
-def delete(rng: random.Random, site: Site, model: Model) -> Operation:
+def delete(rng: random.Random, site: Site, world: World) -> Operation | None:
     """One that was killed may have done it: then nothing is left to delete, or files of which no log knows."""
-    operation = on_date("delete", ("delete", "--grace", "0"), Model.delete)(rng, site, model)
-    return replace(operation, again=(0, 2))
+    operation = on_date("delete", ("delete", "--grace", "0"), Model.delete)(rng, site, world)
+    return replace(operation, again=(0, 2)) if operation else None
 
 
-def rollback(rng: random.Random, site: Site, model: Model) -> Operation:
-    """To any epoch that is kept."""
-    del site
-    epoch = rng.choice(sorted(model.epochs)[:-1] or [model.newest])
-    words = ("epochs", "rollback", TABLE, STREAM, "--to", str(epoch))
-    newest = model.newest
-    return Operation(
-        "rollback", words, (lambda after: after.rollback(epoch),), lambda root: _state(root).epoch > newest
-    )
+def detach(rng: random.Random, site: Site, world: World) -> Operation:
+    """Into a directory of its own."""
+    model = _table(rng, world)
+    date, out = _dates(rng, site, model)[0], site.fresh("tape")
+    out.mkdir()
+    words = ("dates", "detach", model.name, "--dates", date, "--out", str(out))
+    change = partial(_on, model.name, lambda after: after.detach(date, str(out)))
+    return Operation("dates detach", words, (change,), either=_has_no_rows(model, date))
 
 
-def undo(rng: random.Random, site: Site, model: Model) -> Operation:
-    """A recent epoch, or any number."""
-    del site
-    epoch = rng.choice([*sorted(model.added)[-4:], rng.randint(1, model.newest + 1)])
-    words = ("epochs", "undo", TABLE, STREAM, "--epoch", str(epoch))
-    newest = model.newest
-    return Operation("undo", words, (lambda after: after.undo(epoch),), lambda root: _state(root).epoch > newest)
+def attach(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """What was detached, as long as the schema is that of then."""
+    model = _table(rng, world)
+    if not model.detached:
+        return None
+    out = rng.choice([*model.detached])
+    _, rows = model.detached[out]
+    keys = {column.key for column in model.columns} - {"Date"}
+    either = any(row.keys() - {"Date"} != keys for row in rows)
+    change = partial(_on, model.name, lambda after: after.attach(out))
+    return Operation("dates attach", ("dates", "attach", model.name, out), (change,), either=either)
 
 
-def delete_rows(rng: random.Random, site: Site, model: Model) -> Operation:
-    """The rows of a key, of one date or all."""
-    del site
-    dates, key = _dates(rng, model), rng.randint(1, 5)
-    words = ("delete-rows", TABLE, "--where", f"Key = {key}", "--dates", ",".join(dates))
-    changes = (partial(_withdraw, key, dates), *(partial(_delete_merged, key, date) for date in dates))
-    return Operation("delete-rows", words, changes)
-
-
-def _withdraw(key: int, dates: list[str], model: Model) -> None:
-    model.withdraw_rows(key, dates)
-
-
-def _delete_merged(key: int, date: str, model: Model) -> None:
-    model.delete_merged(key, date)
-
-
-def _state(root: Path) -> StreamState:
-    return load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(TABLE), STREAM))
-
-
-def snapshot(rng: random.Random, site: Site, model: Model) -> Operation:
-    """A copy of all tables; every second one since the last."""
-    out = site.base / f"snapshot{len(site.snapshots)}"
-    since = ("--since", str(site.snapshots[-1][0])) if site.snapshots and rng.random() < 0.5 else ()
-    site.snapshots.append((out, model.restored()))
-    return Operation(
-        "snapshot", ("snapshot", "--out", str(out), *since), done=lambda root: (out / "snapshot.json").exists()
-    )
-
-
-Draw = Callable[[random.Random, Site, Model], Operation]
-DRAWS: dict[str, tuple[int, Draw]] = {  # how often, by weight
-    "ingest": (6, ingest),
-    "merge": (7, merge),
-    "validate": (1, on_date("validate", ("validate",), lambda model, date: _validated(model, date))),
-    "truncate": (3, on_date("truncate", ("truncate",), Model.truncate)),
-    "delete": (3, delete),
-    "drop": (1, on_date("dates drop", ("dates", "drop"), Model.drop)),
-    "expire": (1, expire),
-    "move": (2, move),
-    "rewrite-column": (3, correct),
-    "rollback": (2, rollback),
-    "undo": (3, undo),
-    "delete-rows": (2, delete_rows),
-    "snapshot": (2, snapshot),
-    "recover": (1, lambda rng, site, model: Operation("recover", ("recover",))),
-    "clean": (1, lambda rng, site, model: Operation("clean", ("clean",))),
-}
-
-
-def _validated(model: Model, date: str) -> None:
+def validated(model: Model, date: str) -> None:
+    """Refused: never merged."""
     if model.record(date) is None:
         raise Refused("no history")
+
+
+# --- schemas -------------------------------------------------------------------------------------------------
+
+
+def deploy(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """A column more, one less, one with another name or a wider type."""
+    model = _table(rng, world)
+    extra = [column for column in model.columns if column.name not in {base.name for base in BASE}]
+    site.numbers += 1
+    fresh = f"Y{site.numbers}"
+    added = Col(fresh, fresh, rng.choice([*PLAIN, *KINDS.values()]))
+    kind = rng.choice(("add", "add", "drop", "rename", "rename", "widen", "rename and add"))
+    chosen = rng.choice(extra) if extra else None
+    columns, words = list(model.columns), tuple[str, ...]()
+    if kind == "add" or chosen is None:
+        columns.insert(rng.randint(1, len(columns)), added)
+    elif kind == "drop":
+        columns.remove(chosen)
+        words = ("--drop", chosen.name)
+    elif kind == "widen":
+        if chosen.kind.name not in WIDER or chosen.role:
+            return None
+        columns[columns.index(chosen)] = replace(chosen, kind=KINDS[WIDER[chosen.kind.name]])
+    else:
+        columns[columns.index(chosen)] = replace(chosen, name=fresh)
+        words = ("--rename", f"{chosen.name}={fresh}")
+        if kind == "rename and add":  # another column under the old name
+            columns.append(Col(fresh + "new", chosen.name, chosen.kind))
+    after = replace(model.copy(), columns=tuple(columns))
+    write_schema(site, after)
+
+    def change(world: World) -> None:
+        if kind == "rename and add":
+            raise Refused("the old name is another column's")
+        world.tables[model.name] = replace(world.tables[model.name], columns=tuple(columns))
+
+    words = ("schema", "deploy", str(site.schema(model.name)), *words)
+    return Operation("schema deploy", words, (change,), again=(2,))
+
+
+# --- copies --------------------------------------------------------------------------------------------------
+
+
+def snapshot(rng: random.Random, site: Site, world: World) -> Operation:
+    """A copy of all tables; every second one since the last."""
+    out = site.fresh("snapshot")
+    since = ("--since", str(site.snapshots[-1][0])) if site.snapshots and rng.random() < 0.5 else ()
+
+    def keep(after: World) -> None:
+        site.snapshots.append((out, after.restored()))
+
+    words = ("snapshot", "--out", str(out), *since)
+    return Operation("snapshot", words, done=lambda root: (out / "snapshot.json").exists(), after=keep)
+
+
+def mirror(rng: random.Random, site: Site, world: World) -> Operation:
+    """The mirror of this root is brought up to date."""
+    out = site.base / f"mirror-of-{site.root.name}"
+
+    def keep(after: World) -> None:
+        site.mirrors[out] = after.restored()
+
+    return Operation("mirror", ("mirror", str(site.root), str(out)), after=keep, either=site.root in site.replaced)
+
+
+def plain(*words: str) -> Draw:
+    """A command that changes no row."""
+    return lambda rng, site, world: Operation(words[0], words)
+
+
+def add_partition(rng: random.Random, site: Site, world: World) -> Operation:
+    """One more, or one that is there."""
+    name = str(rng.randint(0, 3))
+
+    def keep(after: World) -> None:
+        site.partitions = tuple(sorted({*site.partitions, name}))
+
+    return Operation("partitions add", ("partitions", "add", NAMESPACE, name), after=keep)
+
+
+DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
+    "ingest": (6, ingest),
+    "merge": (7, merge),
+    "import": (1, bring),
+    "validate": (0.7, on_date("validate", ("validate",), validated)),
+    "truncate": (3, on_date("truncate", ("truncate",), Model.truncate)),
+    "delete": (3, delete),
+    "dates drop": (1, on_date("dates drop", ("dates", "drop"), Model.drop)),
+    "dates expire": (0.5, expire),
+    "dates move": (2, move),
+    "dates detach": (2, detach),
+    "dates attach": (2, attach),
+    "correct": (1.5, correct),
+    "swap": (2.5, swap),
+    "exchange": (1, exchange),
+    "rollback": (2, rollback),
+    "undo": (2, undo),
+    "delete-rows": (4, delete_rows),
+    "streams remove": (1.5, remove_stream),
+    "schema deploy": (1.5, deploy),
+    "snapshot": (2, snapshot),
+    "mirror": (2, mirror),
+    "recover": (0.7, plain("recover")),
+    "clean": (0.7, plain("clean")),
+    "metadata update": (0.4, plain("metadata", "update")),
+    "partitions add": (0.3, add_partition),
+}

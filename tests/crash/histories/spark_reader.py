@@ -1,6 +1,6 @@
-"""Reads a history with Spark, in a process of its own: a history forks, and must not have a JVM's threads.
+"""Reads tables with Spark, by its reader in Java, in a process of its own.
 
-The process takes lines ``[root, epoch]`` and answers each with the rows, as JSON.
+The process takes lines ``[root, table, columns, where]`` and answers each with the rows, as JSON.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.crash.histories.model import Row
-from tests.crash.histories.operations import COLUMNS, STREAM, TABLE
+from tests.crash.histories.columns import Col, cells
+
+PLAIN_KINDS = ("Boolean", "byte", "short", "int", "long", "symbol", "text")  # whose values JSON has as they are
 
 
 class SparkReader:
@@ -26,15 +28,21 @@ class SparkReader:
             text=True,
         )
 
-    def rows(self, root: Path, epoch: int) -> Counter[Row]:
-        """All rows of an epoch; ValueError: Spark gave none, and its error is on standard error."""
+    def rows(self, root: Path, table: str, columns: Sequence[Col], where: str) -> Counter[tuple[object, ...]]:
+        """The rows that a filter keeps; ValueError: Spark gave none, and its error is on standard error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps([str(root), epoch]), file=self._process.stdin, flush=True)
-        return Counter(Row(*row) for row in json.loads(self._process.stdout.readline()))
+        names = [column.name for column in columns]
+        print(json.dumps([str(root), table, names, where]), file=self._process.stdin, flush=True)
+        return Counter(cells(row) for row in json.loads(self._process.stdout.readline()))
 
     def close(self) -> None:
         self._process.communicate()
+
+
+def readable(columns: Sequence[Col]) -> list[Col]:
+    """The columns that can be compared."""
+    return [column for column in columns if column.kind.name in PLAIN_KINDS]
 
 
 def main() -> None:
@@ -44,9 +52,9 @@ def main() -> None:
     spark = session()
     register(spark)
     for line in sys.stdin:
-        root, epoch = json.loads(line)
-        frame = spark.read.format("deephaven").option("root", root).option("epoch", json.dumps({STREAM: epoch}))
-        rows = frame.load(TABLE).select(*COLUMNS).collect()
+        root, table, columns, where = json.loads(line)
+        frame = spark.read.format("deephaven").option("root", root)
+        rows = (frame.option("where", where) if where else frame).load(table).select(*columns).collect()
         print(json.dumps([[*row] for row in rows]), flush=True)
 
 

@@ -20,7 +20,7 @@ from sparkhaven.readers import Table, open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Fs
-from tests.crash.histories.killing import CHANGES as DISK_CHANGES
+from tests.crash.histories.apart import CHANGES as DISK_CHANGES
 from tests.crash.kills.kill_steps import in_child
 from tests.support.examples import some_of
 from tests.support.readers.changed_history import CHANGES, NAME, Rows, done, filled, merged, rows_of, without_replaced
