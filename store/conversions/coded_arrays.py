@@ -74,8 +74,6 @@ def _lists(array: pa.Array, coding: Coding) -> Coded:
     kind = array.type
     if pa.types.is_map(kind) or not hasattr(kind, "value_type") or pa.types.is_dictionary(kind):
         raise UnfitError(Unfit.NO_VALUE, coding.domain)
-    if pa.types.is_fixed_size_list(kind):
-        array = array.cast(pa.large_list(kind.value_type))
     lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
     values, odd = _elements(array.flatten(), coding.arrow.value_type, coding)
     return _listed(values, lengths, null_mask(array), coding.arrow), _of_rows(odd, lengths)

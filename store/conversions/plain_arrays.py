@@ -18,9 +18,11 @@ def plain(array: pa.Array) -> pa.Array:
     """The values without dictionary, run ends, view or extension; half floats as floats, UUIDs as their texts."""
     kind, kinds = array.type, pa.types
     if kinds.is_dictionary(kind):
-        return plain(array.dictionary_decode())
+        return plain(array.dictionary).take(array.indices)
     if kinds.is_run_end_encoded(kind):
-        return plain(pc.run_end_decode(array))
+        positions = pa.array(range(len(array.values)), pa.int64())  # of values of any type, which few kernels decode
+        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, positions)
+        return plain(array.values).take(pc.run_end_decode(runs.slice(array.offset, len(array))))
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == "arrow.uuid":
             return uuid_texts(array.storage)

@@ -36,22 +36,30 @@ _PLAIN = {
     "large_binary": "byte[]",
     "binary_view": "byte[]",
 }
-_ELEMENTS = {
-    "bool": "boolean[]",
-    "int16": "short[]",
-    "int32": "int[]",
-    "int64": "long[]",
+_EXTENSIONS = {"arrow.uuid": "String", "arrow.json": "String", "arrow.bool8": "Boolean"}
+_ELEMENTS = {  # of a column type of numbers, texts or Booleans the array that has them; bytes are no elements
+    "Boolean": "boolean[]",
+    "byte": "short[]",
+    "short": "short[]",
+    "int": "int[]",
+    "long": "long[]",
     "float": "float[]",
     "double": "double[]",
-    "string": "String[]",
-    "large_string": "String[]",
+    "String": "String[]",
 }
+
+
+def _is_extension(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType)
+
+
 _REASONS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_null, "no row has a value. Cast the column to a type, or give a schema"),
     (pa.types.is_timestamp, "a time without zone names no instant. Give it a zone, like UTC"),
     (pa.types.is_duration, "cast it to int64, in a unit of your choice"),
     (pa.types.is_struct, "make a column of each field"),
     (pa.types.is_map, "give a schema that names a codec of java.util.Map"),
+    (_is_extension, "it has a meaning of its own. Save its storage: array.storage, or cast the column"),
     (pa.types.is_nested, "lists have numbers, booleans, texts or instants as elements. Cast the elements"),
     (pa.types.is_decimal, "cast it to a decimal with a scale from 0 to its precision"),
 )
@@ -111,11 +119,10 @@ def _column(field: pa.Field, number: int, partitioning: bool) -> Column:
 
 
 def _spelling(field: pa.Field) -> Spelling:
-    kind, types = field.type, pa.types
-    while types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        kind = kind.value_type
-    if str(kind) in _PLAIN:
-        return _PLAIN[str(kind)], None, None
+    kind, types = _values_of(field.type), pa.types
+    plain = _plain(kind)
+    if plain is not None:
+        return plain, None, None
     if types.is_fixed_size_binary(kind):
         return "byte[]", None, None
     if types.is_uint64(kind):
@@ -128,10 +135,10 @@ def _spelling(field: pa.Field) -> Spelling:
         return "LocalTime", None, None
     if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision:
         return "BigDecimal", DECIMALS, f"{kind.precision},{kind.scale}"
-    if types.is_list(kind) or types.is_large_list(kind):
-        element = kind.value_type
-        if str(element) in _ELEMENTS:
-            return _ELEMENTS[str(element)], None, None
+    if any(fits(kind) for fits in _LISTS):
+        element = _values_of(kind.value_type)
+        if _plain(element) in _ELEMENTS:
+            return _ELEMENTS[str(_plain(element))], None, None
         if types.is_timestamp(element) and element.tz is not None:
             return "Instant[]", None, None
     reason = next((text for fits, text in _REASONS if fits(kind)), "cast the column to another type, or leave it out")
@@ -142,6 +149,29 @@ def _spelling(field: pa.Field) -> Spelling:
         found=field.type,
         hint=reason,
     )
+
+
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def _values_of(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, however they are encoded."""
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return kind
+
+
+def _plain(kind: pa.DataType) -> str | None:
+    """The column type of numbers, Booleans, texts or bytes; None for another type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _EXTENSIONS.get(kind.extension_name)
+    return _PLAIN.get(str(kind))
 
 
 def require_same_columns(table: str, columns: Sequence[Column], names: Sequence[str]) -> None:

@@ -14,29 +14,75 @@ from sparkhaven.writers.imports.foreign_values import mapped, partition_values
 
 KINDS = "a pyarrow Table, RecordBatch or RecordBatchReader, pandas or polars data frame, Arrow stream, or Spark frame"
 BATCH_ROWS = 1 << 17
+_FRAMES = ("pandas", "polars")
+_FRAMES_OF = {"Series": "data.to_frame()", "LazyFrame": "data.collect()"}
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:
     """The rows of anything that gives Arrow; SettingsError for what does not.
 
-    An index of pandas is kept if it has a name.
+    An index of pandas is kept if it has a name; one without is refused, unless it counts the rows.
     """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
-        package = type(data).__module__.partition(".")[0]
-        if package == "pandas" and hasattr(data, "index"):
-            kept = any(name is not None for name in data.index.names)
-            data = pa.Table.from_pandas(data, preserve_index=kept)
-        elif package == "pyspark" and hasattr(data, "toArrow"):
-            data = data.toArrow()
-        elif hasattr(data, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(data)
-        else:
-            raise SettingsError("the data cannot be read as Arrow", expected=KINDS, found=type(data).__name__)
+        package, name = type(data).__module__.partition(".")[0], type(data).__name__
+        if package in _FRAMES and name in _FRAMES_OF:
+            raise SettingsError(
+                "the data are no table", expected=KINDS, found=f"a {name} of {package}", hint=f"pass {_FRAMES_OF[name]}"
+            )
+        try:
+            if package == "pandas" and name == "DataFrame":
+                data = pa.Table.from_pandas(data, preserve_index=_keeps_index(data))
+            elif package == "pyspark" and hasattr(data, "toArrow"):
+                data = data.toArrow()
+            elif hasattr(data, "__arrow_c_stream__"):
+                if package == "polars":
+                    _refuse_objects(data)
+                return pa.RecordBatchReader.from_stream(data)
+            else:
+                raise SettingsError("the data cannot be read as Arrow", expected=KINDS, found=type(data).__name__)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            if isinstance(error, SettingsError):
+                raise
+            raise SettingsError(
+                "the data have a column that Arrow cannot hold",
+                expected=KINDS,
+                found=" ".join(map(str, error.args))[:300],
+                hint="give the column one type that Arrow has, or leave it out",
+            ) from error
     return data.to_reader(BATCH_ROWS)
+
+
+def _keeps_index(frame: Any) -> bool:
+    """Whether the index of a pandas frame becomes columns. SettingsError: it has values, and no name of its own."""
+    index, names = frame.index, list(frame.index.names)
+    if names == [None] and type(index).__name__ == "RangeIndex":
+        return False
+    bad = [name for name in names if not isinstance(name, str) or name in frame.columns]
+    if bad:
+        raise SettingsError(
+            "the index of the data frame lacks a name of its own",
+            expected="a name for each level of the index, which no column has",
+            found=", ".join("no name" if name is None else repr(name) for name in bad),
+            hint='frame.rename_axis(["Name"]) names it, and it is saved as a column.'
+            " frame.reset_index(drop=True) leaves it out",
+        )
+    return True
+
+
+def _refuse_objects(frame: Any) -> None:
+    """SettingsError for a column of Python objects: polars gives their addresses."""
+    objects = [name for name, kind in getattr(frame, "schema", {}).items() if str(kind).startswith("Object")]
+    if objects:
+        raise SettingsError(
+            f"column {objects[0]} has Python objects, which Arrow cannot hold",
+            expected=KINDS,
+            found="Object",
+            hint="give the column one type that Arrow has, or leave it out",
+        )
 
 
 class IncomingRows:
