@@ -65,7 +65,7 @@ def expire(
     zone: Annotated[
         str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
     ] = "UTC",
-    yes: Annotated[bool, typer.Option("--yes", help="Drop them. Without it they are listed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Drop what is listed. Rows without a snapshot are lost.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Drops dates of history that are older than a period.

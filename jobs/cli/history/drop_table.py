@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def drop(
     ctx: typer.Context,
     name: TableArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Drop it. Rows without a snapshot are lost.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Drop what is listed. Rows without a snapshot are lost.")] = False,
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Grace period for readers, before files are removed.")
     ] = GRACE_S,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import os
 import re
@@ -274,6 +275,13 @@ def test_the_table_of_commands_names_every_module_with_commands() -> None:
         if "def register(app: typer.Typer)" in path.read_text(encoding="utf-8")
     }
     assert registering == named
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_the_list_of_commands_says_what_the_help_of_each_says(name: str) -> None:
+    command = command_of((name,))
+    if not hasattr(command, "commands"):
+        assert inspect.cleandoc(command.help).splitlines()[0] == MODULES[name][1]
 
 
 @pytest.mark.slow
