@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+import pyarrow as pa
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
@@ -27,6 +28,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
 from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.model import Column
 from sparkhaven.writers.exports.export_plan import LEAVES, ExportOptions, rows_of
 from sparkhaven.writers.exports.export_target import target_of
 from sparkhaven.writers.exports.export_tree import Exported, ExportOutcome, export_tree
@@ -109,6 +111,7 @@ def export(
 
 def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dict[str, int], seconds: float) -> None:
     plan, manifest = exported.plan, exported.manifest
+    closed = [column.name for column in plan.columns if plan.options.leaf == "parquet" and not _spark_has(column)]
     record = {
         "table": name,
         "layout": plan.options.layout,
@@ -121,6 +124,7 @@ def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dic
         "dates": {date: rows_of(slices) for date, slices in plan.dates},
         "columns": [column.name for column in plan.columns],
         "by": [column.name for column in plan.by],
+        "closed_to_spark": closed,
         "codec": plan.codec,
         "digests": dict(manifest.digests) if manifest else {},
         "id": plan.id,
@@ -134,6 +138,16 @@ def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dic
     }
     done = f"{plan.rows:,} rows of {len(plan.dates):,} dates to {out}, layout {plan.options.layout}"
     cli.result(record, text.get(exported.outcome, done))
+    if closed:
+        open_to_spark = ",".join(column.name for column in plan.columns if column.name not in closed) or "COLUMNS"
+        types = "a LocalTime, or a decimal of more than 38 digits"
+        cli.note(f"Spark opens no Parquet file with {types}: {', '.join(closed)}. For Spark: --columns {open_to_spark}")
+
+
+def _spark_has(column: Column) -> bool:
+    """Whether Spark opens a Parquet file with the column."""
+    kind = column.type.arrow
+    return not pa.types.is_time(kind) and not pa.types.is_decimal256(kind)
 
 
 def _one_of(option: str, word: str, words: Sequence[Word]) -> Word:
