@@ -18,7 +18,7 @@ from sparkhaven.ingest.values.exact_values import from_json, from_text
 from sparkhaven.ingest.values.json_text import json_text
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.datatypes import coded_row, data_type
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 
@@ -61,6 +61,13 @@ class Reading:
     lossy: bool = False
     arguments: str | None = None
     codec: str | None = None
+
+    @property
+    def declared(self) -> str:
+        """The attributes of a column of the schema that say the type."""
+        row = coded_row(self.type)
+        codec = f' objectCodec="{row.codec if row else ""}" objectCodecArguments="{self.arguments}"'
+        return f'dataType="{self.type}"{"" if self.arguments is None else codec}'
 
     def of_column(self, column: Column) -> Reading:
         """The same with the codec of a column."""

@@ -9,7 +9,6 @@ from sparkhaven.ingest.inference.partition_choice import Candidate, date_column,
 from sparkhaven.ingest.inference.proposal import FieldColumn, Proposal
 from sparkhaven.ingest.sample_rows import printable, shown
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.types.datatypes import coded_row
 from sparkhaven.store.types.frozen import frozen
 
 BY_GROUP, SINGLE = "${autobalance_by_first_grouping_column}", "${autobalance_single}"
@@ -110,8 +109,4 @@ def _column(column: FieldColumn, groups: tuple[str, ...], dates: bool, table: Ta
     yield f"  {comment('; '.join(remarks))}"
     role = ' columnType="Grouping"' if column.name in groups else ""
     blob = ' symbolTable="None" encoding="UTF_8"' if column.blob else ""
-    codec = ""
-    if column.reading.arguments is not None:
-        row = coded_row(column.reading.type)
-        codec = f' objectCodec="{row.codec if row else ""}" objectCodecArguments="{column.reading.arguments}"'
-    yield f'  <Column name={quoteattr(column.name)} dataType="{column.reading.type}"{codec}{role}{blob}/>'
+    yield f"  <Column name={quoteattr(column.name)} {column.reading.declared}{role}{blob}/>"

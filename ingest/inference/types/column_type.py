@@ -13,8 +13,8 @@ import pyarrow as pa
 from sparkhaven.ingest.inference.field_facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
 from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
-from sparkhaven.ingest.inference.types.moments import DAYS, EPOCHS, moments, patterned, units
-from sparkhaven.ingest.inference.types.number_types import forms, numbers, quoted, written_otherwise
+from sparkhaven.ingest.inference.types.moments import CLOCKS, DAYS, EPOCHS, moments, patterned, units
+from sparkhaven.ingest.inference.types.number_types import decimal_in_texts, forms, numbers, quoted, written_otherwise
 from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, first, seen
 from sparkhaven.ingest.sample_rows import Form
 from sparkhaven.ingest.spec.stream_spec import TextForm
@@ -50,7 +50,7 @@ def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> Type
         choice = quoted(facts, fits)
     if facts.only == ARRAY:
         choice = _array(facts, fits)
-    return choice or _text(facts, form)
+    return choice or _text(facts, form, fits)
 
 
 def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Reading]:
@@ -69,9 +69,17 @@ def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Read
     elif kind == "Boolean":
         yield from (Reading(kind, form=TextForm(true=(yes,), false=(no,))) for yes, no in _WORDS)
         yield Reading(kind, form=TextForm(quoted=True))
+    elif kind == "Instant[]":
+        yield Reading(kind, zone=zone)
+        yield from (Reading(kind, unit=unit) for unit, _ in EPOCHS)
     elif kind == "LocalDate":
         yield Reading(kind, form=TextForm(trim=True))
         yield from (Reading(kind, form=TextForm(pattern=pattern)) for pattern in DAYS)
+        yield Reading(kind, unit="d")
+        yield from (Reading(kind, unit=unit) for unit, _ in EPOCHS)
+    elif kind == "LocalTime":
+        yield Reading(kind, form=TextForm(trim=True))
+        yield from (Reading(kind, form=TextForm(pattern=pattern)) for pattern in CLOCKS)
     if kind in NUMBERS:
         yield from (Reading(kind, form=number_form) for number_form in (TextForm(quoted=True), *forms()))
 
@@ -90,7 +98,7 @@ def _letters(facts: Facts, fits: Fits) -> TypeChoice | None:
     return first(facts, [Reading("char")], fits, "", "single letters") if letters else None
 
 
-def _text(facts: Facts, form: Form) -> TypeChoice:
+def _text(facts: Facts, form: Form, fits: Fits) -> TypeChoice:
     plain = form == "csv" or facts.only == TEXT
     if plain:
         words = "texts" if facts.only == TEXT else "texts, as no one type takes all"
@@ -104,6 +112,8 @@ def _text(facts: Facts, form: Form) -> TypeChoice:
     if len(facts.kinds) > 1:
         kinds = "; ".join(f"{facts.kinds[kind]:,} {PLURAL[kind]}, first {facts.first[kind]}" for kind in facts.first)
         also = (f"values conflict: {kinds}",)
+    elif facts.only == TEXT and (exact := decimal_in_texts(facts)) is not None and fits(exact):
+        also = (f"if they are numbers, write {exact.declared}, which has every digit, in quotes too",)
     reading = Reading("String", form=None if plain else AS_TEXT)
     return TypeChoice(reading, f"String: {seen(facts, f'{words}, {facts.distinct:,} different')}", also)
 
@@ -113,7 +123,7 @@ def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
     every = facts.types
     groups = {source_of(kind).group for kind in every}
     if groups == {Group.TEXT}:
-        return moments(facts, zone, fits) or _letters(facts, fits) or _text(facts, "parquet")
+        return moments(facts, zone, fits) or _letters(facts, fits) or _text(facts, "parquet", fits)
     tries: list[Reading] = []
     if groups == {Group.BOOLEAN}:
         tries = [Reading("Boolean")]

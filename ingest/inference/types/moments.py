@@ -28,6 +28,7 @@ PATTERNS = (
     "%b %d %Y %H:%M:%S",
 )
 DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%Y%m%d", "%d-%b-%Y")  # patterns of dates, each of which fits one order only
+CLOCKS = ("%H%M%S", "%I:%M %p", "%I:%M:%S %p", "%H:%M:%SZ", "%H%M")  # patterns of times of day
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?\Z")
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100, in seconds since 1970

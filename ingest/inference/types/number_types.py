@@ -11,7 +11,8 @@ from sparkhaven.ingest.inference.types import hints
 from sparkhaven.ingest.inference.types.moments import units
 from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, between, first, seen
 from sparkhaven.ingest.spec.stream_spec import TextForm
-from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, nearest_double
+from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, is_number, nearest_double
+from sparkhaven.ingest.values.strict_json import exact_number
 
 _MOST = 76  # digits of a codec of one width
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large
@@ -46,6 +47,19 @@ def _decimal(facts: Facts) -> Reading | None:
         return None
     scale = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
     return Reading("BigDecimal", arguments=decimal_arguments(max(number.adjusted() + 1 for number in numbers), scale))
+
+
+def decimal_in_texts(facts: Facts) -> Reading | None:
+    """The type that holds all digits of numbers that stand in quotes; None: a text is no number, or one of a code."""
+    texts = facts.counts
+    if not all(map(is_number, texts)) or any(map(_CODE.match, texts)):
+        return None
+    numbers = [exact_number(text) for text in texts]
+    scale = max(0, *(-int(Decimal(number).as_tuple().exponent) for number in numbers))
+    if not scale:
+        return Reading("BigInteger")
+    whole = max(Decimal(number).adjusted() + 1 for number in numbers)
+    return Reading("BigDecimal", arguments=decimal_arguments(whole, scale))
 
 
 def decimal_arguments(whole: int, scale: int) -> str | None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import itertools
 import json
+import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -122,6 +123,63 @@ def test_values_of_json(tmp_path: Path, values: list[Any], kind: str, stored: li
     found = infer_and_new(tmp_path, path)
     assert (found.bad, found.types, found.columns) == ([], {"v": kind}, {"v": stored})
     assert said.replace("--", "- -") in found.above("v")
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "stored"),
+    [
+        (["1.50", "-12.345", "7"], "BigDecimal", [Decimal("1.5"), Decimal("-12.345"), Decimal(7)]),
+        (["0.000000000000000000012", "1e3"], "BigDecimal", [Decimal("0.000000000000000000012"), Decimal(1000)]),
+        (["7", "12345678901234567890"], "BigInteger", ["7", "12345678901234567890"]),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_numbers_in_quotes_are_texts_with_the_type_that_holds_them(
+    tmp_path: Path, form: str, texts: list[str], kind: str, stored: list[Any]
+) -> None:
+    path = tmp_path / f"a.{form}"
+    if form == "json":
+        json_file(path, [{"v": text} for text in texts])
+    else:
+        pq.write_table(pa.table({"v": texts}), path)
+    found = infer_and_new(tmp_path, path)
+    said = re.search(r'write (dataType="\w+"( objectCodec="[\w.]+" objectCodecArguments="[0-9,]+")?)', found.above("v"))
+    assert found.types["v"] == "String" and said is not None
+    file = tmp_path / "Test.Rows.schema"
+    file.write_text(found.xml.replace('name="v" dataType="String"', f'name="v" {said[1]}'))
+    again = with_schema(tmp_path, path, file)
+    assert (again.bad, again.types["v"], again.columns["v"]) == ([], kind, stored)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "setting", "stored"),
+    [
+        ("LocalDate", [17_382, 0], 'unit = "d"', [date(2017, 8, 4), date(1970, 1, 1)]),
+        ("LocalDate", [1_501_804_800_000], 'unit = "ms"', [date(2017, 8, 4)]),
+        ("LocalTime", ["133000"], 'format = "%H%M%S"', [time(13, 30)]),
+        ("LocalTime", ["1:30 PM"], 'format = "%I:%M %p"', [time(13, 30)]),
+        ("Instant[]", [["2026-11-20T14:30:00"]], 'zone = "UTC"', None),
+        ("Instant[]", [[1_700_000_000]], 'unit = "s"', None),
+    ],
+)
+def test_settings_are_found_for_dates_times_and_arrays(
+    tmp_path: Path, kind: str, given: list[Any], setting: str, stored: list[Any] | None
+) -> None:
+    json_file(tmp_path / "a.json", [{"v": value} for value in given])
+    file = tmp_path / "Test.Rows.schema"
+    file.write_text(
+        '<Table namespace="Test" name="Rows" storageType="NestedPartitionedOnDisk"><Column name="Date" '
+        f'dataType="String" columnType="Partitioning"/><Column name="v" dataType="{kind}"/></Table>'
+    )
+    found = with_schema(tmp_path, tmp_path / "a.json", file)
+    assert (found.bad, setting in found.stream) == ([], True)
+    assert stored is None or found.columns["v"] == stored
+
+
+@pytest.mark.parametrize("texts", [["1.5", "x"], ["007", "8"], ["1,5", "2"], ["", "1"], ["NaN", "1.5"]])
+def test_texts_that_are_no_plain_numbers_are_texts_alone(tmp_path: Path, texts: list[str]) -> None:
+    json_file(tmp_path / "a.json", [{"v": text} for text in texts])
+    assert "Big" not in infer_and_new(tmp_path, tmp_path / "a.json").above("v")
 
 
 @pytest.mark.parametrize(
