@@ -68,9 +68,8 @@ $(STAMP):
 	@echo "setup: installing pinned packages (pyspark is 450 MB; the first time takes a minute or two)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(BIN)/sparkhaven class-archive || echo "setup: Spark will start without it"
 	@rm -f $(VENV)/.ready-* && touch $@
-	@echo "setup: done"
+	@echo "setup: done. $(BIN)/sparkhaven class-archive halves the time in which Spark starts (half a minute, once)"
 
 setup-airflow: $(STAMP) ## Airflow's own environment with pinned packages, made once for all checkouts
 	$(call make-linked,airflow,200 MB; the first time takes a minute)

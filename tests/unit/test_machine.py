@@ -56,3 +56,14 @@ def test_a_skipped_test_fails_a_run_that_may_skip_nothing(tmp_path: Path, worker
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert "1 skipped" in done.stdout
+
+
+@pytest.mark.slow
+def test_set_up_starts_no_jvm_for_a_class_archive(tmp_path: Path) -> None:
+    """It took five minutes of a slow machine. Whoever wants the archive calls the command that set-up names."""
+    words = ["make", "--dry-run", "--no-print-directory", "setup", f"VENV={tmp_path / 'venv'}"]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert any("pip install" in line for line in lines)
+    assert [line for line in lines if "class-archive" in line and not line.startswith("echo ")] == []
+    assert [line for line in lines if "class-archive" in line] != []

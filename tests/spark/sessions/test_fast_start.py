@@ -73,10 +73,10 @@ def test_spark_takes_its_classes_from_the_archive_that_the_command_makes(tmp_pat
         said: dict[str, object] = json.loads(done.stdout)
         return said
 
-    path, of_setup = class_archive(FS, environ), class_archive(FS, os.environ)
-    made = FS.stat(of_setup) is None
-    if not made:  # `make setup` has called the command: its archive is as good, and another one takes half a minute
-        path.symlink_to(of_setup)
+    path, there = class_archive(FS, environ), class_archive(FS, os.environ)
+    made = FS.stat(there) is None
+    if not made:  # somebody has called the command: that archive is as good, and another one takes half a minute
+        path.symlink_to(there)
     assert command() == {"path": str(path), "made": made}
     assert command() == {"path": str(path), "made": False}
     assert sorted(name for name in FS.names(path.parent) if name.endswith(".jsa")) == [path.name]
