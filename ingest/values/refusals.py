@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.system_errors import ours
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
@@ -28,13 +29,13 @@ class Refusal:
         return self.reason.explained(self.detail)
 
 
-ENVIRONMENT = (SparkhavenError, OSError, MemoryError, ImportError)
-"""Exceptions that are no fault of a record: errors of ours, of the operating system, of memory, of an installation."""
+ENVIRONMENT = (SparkhavenError, OSError, ImportError)
+"""Exceptions that are no fault of a record: errors of ours, of the operating system, of an installation."""
 
 
 def unexpected(error: Exception) -> Refusal:
     """Why a record is refused whose decoding raised an exception. Raises it again if it is no fault of the record."""
-    if isinstance(error, ENVIRONMENT):
+    if isinstance(error, ENVIRONMENT) or ours(error) is not None:
         raise error
     words = " ".join(f"{type(error).__name__}: {error}".split())
     expected = "a record that the decoder reads. Please report this record"

@@ -42,7 +42,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.extras import missing_extra
 from sparkhaven.store.framing.finite_numbers import finite
 from sparkhaven.store.io.read_only_roots import is_writable, require_writable
-from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.io.system_errors import ours
 from sparkhaven.store.layout import Layout
 
 if TYPE_CHECKING:
@@ -265,10 +265,8 @@ def exit_code(cli: CliContext, error: BaseException) -> int:
         traceback.print_exception(error)
     if isinstance(error, TyperException):
         return _report_text(cli, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
-    if isinstance(error, SparkhavenError):
-        return report(cli, error)
-    if isinstance(error, OSError):
-        return report(cli, as_ours(error))
+    if (known := ours(error)) is not None:
+        return report(cli, known)
     if isinstance(error, ImportError) and (missing := missing_extra(error)) is not None:
         return report(cli, missing)
     message = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -35,8 +35,9 @@ from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import ignored_in
 from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
@@ -207,9 +208,8 @@ def _failed(cli: CliContext, run: StreamRun | IdleRun) -> int:
     error = run.error
     if cli.verbose and error is not None:
         traceback.print_exception(error)
-    if isinstance(error, SparkhavenError):
-        return report(cli, error, stream=run.name)
-    return report(cli, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
+    assert error is not None  # noqa: S101  the caller has looked
+    return report(cli, as_ours(error), stream=run.name)
 
 
 def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consent: Consent, accept_rule: bool) -> None:

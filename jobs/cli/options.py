@@ -98,6 +98,8 @@ ResultOption = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
 
+YesOption = Annotated[bool, typer.Option("--yes", help="Drop what is listed. Rows without a snapshot are lost.")]
+
 TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
 AnyTableArgument = Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")]
 StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]

@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from sparkhaven.jobs.logs.append import append_rows
 from sparkhaven.jobs.logs.log_tables import TIMESTAMP, LogRow, LogTable
-from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
@@ -109,8 +108,7 @@ class LogWriter:
             retried = rows[max(0, len(rows) + len(newer) - self._max_rows) :]
             newer.extendleft(reversed(retried))
         self._on_failure(str(table.table), len(rows) - len(retried))
-        reason = as_ours(error) if isinstance(error, OSError | SparkhavenError) else f"{type(error).__name__}: {error}"
-        text = f"{table.table} cannot be written, the job goes on: {reason}"
+        text = f"{table.table} cannot be written, the job goes on: {as_ours(error)}"
         if self._warned.get(table) != text:  # the same every minute is said once
             self._warned[table] = text
             self._warn(text)

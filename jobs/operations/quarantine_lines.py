@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,25 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 
+TOLD = frozenset({"stream", "table", "reason", "detail", "column", "expected", "value", "header", "source_time_ns"})
+
 
 @frozen
 class PayloadRepair:
-    """The payload that replaces that of a row; the ``key`` of a message only with ``replaces_key``."""
+    """The payload that replaces that of a row; the ``key`` of a message only with ``replaces_key``.
+
+    ``line``: what else the line says of the row, and ``where`` it stands.
+    """
 
     payload: bytes | None
     key: bytes | None = None
     replaces_key: bool = False
+    line: Mapping[str, object] = field(default_factory=dict)
+    where: str = ""
+
+    def replaces(self, row: QuarantinedRow) -> bool:
+        """Whether another record comes of it than the row was rejected with."""
+        return self.payload not in (None, row["Payload"]) or (self.replaces_key and self.key != row["Key"])
 
     def of(self, row: RejectedRow) -> RejectedRow:
         if self.payload is not None:
@@ -45,7 +58,7 @@ def read_repairs(fs: Fs, path: Path, stream: str) -> dict[tuple[str, int], Paylo
         if not line.strip():
             continue
         try:
-            key, repair = _repair(json.loads(line))
+            key, repair = _repair(json.loads(line), f"{path} line {number}")
         except (ValueError, KeyError, TypeError, binascii.Error) as error:
             raise SettingsError(
                 "a line names no row of the quarantine",
@@ -59,12 +72,31 @@ def read_repairs(fs: Fs, path: Path, stream: str) -> dict[tuple[str, int], Paylo
     return repairs
 
 
-def _repair(value: Any) -> tuple[tuple[str, int], PayloadRepair]:
+def refuse_other_edits(repairs: Mapping[tuple[str, int], PayloadRepair], rows: Iterable[QuarantinedRow]) -> None:
+    """SettingsError: a line has the payload of the quarantine, and another value, which no requeue takes."""
+    for row in rows:
+        repair = repairs.get((row["SourcePartition"], row["Position"]))
+        if repair is None or repair.replaces(row):
+            continue
+        shown = row_value(row, {})
+        for name, value in repair.line.items():
+            if name in TOLD and value != shown[name]:
+                raise SettingsError(
+                    f"an edit of {name} is not taken",
+                    where=repair.where,
+                    expected=json.dumps(shown[name]),
+                    found=json.dumps(value),
+                    hint="edit payload: it has the whole record, and is decoded again. All else says what was rejected",
+                )
+
+
+def _repair(value: Any, where: str) -> tuple[tuple[str, int], PayloadRepair]:
     source, position = value["source"], value["position"]
     if not isinstance(source, str) or not isinstance(position, int):
         raise TypeError("source is a text and position a whole number")
     payload, key = _bytes(value, "payload"), _bytes(value, "key")
-    return (source, position), PayloadRepair(payload, key, not {"key", "key_base64"}.isdisjoint(value))
+    replaces_key = not {"key", "key_base64"}.isdisjoint(value)
+    return (source, position), PayloadRepair(payload, key, replaces_key, value, where)
 
 
 def _bytes(value: dict[str, Any], name: str) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sparkhaven.store.delta.log import is_table
@@ -42,6 +42,11 @@ class QuarantinedStream:
         """Chosen rows that no requeue has committed."""
         requeued = self.requeued()
         return (row for row in self.rows(chosen) if (row["SourcePartition"], row["Position"]) not in requeued)
+
+    def ingested(self, keys: Collection[tuple[str, int]]) -> frozenset[tuple[str, int]]:
+        """Those of these rows, by source and position, that requeues have committed."""
+        marked = ((row["SourcePartition"], row["Position"]) for row in self.rows(Chosen(None, None, None, "requeued")))
+        return frozenset({*marked, *self.requeued()}.intersection(keys))
 
     def requeued(self) -> dict[tuple[str, int], int]:
         """Rows that a requeue has committed and not marked yet: their source and position, and its epoch."""

@@ -61,13 +61,15 @@ PORTION_ROWS, PORTION_BYTES = 10_000, 64 << 20
 class Requeued:
     """The result: ``sent`` rows were committed in ``epochs``; ``refused`` rows are still bad and stay pending.
 
-    ``cut`` rows have no whole payload and stay too.
+    ``cut`` rows have no whole payload and stay too. ``unmarked``: why the quarantine does not say yet that rows were
+    committed; the next start of the stream marks them.
     """
 
     sent: int = 0
     cut: int = 0
     epochs: list[int] = field(default_factory=list)
     refused: list[BadRow] = field(default_factory=list)
+    unmarked: OSError | None = None
 
 
 @frozen
@@ -185,9 +187,12 @@ def requeue_rows(
     # not tried again: the rows were tried before, and a date that was truncated since changes the result
     request = BatchRequest(execute, query_id=QUERY, batch_id=epoch, proposed=[split], decode=decoder, again=False)
     outcome = write_batch(fs, log, target, WorkerCache(), request)
-    quarantine.mark(Requeue(path, start, epoch))
     done.sent += outcome.rows
     done.epochs.append(epoch)
+    try:
+        quarantine.mark(Requeue(path, start, epoch))
+    except OSError as error:
+        done.unmarked = error
 
 
 def requeue_pending(

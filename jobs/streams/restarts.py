@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from sparkhaven.store.errors import EXIT_RETRY, LockLostError, SparkhavenError
+from sparkhaven.store.errors import EXIT_RETRY, LockLostError
+from sparkhaven.store.io.system_errors import ours
 from sparkhaven.store.types.frozen import frozen
 
 REMIND_SECONDS = 60.0
@@ -60,9 +61,10 @@ class Restartable(Protocol):
 
 def is_retryable(error: Exception) -> bool:
     """Whether a restart may help without any change."""
-    if isinstance(error, SparkhavenError):
-        return error.exit_code == EXIT_RETRY and not isinstance(error, LockLostError)
-    return isinstance(error, OSError)
+    if isinstance(error, OSError):
+        return True
+    known = ours(error)
+    return known is not None and known.exit_code == EXIT_RETRY and not isinstance(known, LockLostError)
 
 
 def keep_running(

@@ -100,7 +100,8 @@ def _differences(
     sums = {name: state.crc for name, state in expected.files.items()}
     if not intraday and same and dict(record.checksums) == sums and encode(record) == data:
         return
-    behind = intraday and (record.epoch or 0) < (expected.epoch or 0)
+    unmarked = expected.truncated and not record.truncated  # a truncate has recorded it, and was stopped
+    behind = intraday and ((record.epoch or 0) < (expected.epoch or 0) or unmarked)
     yield finding(
         "warning" if behind else "error",
         expected.directory / TABLE_SIZE,

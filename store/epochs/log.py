@@ -19,7 +19,8 @@ is unknown: every further call raises CommitUnknownError until the stream is ope
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from types import TracebackType
@@ -64,6 +65,7 @@ class StreamLog:
         resumed = opened.resumed
         self._short.begin(resumed.checkpoint_bytes, resumed.head_end, resumed.head_bytes)
         self._unsynced = Unsynced(place)
+        self.unfinished: OSError | None = None  # why files did not follow the last rollback or withdrawal
         self._pending: dict[int, list[LocationKey]] = {}
         self.removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
         self._removals_seen: tuple[int, int] | None = None
@@ -269,7 +271,7 @@ class StreamLog:
             self.state = rollback.state
             self._undone = read_rolled_back_epochs(place)
             self._pending.clear()
-            with place.fs.during("rollback-files"):
+            with self._after_commit(), place.fs.during("rollback-files"):
                 apply(place, rollback.plan)
             self._damaged.clear()
         return rollback.record.epoch
@@ -278,7 +280,8 @@ class StreamLog:
         """Commits as an epoch that rows are withdrawn, and publishes their locations; returns its number.
 
         ``plan`` is called under the locks of the table and of commits: what it reads is what the record is of. It
-        raises where rows cannot be withdrawn; nothing is changed then. LockLostError: a merge or removal is running.
+        raises where rows cannot be withdrawn; nothing is changed then. Where there are none, no epoch is made.
+        LockLostError: a merge or removal is running.
         """
         self.sync_now()
         self.publish()
@@ -288,15 +291,29 @@ class StreamLog:
             for error in self._damaged.values():
                 raise error
             what, state = plan(), self.state
+            if not what.locations:  # another process has come before
+                return state.epoch
             numbers = state.n + 1, state.epoch + 1, state.generation, self._now_ms()
             record = WithdrawRecord(*numbers, what.undoes, what.reason, what.locations)
             self._file.append(record, sync=True)
             state.apply(record)
             state.note(record)
-            with self._place.fs.during("withdraw-publish"):
+            with self._after_commit(), self._place.fs.during("withdraw-publish"):
                 for part in record.locations:
                     publish_location(self._place, state.locations[part.key])
         return record.epoch
+
+    @contextmanager
+    def _after_commit(self) -> Iterator[None]:
+        """The commit stands, whatever becomes of the body: the next start of the stream does it again.
+
+        An error of the system is left in ``unfinished``, and this log takes no further call.
+        """
+        try:
+            yield
+        except OSError as error:
+            self._file.poison("files could not follow the log", error)
+            self.unfinished = error
 
     def reopen(self, key: LocationKey) -> bool:
         """Finishes the removal of a truncated location, so that rows make a new one under its key.

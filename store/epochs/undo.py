@@ -36,15 +36,19 @@ class Withdrawal:
 
 
 def plan_undo(place: StreamPlace, epochs: Sequence[int]) -> Withdrawal:
-    """The rows of some epochs that are still shown. Reads the log and the merge records of their dates.
+    """The rows of some epochs that are still shown; none of those that were undone before. Reads the log and the merge
+    records of their dates.
 
     TableNotFoundError: an epoch is not kept, was rolled back, or does not exist. SettingsError: it has no rows of its
-    own, or was undone before. TableExistsError: rows of it are merged, or their location was truncated or removed.
+    own. TableExistsError: rows of it are merged, or their location was truncated or removed.
     """
     files, now = read_files(place), load_stream(place)
     live = _Live(place, files)
     ranges: dict[LocationKey, tuple[int, RowRanges]] = {}
-    for epoch in sorted(set(epochs)):
+    undone = {epoch: live.undone[epoch] for epoch in epochs if epoch in live.undone}
+    if undone and len(undone) == len(set(epochs)):
+        return Withdrawal((), f"undone before, by epoch {', '.join(map(str, sorted(set(undone.values()))))}", ())
+    for epoch in sorted(set(epochs) - set(undone)):
         commit = live.commit(epoch)
         then = load_stream(place, epoch=epoch)
         for report in commit.batch.reports:
@@ -62,7 +66,7 @@ def plan_undo(place: StreamPlace, epochs: Sequence[int]) -> Withdrawal:
     if not located:
         numbers = ", ".join(map(str, epochs))
         raise SettingsError("there are no rows to undo", where=place.stream_log, found=f"epoch {numbers} without rows")
-    return Withdrawal(tuple(sorted(set(epochs))), "undone", located)
+    return Withdrawal(tuple(sorted(set(epochs) - set(undone))), "undone", located)
 
 
 def epochs_of_file(place: StreamPlace, path: str) -> list[int]:
@@ -100,9 +104,9 @@ def _chosen(place: StreamPlace, takes: Callable[[CommitRecord], tuple[int, list[
     epochs = []
     for commit in live.commits:
         count, others = takes(commit)
-        if not count or commit.epoch in live.undone:
+        if not count:
             continue
-        if others:
+        if others and commit.epoch not in live.undone:
             more = f"{others[0]} and {len(others) - 1} more" if len(others) > 1 else others[0]
             raise SettingsError(
                 "the epoch took more than what is to be undone",
@@ -116,7 +120,7 @@ def _chosen(place: StreamPlace, takes: Callable[[CommitRecord], tuple[int, list[
         raise TableNotFoundError(
             f"no kept epoch took {what}",
             where=place.stream_log,
-            expected=f"one after the rollback floor {live.floor} that was not rolled back or undone",
+            expected=f"one after the rollback floor {live.floor} that was not rolled back",
             found="none",
             hint=listed,
         )
@@ -140,10 +144,6 @@ class _Live:
             f"`sparkhaven epochs list {self._place.table} {self._place.stream}` shows the kept ones",
         )
         newest = self._chain[-1].epoch if self._chain else self.floor
-        if epoch in self.undone:
-            raise SettingsError(
-                f"epoch {epoch} was undone before", where=place.stream_log, found=f"epoch {self.undone[epoch]} undid it"
-            )
         record = next((record for record in self._chain if record.epoch == epoch), None)
         if isinstance(record, RollbackRecord | WithdrawRecord):
             kind = "a rollback" if isinstance(record, RollbackRecord) else "a withdrawal of rows"

@@ -9,24 +9,40 @@ from pathlib import Path
 
 from sparkhaven.store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError, phase_of
 
+MEMORY = "give the machine more memory or processes, use fewer --workers or less --memory, then run it again"
 _HINTS = {
     errno.ENOSPC: "free space on the disk, then run it again. Committed data stays, the rest is repeated",
     errno.EDQUOT: "raise the quota, then run it again. Committed data stays, the rest is repeated",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
+    errno.ENFILE: "close other programs, or raise fs.file-max, then run it again",
+    errno.ENOMEM: MEMORY,
+    errno.EAGAIN: MEMORY,
     errno.EACCES: "check owner and permissions",
     errno.EPERM: "check owner and permissions",
     errno.EROFS: "the file system is mounted read-only",
 }
+NO_THREAD = "can't start new thread"  # what Python says where the memory or the limit of processes is reached
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
-    """A sparkhaven error unchanged; an OSError as a StorageError with file, hint and exit code."""
+def ours(error: BaseException) -> SparkhavenError | None:
+    """The error of the tree that an exception is: one of ours, of the system, of memory. None: it is unexpected."""
     if isinstance(error, SparkhavenError):
         return error
-    number = error.errno or 0
-    kind = NotPermittedError if number in _FORBIDDEN else RetryableStorageError if number in _HINTS else StorageError
-    return kind(error.strerror or str(error), where=error.filename, hint=_HINTS.get(number), phase=phase_of(error))
+    if isinstance(error, OSError):
+        hint = _HINTS.get(error.errno or 0)
+        kind = NotPermittedError if error.errno in _FORBIDDEN else RetryableStorageError if hint else StorageError
+        return kind(error.strerror or str(error), where=error.filename, hint=hint, phase=phase_of(error))
+    if isinstance(error, MemoryError):
+        return RetryableStorageError("out of memory", found=str(error) or None, hint=MEMORY)
+    if isinstance(error, RuntimeError) and str(error) == NO_THREAD:
+        return RetryableStorageError("the system starts no further thread", found=NO_THREAD, hint=MEMORY)
+    return None
+
+
+def as_ours(error: BaseException) -> SparkhavenError:
+    """The same; of an unexpected one an error with its class and text."""
+    return ours(error) or SparkhavenError(f"{type(error).__name__}: {error}")
 
 
 @contextmanager

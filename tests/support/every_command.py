@@ -2,62 +2,90 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from tests.support.commands import run
 from tests.support.streams.dated_site import NEW, OLD, Dated
-from tests.support.streams.schema_site import TABLE, schema
+from tests.support.streams.schema_site import COLUMNS, TABLE, schema
 
 WAREHOUSE = ("jars", "class-archive")  # fill a cache of the user, from the network: they have no root
 Call = tuple[str, ...]
 
 
 def life(base: Path) -> tuple[Dated, dict[str, Call]]:
-    """A site with input for two streams of one table, and by command what is called; in this order all do something."""
+    """A site with input for two streams of one table, and the calls of its life."""
     site = Dated(base)
-    one, other = site.stream("s"), site.stream("t")
+    site.stream("s")
+    site.stream("t")
     for row in ({"A": 1, "B": "x", "C": 0.5}, {"A": 2, "B": "y", "C": 1.5}, {"A": "bad", "B": "z"}):
         site.put(row)
     for number in (3, 4):
         site.put({"A": number, "B": "x", "C": 0.5}, "t")
-    (base / "tape").mkdir()
-    (base / "volume").mkdir()
-    (base / "checkpoint").mkdir()
-    wider = base / "wider.schema"
-    wider.write_text(schema({"A": "long", "B": "String", "C": "double", "E": "int"}))
-    (base / "wider" / "Test.Event.schema").parent.mkdir()
-    wider = wider.rename(base / "wider" / "Test.Event.schema")
-    both = "--dates", f"{OLD}..{NEW}"
+    for name in ("tape", "volume", "checkpoint", "wider"):
+        (base / name).mkdir()
+    (base / "wider" / "Test.Event.schema").write_text(schema({**COLUMNS, "E": "int"}))
+    return site, calls_of(base)
+
+
+def calls_of(base: Path) -> dict[str, Call]:
+    """By command, a call of each that changes a database.
+
+    In this order all do something, each to one date or stream, if ``prepare`` is called before.
+    """
     old = "--dates", OLD
-    return site, {
-        "ingest": (one, other, "--once", "--local"),
+    return {
+        "ingest": (str(base / "s.toml"), "--once", "--local"),
         "checkpoint repair": (str(base / "checkpoint"), TABLE, "s", "--repair"),
-        "quarantine requeue": (TABLE, "s"),
+        "quarantine requeue": (TABLE, "s", "--from", str(base / "repaired.jsonl")),
         "quarantine drop": (TABLE, "s", "--all"),
         "epochs undo": (TABLE, "s", "--epoch", "1"),
         "epochs rollback": (TABLE, "s", "--to", "1"),
         "delete-rows": (TABLE, "--where", "A = 2"),
         "partitions add": ("Test", "0"),
         "partitions roll": ("Test", "--if-fuller-than", "99%", "--volume", str(base / "volume")),
-        "merge": (TABLE, *both, "--local"),
-        "validate": (TABLE, *both),
-        "truncate": (TABLE, *both),
-        "delete": (TABLE, *both, "--grace", "0"),
+        "merge": (TABLE, *old, "--local"),
+        "validate": (TABLE, *old),
+        "truncate": (TABLE, *old),
+        "delete": (TABLE, *old, "--grace", "0"),
         "rewrite-column": (TABLE, *old, "--set", "C=C*2", "--local"),
-        "dates move": (TABLE, *old, "--to", "0"),
+        "dates move": (TABLE, *old, "--to", "1"),
         "clean": (TABLE,),
         "metadata update": (TABLE,),
         "dates detach": (TABLE, *old, "--out", str(base / "tape")),
         "dates attach": (TABLE, str(base / "tape")),
         "dates drop": (TABLE, *old),
         "dates expire": (TABLE, "--keep", "30 d", "--yes"),
-        "import": (TABLE, "--from", str(base / "tree"), "--layout", "nested", "--replace"),
-        "schema deploy": (str(wider),),
+        "import": (TABLE, "--from", str(base / "tree"), "--layout", "nested", "--dates", NEW),
+        "schema deploy": (str(base / "wider" / "Test.Event.schema"),),
         "recover": (TABLE,),
         "migrate": (TABLE,),
         "streams remove": (TABLE, "t"),
         "restore": (str(base / "copy"), TABLE, "--replace", TABLE),
         "drop": (TABLE, "--yes", "--grace", "0"),
     }
+
+
+def prepare(site: Dated, command: str) -> None:
+    """What else has to be there before a command of a life has something to do."""
+    base, new = site.base, ("--dates", NEW)
+    if command == "quarantine requeue":
+        (line,) = run(site.root, "quarantine", "list", TABLE, "s", "--json").stdout.splitlines()
+        repaired = {**json.loads(line), "payload": '{"A": 5, "B": "z"}'}
+        (base / "repaired.jsonl").write_text(json.dumps(repaired))
+    before: dict[str, list[Call]] = {
+        "ingest": [("ingest", str(base / "t.toml"), "--once", "--local")],
+        "validate": [("merge", TABLE, *new, "--local")],
+        "truncate": [("truncate", TABLE, *new)],
+        "delete": [("delete", TABLE, *new, "--grace", "0")],
+        "dates move": [("partitions", "add", "Test", "1")],
+        "dates drop": [
+            ("export", TABLE, "--out", str(base / "tree"), "--layout", "nested"),
+            ("snapshot", TABLE, "--out", str(base / "copy")),
+        ],
+    }
+    for words in before.get(command, ()):
+        assert run(site.root, *words).exit_code == 0, words
 
 
 def looks(base: Path) -> dict[str, Call]:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_lock
-from sparkhaven.store.errors import TableExistsError
+from sparkhaven.store.errors import RetryableStorageError, TableExistsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace
@@ -23,7 +23,7 @@ from sparkhaven.writers.copies.quarantine_copy import same_quarantine
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.users.table_lock import lock_user_table
 
-READY, CLEARED = "ready", "cleared"
+READY, CLEARING, CLEARED = "ready", "clearing", "cleared"
 PARTS = (
     "merges",
     "metadata_index",
@@ -94,19 +94,35 @@ class Placement:
                 )
 
     def put(self) -> None:
-        """Moves the staged table into place. LockLostError: a process writes the table that it replaces."""
+        """Moves the staged table into place. LockLostError: a process writes the table that it replaces.
+
+        What takes room is done before the former table goes: from then on there are renames only, but for a storage
+        partition on another volume.
+        """
         fs, place, stage = self.place.fs, self.place, self.stage
+        with fs.during("restore-prepare"):
+            for name in writable_names(fs, self.staged.layout, place.table.namespace):
+                add_partition(fs, place.layout, place.table.namespace, name)
+            for _, target in self._moves():
+                fs.keep_dirs(target.parent, place.layout.root)
         if fs.stat(stage / CLEARED) is None:
             with ExitStack() as held:
                 self._lock(held)
                 with fs.during("restore-clear"):
+                    fs.replace(stage / CLEARING, b"")
                     self._clear()
-                    fs.replace(stage / CLEARED, b"")
-        with fs.during("restore-place"):
-            for name in writable_names(fs, self.staged.layout, place.table.namespace):
-                add_partition(fs, place.layout, place.table.namespace, name)
-            for source, target in self._moves():
-                self._move(source, target)
+                    fs.rename(stage / CLEARING, stage / CLEARED)
+                    fs.sync_dirs([stage])
+        try:
+            with fs.during("restore-place"):
+                for source, target in self._moves():
+                    self._move(source, target)
+        except OSError as error:
+            raise RetryableStorageError(
+                f"table {place.table} is not whole in its place yet: {error.strerror or error}",
+                where=error.filename,
+                hint="free space on that volume, then run the same command again: it goes on. Readers wait for it",
+            ) from error
         with fs.during("restore-clean"):
             fs.remove_tree(stage)
 

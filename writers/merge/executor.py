@@ -13,7 +13,7 @@ from functools import partial
 from threading import Thread
 from typing import Protocol, TypeVar
 
-from sparkhaven.store.errors import MergeError
+from sparkhaven.store.errors import RetryableStorageError
 from sparkhaven.store.native.library import core
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class LocalExecutor:
 
     The compiled core works without the interpreter lock, and threads start at once. Without the core the numpy calls
     are short and contend for the lock, so several workers are ``processes``. These start at first use and stay until
-    ``close``; they end with the process that started them, however it ends. MergeError: a worker died.
+    ``close``; they end with the process that started them, however it ends. RetryableStorageError: a worker died.
     """
 
     def __init__(self, workers: int = 1, *, processes: bool | None = None) -> None:
@@ -77,7 +77,7 @@ class LocalExecutor:
                 yield future.result()
         except BrokenExecutor as error:
             self.close()
-            raise MergeError(
+            raise RetryableStorageError(
                 "a worker of the merge died",
                 found=str(error),
                 hint="if the machine ran out of memory, use less --memory or fewer --workers. Merge the date again",

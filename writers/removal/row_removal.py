@@ -14,7 +14,9 @@ rows came for a truncated location, its stream has done the first two (``store.e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import field
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import publish_location
@@ -24,7 +26,7 @@ from sparkhaven.store.epochs.reopening import move_away
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import DOOMED, Removal, RemovalPhase, aside_name
-from sparkhaven.store.errors import TableNotFoundError, TooEarlyError, ValidationFailedError
+from sparkhaven.store.errors import TooEarlyError, ValidationFailedError
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table
@@ -41,7 +43,8 @@ from sparkhaven.writers.removal.state_cache import States
 class Removed:
     """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows).
 
-    ``since``: those that have come for the date since, which stay.
+    ``since``: those that have come for the date since, which stay. ``unfinished``: what could not be done once the
+    removal was recorded, and how it is done.
     """
 
     phase: RemovalPhase
@@ -49,6 +52,7 @@ class Removed:
     locations: tuple[tuple[str, str, int], ...]
     dry_run: bool
     since: tuple[tuple[str, str, int], ...] = ()
+    unfinished: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -69,17 +73,14 @@ def truncate(
 
     ``states`` caches the streams' states between the dates of one run. ValidationFailedError: the proof is of another
     date or does not cover a location (rows came after the merge); then no location of that stream is changed.
-    TableNotFoundError: there is no such location.
+    A date without such a location has no rows in intraday any more: nothing is done.
     """
     _require(proof, place.table, value)
     run = _Run(place, proof, source, clock, states or States(place))
     schema = load_deployed(place)
     done: list[tuple[str, str, int]] = []
-    known = False
 
     def remove(stream: str, commit_lock: Lock, state: StreamState, chosen: list[LocationState]) -> None:
-        nonlocal known
-        known = known or bool(chosen)
         full = [location for location in chosen if not location.truncated]
         for location in full:
             _require_covered(proof, stream, location)
@@ -87,18 +88,17 @@ def truncate(
             if location.rows:
                 require_own_files(place.fs, place.intraday_location(location.key), schema, location.files)
         done.extend((stream, location.key.internal, location.rows) for location in full)
-        if dry_run:
+        if dry_run or not chosen:
             return
         run.record(stream, commit_lock, full, RemovalPhase.TRUNCATE, [location.rows for location in full])
-        emptied = run.states.of(stream) if chosen else state
-        for location in chosen:
-            if place.fs.stat(place.intraday_location(location.key)) is not None:  # else a delete has moved it away
-                publish_location(place.of_stream(stream), emptied.locations[location.key])
+        emptied = run.states.of(stream)
+        with run.after_record(RemovalPhase.TRUNCATE):
+            for location in chosen:
+                if place.fs.stat(place.intraday_location(location.key)) is not None:  # else a delete has moved it away
+                    publish_location(place.of_stream(stream), emptied.locations[location.key])
 
     run.each_stream(remove)
-    if not known:
-        raise run.nothing("intraday locations")
-    return Removed(RemovalPhase.TRUNCATE, value, tuple(done), dry_run)
+    return Removed(RemovalPhase.TRUNCATE, value, tuple(done), dry_run, unfinished=tuple(run.unfinished))
 
 
 def delete(
@@ -116,16 +116,14 @@ def delete(
 
     A location of which the merge has no row stays: it came since. Files that were moved aside for it go.
     ValidationFailedError: another location is not truncated. TooEarlyError: one was truncated less than ``grace_s``
-    seconds ago, and readers may still use it. TableNotFoundError: there is no such location.
+    seconds ago, and readers may still use it. Without a truncated location, nothing is done.
     """
     _require(proof, place.table, value)
     run = _Run(place, proof, source, clock, states or States(place))
     done: list[tuple[str, str, int]] = []
     since: list[tuple[str, str, int]] = []
-    swept = 0
 
     def remove(stream: str, commit_lock: Lock, _: StreamState, located: list[LocationState]) -> None:
-        nonlocal swept
         tombstones = run.states.removals(stream, value)
         removed = {r.key for r in tombstones if r.phase == RemovalPhase.DELETE and run.takes(r.key)}
         chosen = [location for location in located if location.truncated or any(proof.rows_of(stream, location))]
@@ -133,16 +131,15 @@ def delete(
         _require_unread(place, tombstones, removed, clock(), grace_s)
         done.extend((stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True))
         since.extend((stream, loc.key.internal, loc.rows) for loc in located if loc not in chosen)
-        if dry_run:
+        if dry_run or not (chosen or removed):
             return
         move_away(place, chosen)
         run.record(stream, commit_lock, chosen, RemovalPhase.DELETE, rows)
-        swept += sweep(place, sorted({removal.key for removal in tombstones if run.takes(removal.key)}))
+        with run.after_record(RemovalPhase.DELETE):
+            sweep(place, sorted({removal.key for removal in tombstones if run.takes(removal.key)}))
 
     run.each_stream(remove)
-    if not done and not since and not swept:
-        raise run.nothing("truncated intraday locations")
-    return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run, tuple(since))
+    return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run, tuple(since), tuple(run.unfinished))
 
 
 @frozen
@@ -154,6 +151,7 @@ class _Run:
     source: str | None
     clock: Callable[[], float]
     states: States
+    unfinished: list[str] = field(default_factory=list)
 
     def takes(self, key: LocationKey) -> bool:
         return key.value == self.proof.record.value and self.source in (None, key.internal)
@@ -183,14 +181,18 @@ class _Run:
         if removals:
             self.states.removed(stream, removals)
 
-    def nothing(self, what: str) -> TableNotFoundError:
-        return TableNotFoundError(
-            f"there are no {what} to remove",
-            where=f"{self.proof.table} {self.proof.record.value}" + (f", source {self.source}" if self.source else ""),
-            expected="at least one",
-            found="none",
-            hint="`sparkhaven stats` lists dates and sources",
-        )
+    @contextmanager
+    def after_record(self, phase: RemovalPhase) -> Iterator[None]:
+        """The removal stands, whatever becomes of the body, which the same command repeats."""
+        try:
+            yield
+        except OSError as error:
+            date = self.proof.record.value
+            again = f"sparkhaven truncate {self.place.table} --dates {date}"
+            if phase is RemovalPhase.DELETE:
+                again = f"sparkhaven delete {self.place.table} --dates {date}"
+            what = f"{date}: the {phase} is recorded, and readers see it. Files could not follow: {error}."
+            self.unfinished.append(f"{what} `{again}` does the rest")
 
 
 def _require(proof: RemovalProof, table: TableName, value: str) -> None:
@@ -284,9 +286,9 @@ def _require_age(table: TableName, removal: Removal, now: float, grace_s: float)
         )
 
 
-def sweep(place: TablePlace, keys: Iterable[LocationKey]) -> int:
-    """Unlinks what was moved away of these locations, and directories of values that are empty then; how many went."""
-    emptied, swept = list[Path](), 0
+def sweep(place: TablePlace, keys: Iterable[LocationKey]) -> None:
+    """Unlinks what was moved away of these locations, and directories of values that are empty then."""
+    emptied = list[Path]()
     for directory in (place.intraday_location(key).parent for key in keys):
         doomed = [name for name in place.fs.names(directory) if name.startswith(DOOMED)]
         with place.fs.during("delete-unlink"):
@@ -294,6 +296,4 @@ def sweep(place: TablePlace, keys: Iterable[LocationKey]) -> int:
                 place.fs.remove_tree(directory / name)
             if doomed and place.fs.rmdir(directory):
                 emptied.append(directory.parent)
-        swept += len(doomed)
     place.fs.sync_dirs(emptied)
-    return swept

@@ -12,7 +12,7 @@ table is opened anew, and no row of these streams may match.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
 from sparkhaven.readers.arrow.matching_rows import matching_rows
@@ -24,6 +24,8 @@ from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import LockLostError, SettingsError, ValidationFailedError
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
+
+OpenLog = Callable[[StreamPlace], AbstractContextManager[StreamLog]]
 
 
 @frozen
@@ -86,9 +88,7 @@ def find_rows(
     return MatchingRows({stream: tuple(own) for stream, own in sorted(parts.items())}, history, totals)
 
 
-def withdraw_rows(
-    place: TablePlace, where: str, dates: Sequence[str] | None, open_log: Callable[[StreamPlace], StreamLog]
-) -> WithdrawnRows:
+def withdraw_rows(place: TablePlace, where: str, dates: Sequence[str] | None, open_log: OpenLog) -> WithdrawnRows:
     """Withdraws the rows that match, as they are when the logs of their streams are held; none: no epoch is made.
 
     LockLostError: a stream, a merge or a removal is running; nothing was changed. ValidationFailedError: rows that

@@ -21,7 +21,8 @@ from sparkhaven.store.epochs.files.lock import take_lock
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import remove_empty
-from sparkhaven.store.errors import LockLostError, SettingsError
+from sparkhaven.store.errors import LockLostError, RetryableStorageError, SettingsError
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.merges.dropped_tables import (
     DroppedHistory,
@@ -50,8 +51,11 @@ def drop_table(
     clock: Callable[[], float],
     grace_s: float = GRACE_S,
     dry_run: bool = False,
+    note: Callable[[str], object] = lambda _: None,
 ) -> TableDrop:
     """Drops a table, or goes on with its drop; the record as it is then. ``clock``: seconds since the epoch.
+
+    ``note`` is told where it is dropped by now, and its files could not be removed: the same call goes on.
 
     TableNotFoundError: there is no such table. SettingsError: a process runs a stream of it. LockLostError: a merge or
     removal is running. RetryableStorageError: a volume with history of it is not mounted.
@@ -68,6 +72,12 @@ def drop_table(
             with place.fs.during("drop-record"):
                 store_drop(place, standing)
             _hide(place)
+        try:
+            return finish_drop(place, standing, clock=clock, grace_s=grace_s)
+        except (RetryableStorageError, OSError) as error:
+            again = f"`sparkhaven drop {place.table} --yes`, or `clean`, removes the rest"
+            note(f"{place.table} is dropped. Its files could not be removed: {as_ours(error)}\n  to do: {again}")
+            return doomed(place) or standing
     return standing if dry_run else finish_drop(place, standing, clock=clock, grace_s=grace_s)
 
 

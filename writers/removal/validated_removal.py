@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from sparkhaven.store.errors import TableNotFoundError, TooEarlyError
+from sparkhaven.store.errors import TooEarlyError
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -25,13 +25,14 @@ Locations = tuple[tuple[str, str, int], ...]  # (stream, internal partition, row
 class RemovedDate:
     """What became of the intraday locations of a date. ``waiting``: internal partitions that are truncated, and stay.
 
-    ``reason`` says how long they stay; None if none waits.
+    ``reason`` says how long they stay; None if none waits. ``unfinished``: as of ``Removed``.
     """
 
     truncated: Locations = ()
     deleted: Locations = ()
     waiting: tuple[str, ...] = ()
     reason: str | None = None
+    unfinished: tuple[str, ...] = ()
 
 
 def truncate_and_delete(
@@ -53,8 +54,11 @@ def truncate_and_delete(
     keys = {key for state in pins.states() for key in state.locations if key.value == value}
     internals = sorted(key.internal for key in keys)
     truncated: Locations = ()
+    unfinished: list[str] = []
     if internals:
-        truncated = truncate(place, value, proof=proof, clock=clock, dry_run=dry_run, states=states).locations
+        emptied = truncate(place, value, proof=proof, clock=clock, dry_run=dry_run, states=states)
+        truncated = emptied.locations
+        unfinished += emptied.unfinished
     attempt = partial(delete, place, value, proof=proof, clock=clock, grace_s=grace_s, states=states)
     sources: list[str | None] = [*internals]
     deleted, waiting, reason = list[tuple[str, str, int]](), list[str](), None
@@ -69,13 +73,13 @@ def truncate_and_delete(
         sources = [None]
     for source in sources:
         try:
-            deleted += attempt(source=source, dry_run=dry_run).locations
+            removed = attempt(source=source, dry_run=dry_run)
+            deleted += removed.locations
+            unfinished += removed.unfinished
         except TooEarlyError as error:
             waiting.append(str(source))
             reason = error.hint
-        except TableNotFoundError:
-            pass  # an earlier call has deleted it
-    return RemovedDate(truncated, tuple(deleted), tuple(sorted(waiting)), reason)
+    return RemovedDate(truncated, tuple(deleted), tuple(sorted(waiting)), reason, tuple(unfinished))
 
 
 def _later(seconds: float) -> str:
@@ -88,6 +92,4 @@ def _all_due(attempt: Callable[..., Removed]) -> bool:
         attempt(dry_run=True)
     except TooEarlyError:
         return False
-    except TableNotFoundError:
-        pass  # files may be left of what an earlier call has deleted
     return True

@@ -19,7 +19,6 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
-from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
@@ -27,7 +26,7 @@ from sparkhaven.store.merges.history import DateHistory, column_digests
 from sparkhaven.store.merges.merge_proofs import RowDeletion
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.merge_run import MergePhase
-from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_volumes
@@ -44,7 +43,7 @@ from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
 from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
 from sparkhaven.writers.merge.publish.staged_locations import staged_slices
-from sparkhaven.writers.removal.row_withdrawal import MatchingRows, withdraw_rows
+from sparkhaven.writers.removal.row_withdrawal import MatchingRows, OpenLog, withdraw_rows
 
 
 @frozen
@@ -77,7 +76,7 @@ def delete_rows(
     place: TablePlace,
     where: str,
     dates: Sequence[str] | None,
-    open_log: Callable[[StreamPlace], StreamLog],
+    open_log: OpenLog,
     *,
     executor: Executor,
     clock: Callable[[], float],
@@ -87,7 +86,7 @@ def delete_rows(
     """Deletes the rows that match. A date whose history cannot be written again does not stop the others.
 
     ``clock``: seconds since the epoch. LockLostError: a merge or removal is running, or a stream that has rows that
-    match; what was done before stays, and the same call goes on. Raises what ``find_rows`` raises.
+    match; nothing was done. Raises what ``find_rows`` raises.
     """
     withdrawn = withdraw_rows(place, where, dates, open_log)
     values = [value for value in withdrawn.matching.of_dates() if newest(place, value) is not None]
@@ -95,13 +94,20 @@ def delete_rows(
     failed: dict[str, SparkhavenError | OSError] = {}
     planner = DeletionPlanner(where)
     merges = DateMerges(place, options or MergeOptions(), executor, clock, on_progress, planner)
-    for result in merges.locked(values) if values else ():
-        if result.error is not None:
-            failed[result.value] = result.error
-            continue
-        record = newest(place, result.value)
-        if record is not None and planner.ends_with(record) and result.outcome is not MergeOutcome.NOTHING:
-            deleted[result.value] = record.deletions[-1]
+    left = [*values]
+    try:
+        for result in merges.locked(values) if values else ():
+            left.remove(result.value)
+            if result.error is not None:
+                failed[result.value] = result.error
+                continue
+            record = newest(place, result.value)
+            if record is not None and planner.ends_with(record) and result.outcome is not MergeOutcome.NOTHING:
+                deleted[result.value] = record.deletions[-1]
+    except (SparkhavenError, OSError) as error:
+        if not (withdrawn.epochs or deleted):
+            raise
+        failed |= dict.fromkeys(left, error)  # what is done is told beside it
     done = withdrawn.rows, withdrawn.epochs, dict(sorted(deleted.items()))
     return DeletedRows(withdrawn.matching, *done, failed)
 

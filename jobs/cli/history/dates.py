@@ -12,7 +12,7 @@ from sparkhaven.ingest.settings.units import parse_period
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.history import relocation
 from sparkhaven.jobs.cli.history.relocation import place_of, with_rows
-from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, group, help_end
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, YesOption, group, help_end
 from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.system_errors import as_ours
@@ -65,7 +65,7 @@ def expire(
     zone: Annotated[
         str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
     ] = "UTC",
-    yes: Annotated[bool, typer.Option("--yes", help="Drop what is listed. Rows without a snapshot are lost.")] = False,
+    yes: YesOption = False,
     dry_run: DryRun = False,
 ) -> None:
     """Drops dates of history that are older than a period.

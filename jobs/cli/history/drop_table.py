@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, TableArgument, help_end
+from sparkhaven.jobs.cli.options import DryRun, TableArgument, YesOption, help_end
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def drop(
     ctx: typer.Context,
     name: TableArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Drop what is listed. Rows without a snapshot are lost.")] = False,
+    yes: YesOption = False,
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Grace period for readers, before files are removed.")
     ] = GRACE_S,
@@ -60,7 +60,7 @@ def drop(
             found=f"{planned.intraday_rows:,} intraday rows, {planned.history_rows:,} rows of history",
             hint=f"`sparkhaven snapshot {name} --out DIR` keeps a copy. `sparkhaven drop {name} --yes` drops it",
         )
-    dropped = drop_table(place, reason, clock=time.time, grace_s=grace, dry_run=dry_run)
+    dropped = drop_table(place, reason, clock=time.time, grace_s=grace, dry_run=dry_run, note=cli.note)
     waits = due_s(dropped, time.time(), grace)
     cli.result({**drop_json(place, dropped, waits), "dry_run": dry_run}, drop_line(dropped, waits, dry_run=dry_run))
 

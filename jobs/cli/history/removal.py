@@ -15,6 +15,7 @@ from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
@@ -109,15 +110,19 @@ def _remove(
                 on_progress=cli.note,
             )
             done = phase(place, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, states=states)
-        except SparkhavenError as error:  # each date has its own proof: go on with the others
-            failed = report(cli, error, table=name, date=value)
+        except (SparkhavenError, OSError) as error:  # each date has its own proof: go on with the others
+            failed = report(cli, as_ours(error), table=name, date=value)
             code = code or failed
             continue
         locations, rows = locations + len(done.locations), rows + done.rows
         listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
         result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}
         text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
+        if not (listed or done.since):
+            text = f"{value}: nothing to {done.phase}, intraday has no rows of it"
         cli.result({**result, "dry_run": dry_run}, text)
+        for line in done.unfinished:
+            cli.note(line)
         if done.since:
             later = sum(count for _, _, count in done.since)
             cli.note(f"{value}: {later:,} rows came since. They stay: merge the date again")

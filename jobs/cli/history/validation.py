@@ -20,6 +20,7 @@ from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, store_validation
@@ -135,8 +136,8 @@ def validate(
                     states=states,
                 )
                 _show_removed(cli, name, value, removed, dry_run=dry_run)
-        except SparkhavenError as error:  # the other dates are validated all the same
-            failed = report(cli, error, table=name, date=value)
+        except (SparkhavenError, OSError) as error:  # the other dates are validated all the same
+            failed = report(cli, as_ours(error), table=name, date=value)
             code, wrong = code or failed, wrong + 1
     cli.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
     exit_with(code)
@@ -171,6 +172,8 @@ def _show_removed(cli: CliContext, name: str, value: str, removed: RemovedDate, 
         words.append(f"{len(removed.waiting):,} sources wait for readers: {removed.reason}")
     text = f"{value}: {'; '.join(words) or 'no intraday rows are left'}{' (dry run)' if dry_run else ''}"
     cli.result({**about, "reason": removed.reason, "affected": affected, "dry_run": dry_run}, text)
+    for line in removed.unfinished:
+        cli.note(line)
 
 
 def show_validation(cli: CliContext, validation: Validation) -> None:

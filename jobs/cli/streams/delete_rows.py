@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -50,7 +51,8 @@ def delete_rows_command(
         done = DeletedRows(find_rows(place, where, dates), {}, {}, {}, {})
     else:
         with LocalExecutor(local_workers()) as executor:
-            done = delete_rows(place, where, dates, open_log, executor=executor, clock=time.time, on_progress=cli.note)
+            open_one = partial(open_log, note=cli.note)
+            done = delete_rows(place, where, dates, open_one, executor=executor, clock=time.time, on_progress=cli.note)
     matching = done.matching
     rows = matching.rows if dry_run else done.rows
     counts = matching.of_dates() if dry_run else done.of_dates()

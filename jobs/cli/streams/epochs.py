@@ -136,7 +136,7 @@ def rollback(
     if dry_run:
         preview_rollback(place, to, time_ms=int(time.time() * 1000))
     else:
-        with open_log(place, leave_damaged=True) as log:
+        with open_log(place, cli.note, leave_damaged=True) as log:
             epoch = log.rollback(to)
     record = {"table": name, "stream": stream, "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
     words = "would drop" if dry_run else "dropped"
@@ -179,8 +179,8 @@ def undo(
         undone = epochs_of_offsets(place, *_offsets(offsets or ""))
     planned = plan_undo(place, undone)
     done = None
-    if not dry_run:
-        with open_log(place) as log:
+    if planned.locations and not dry_run:
+        with open_log(place, cli.note) as log:
             done = log.withdraw(lambda: plan_undo(place, undone))
     record = {
         "table": name,
@@ -193,7 +193,11 @@ def undo(
     }
     numbers = f"epoch{'s' if len(undone) > 1 else ''} {', '.join(map(str, undone))}"
     words = f"{planned.rows:,} rows of {numbers} in {len(planned.locations):,} locations"
-    cli.result(record, f"would undo {words}" if dry_run else f"epoch {done} undoes {words}")
+    if not planned.locations:
+        words = f"nothing to do: {numbers} {'were' if len(undone) > 1 else 'was'} {planned.reason}"
+    else:
+        words = f"would undo {words}" if dry_run else f"epoch {done} undoes {words}"
+    cli.result(record, words)
 
 
 def _offsets(text: str) -> tuple[str, int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,12 +13,12 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, TableArgument, group, help_end, old_spelling
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.operations.quarantine_lines import read_repairs, row_value
+from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_other_edits, row_value
 from sparkhaven.jobs.operations.quarantined_stream import find, ledger_of, no_stream
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.quarantines import settle
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName, check_stream
@@ -131,7 +132,7 @@ def requeue(
     rejected, stream = find(place), place.stream
     repairs = read_repairs(Fs(), repaired, f"{place.table} {stream}") if repaired is not None else None
     if rejected is None:
-        _show_requeued(cli, stream, None, len(repairs or ()), dry_run)
+        _show_requeued(cli, stream, None, repairs or (), frozenset(), dry_run)
         return
     if not rejected.ledger.file:
         raise SettingsError(
@@ -156,7 +157,10 @@ def requeue(
     from sparkhaven.jobs.streams.reports.progress import Progress
     from sparkhaven.jobs.streams.stream import open_stream
 
-    fs, done = Fs(), Requeued()
+    fs, done, before = Fs(), Requeued(), frozenset[tuple[str, int]]()
+    if repairs is not None:
+        refuse_other_edits(repairs, rejected.rows(_chosen(None, None, None, "all")))
+        before = rejected.ingested(repairs)
     if dry_run:
         try_pending(fs, layout, settings, rejected.pending(chosen), repairs, done)
     else:
@@ -165,9 +169,15 @@ def requeue(
             quarantine = rejected.quarantine()
             where = f"{settings.file}: bad_rows.quarantine"
             settle(place, run.log.state, quarantine, where)
-            requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
-    _show_requeued(cli, stream, done, len(repairs or ()), dry_run)
-    if done.refused or done.cut or repairs:
+            try:
+                requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
+            except (SparkhavenError, OSError):
+                if done.epochs:
+                    _show_requeued(cli, stream, done, (), before, dry_run)
+                raise
+    unknown = set(repairs or ()) - before
+    _show_requeued(cli, stream, done, unknown, before, dry_run)
+    if done.refused or done.cut or unknown:
         raise typer.Exit(EXIT_BAD_DATA)
 
 
@@ -225,9 +235,18 @@ def _named(cli: CliContext, layout: Layout, name: str, stream: str | None, table
     return (rejecting or having)[0]
 
 
-def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown: int, dry_run: bool) -> None:
+def _show_requeued(
+    cli: CliContext,
+    stream: str,
+    done: Requeued | None,
+    unknown: Collection[tuple[str, int]],
+    before: Collection[tuple[str, int]],
+    dry_run: bool,
+) -> None:
+    """``unknown``: rows of the file that are not pending; ``before``: those that an earlier requeue has ingested."""
     sent, cut, epochs, refused = (done.sent, done.cut, done.epochs, done.refused) if done else (0, 0, [], [])
-    record = {"stream": stream, "sent": sent, "refused": len(refused), "cut": cut, "not_pending": unknown}
+    record = {"stream": stream, "sent": sent, "refused": len(refused), "cut": cut, "not_pending": len(unknown)}
+    record["ingested_before"] = len(before)
     record |= {"epochs": epochs, "epoch": epochs[-1] if epochs else None, "dry_run": dry_run}
     record["refusals"] = [str(row) for row in refused[:10]]
     where = f" in epoch {', '.join(map(str, epochs))}" if epochs else ""
@@ -239,9 +258,13 @@ def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown:
         ]
     if cut:
         lines.append(f"{cut:,} rows are longer than 1 MiB and were cut. Requeue them with --from and a whole payload")
+    if before:
+        lines.append(f"{len(before):,} rows of the file were ingested before")
     if unknown:
-        lines.append(f"{unknown:,} rows of the file are not pending: ingested already, dropped, or never rejected")
+        lines.append(f"{len(unknown):,} rows of the file are not pending: dropped, or never rejected")
     cli.result(record, "\n".join(lines))
+    if done is not None and done.unmarked is not None:
+        cli.note(f"they are committed. The next start of the stream marks them in the quarantine: {done.unmarked}")
 
 
 def _chosen(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:

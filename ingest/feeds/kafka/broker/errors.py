@@ -59,7 +59,7 @@ def log_replaced(topic: str, partition: int, last: LastMessage, theirs: object) 
         expected=last,
         found=theirs,
         hint="the table has messages that the broker has lost, and lacks others that have their offsets now. Go back to"
-        " an epoch before the two parted with `sparkhaven epochs rollback`, or read the topic as a new stream",
+        " an epoch before the two parted (`sparkhaven epochs rollback --help`), or read the topic as a new stream",
     )
 
 

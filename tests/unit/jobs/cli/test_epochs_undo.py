@@ -78,15 +78,25 @@ def test_an_epoch_in_the_middle_goes_and_older_epochs_still_have_it(small: Small
     assert sizes(root) == [1, 2, 3, 4]
 
 
+def test_what_was_undone_before_is_left_as_it_is(small: SmallTable) -> None:
+    root = closed(small)
+    assert run_json(root, "epochs", "undo", *STREAM, "--epoch", "2")[0] == 0
+    before = small.layout.stream_log(small.table, "s").read_bytes()
+    for words in (["--epoch", "2"], ["--source-file", "2.json"]):
+        code, again = run_json(root, "epochs", "undo", *STREAM, *words)
+        assert (code, again["undone"], again["rows"], again["epoch"]) == (0, [2], 0, None)
+    assert "undone before, by epoch 4" in run(root, "epochs", "undo", *STREAM, "--epoch", "2").stdout
+    assert small.layout.stream_log(small.table, "s").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         ("--epoch 9", "does not exist"),
         ("--epoch 4", "is a withdrawal of rows"),
-        ("--epoch 2", "was undone before"),
         ("--epoch 6", "was rolled back"),
         ("--epoch 7", "is a rollback"),
-        ("--source-file 2.json", "no kept epoch took file 2.json"),
+        ("--source-file 9.json", "no kept epoch took file 9.json"),
         ("--offsets t:0:1-2", "no kept epoch took offsets"),
         ("--offsets t:0:2-2", "--offsets is no range"),
         ("", "it is not said which epoch"),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from sparkhaven.ingest.values.refusals import unexpected
+from sparkhaven.jobs.cli.context import CliContext, exit_code
+from sparkhaven.jobs.streams.restarts import is_retryable
 from sparkhaven.readers.sql.engine import refusal
 from sparkhaven.store.errors import RetryableStorageError, SettingsError
+from sparkhaven.store.io.system_errors import NO_THREAD
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace
@@ -137,3 +147,39 @@ def test_rows_of_a_location_of_another_stream(tmp_path: Path) -> None:
         code, value = run_json(tmp_path / "db", "ingest", str(second), "--once")
         assert (code, value["error"]["retryable"]) == (documented("rows of another stream's location"), False), value
         assert value["error"]["what"] == "a location belongs to another writer"
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (MemoryError(), "out of memory"),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), "out of memory"),
+        (RuntimeError(NO_THREAD), "the system starts no further thread"),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "Cannot allocate memory"),
+        (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "Resource temporarily unavailable"),
+        (OSError(errno.ENFILE, os.strerror(errno.ENFILE)), "Too many open files in system"),
+    ],
+)
+def test_a_machine_without_memory(capsys: pytest.CaptureFixture[str], error: Exception, what: str) -> None:
+    assert exit_code(CliContext(json=True), error) == documented("no memory, no further thread or process") == 3
+    told = json.loads(capsys.readouterr().out)["error"]
+    assert (told["what"], told["retryable"]) == (what, True) and "run it again" in told["hint"]
+    assert is_retryable(error), "a stream goes on after a pause"
+    with pytest.raises(type(error)):
+        unexpected(error)  # which makes bad rows of what is the fault of a record
+
+
+def test_python_says_so_where_no_thread_can_be_started() -> None:
+    """In a process of its own, which may have no more memory than it has, its threads have large stacks."""
+    code = """
+import resource, threading
+threading.stack_size(512 << 20)
+held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (held + (64 << 20),) * 2)
+try:
+    threading.Thread(target=print).start()
+except RuntimeError as error:
+    print(error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == NO_THREAD

@@ -201,9 +201,20 @@ def test_bad_rows_start_no_spark(tmp_path: Path) -> None:
         (3, '{"Id": "y"}', 2),
     ]
     mended = tmp_path / "mended.jsonl"
+    for name, value in (("value", "7"), ("column", "Other"), ("source", "elsewhere")):
+        mended.write_text(json.dumps({**rows[0], name: value}))
+        (refused,) = quarantine("requeue", "--from", str(mended), code=1 if name == "source" else 2)
+        if name == "source":
+            assert (refused["sent"], refused["not_pending"]) == (0, 1)
+        else:
+            told = refused["error"]
+            assert (told["what"], told["found"]) == (f"an edit of {name} is not taken", json.dumps(value))
+            assert told["where"] == f"{mended} line 1" and "edit payload" in told["hint"]
     mended.write_text(json.dumps({**rows[0], "payload": '{"Id": 7}'}))
     (sent,) = quarantine("requeue", "--from", str(mended))
     assert (sent["sent"], sent["epoch"]) == (1, 3) and ids(tmp_path) == [1, 2, 7]
+    (again,) = quarantine("requeue", "--from", str(mended))
+    assert (again["sent"], again["ingested_before"], again["not_pending"]) == (0, 1, 0) and ids(tmp_path) == [1, 2, 7]
     assert [row["requeued_epoch"] for row in quarantine("list")] == [3, None]
     (sent,) = quarantine("requeue", code=1)
     assert (sent["sent"], sent["refused"]) == (0, 1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.errors import CommitError, MergeError, SettingsError
+from sparkhaven.store.errors import CommitError, MergeError, RetryableStorageError, SettingsError
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.contracts.executors import half
@@ -31,7 +31,7 @@ def die(_: int) -> int:
 def test_a_process_that_dies_is_an_error_and_the_next_run_has_new_ones() -> None:
     with LocalExecutor(2, processes=True) as executor:
         assert os.getpid() not in set(executor.run(whose, range(4)))
-        with pytest.raises(MergeError, match="a worker of the merge died"):
+        with pytest.raises(RetryableStorageError, match="a worker of the merge died"):
             list(executor.run(die, [1, 2]))
         assert list(executor.run(half, [8])) == [4]  # with new workers
 
