@@ -6,7 +6,6 @@ would miss rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +26,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc, positions
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns
-from sparkhaven.store.scan.index_keys import key_order
+from sparkhaven.store.scan.index_keys import stored_order
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.scan.row_owners import RowOwners
 from sparkhaven.store.types.codings.row_ranges_codec import decode_sets
@@ -157,12 +156,11 @@ def _order(index: _Index) -> Iterator[CheckFinding]:
 
 
 def _order_of(value: pa.Scalar, kind: DataType) -> object:
-    """What compares as keys are ordered; of the two zeros the negative one is first."""
+    """What compares as keys are ordered."""
     plain = value.value if pa.types.is_temporal(value.type) else value.as_py()
     if kind.coding is not None:
         return () if plain is None else (plain,)
-    order = key_order(plain, kind)
-    return (*order, math.copysign(1.0, plain)) if isinstance(plain, float) and not plain else order
+    return stored_order(plain, kind)
 
 
 def _shown(key: pa.Scalar) -> str:

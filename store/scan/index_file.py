@@ -7,10 +7,10 @@ Sizes and checksums are those of the merge record. An index that is missing, dam
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -90,17 +90,20 @@ class IndexFile:
     def find(self, wanted: Sequence[Sequence[Key]]) -> RowRanges | None:
         """Rows whose first keys are one of each of these; None: they are too many to be looked up.
 
+        Keys of a further column ascend only where those before it are the same. So each span is cut where they change.
         CorruptFileError: positions are not those of rows of the location.
         """
         spans = [(0, len(self.keys[0]))]
-        for column, keys in zip(self.keys, wanted, strict=False):
-            order = column.orders(keys)
-            spans = [
-                (low, high)
-                for start, stop in spans
-                for key in order
-                if (low := bisect_left(column, key, start, stop)) < (high := bisect_right(column, key, low, stop))
-            ]
+        for number, keys in enumerate(wanted):
+            column = self.keys[number]
+            if number:
+                runs = (run for span in spans for run in self.keys[number - 1].runs(*span))
+                spans = list(islice(runs, MOST_KEYS + 1))
+            if len(spans) > MOST_KEYS:
+                return None
+            orders = column.orders(keys)
+            parts = (column.equal(span, order) for span in spans for order in orders)
+            spans = list(islice(((low, high) for low, high in parts if low < high), MOST_KEYS + 1))
             if len(spans) > MOST_KEYS:
                 return None
         if sum(high - low for low, high in spans) > MOST_KEYS:

@@ -1,13 +1,15 @@
 """Keys of an index in the order in which they are stored: null, numbers with NaN last, texts by UTF-16 code unit.
 
-Values of a codec compare by their bytes.
+Values of a codec compare by their bytes. Each stored key is one of its own in this order. A literal may equal several,
+which then stand side by side: both zeros.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
@@ -40,12 +42,32 @@ def key_order(key: Key, data_type: DataType) -> Order:
     return data_type.null if key is None else key
 
 
+def stored_order(key: Key, data_type: DataType) -> Order:
+    """The same of a key that is stored: of the two zeros the negative one is first."""
+    order = key_order(key, data_type)
+    if data_type.name not in ("float", "double"):
+        return order
+    return *order, not isinstance(key, float) or key != 0 or math.copysign(1, key) > 0
+
+
 class Keys(Sequence[Order]):
     """The keys of one column."""
 
     @abstractmethod
-    def orders(self, keys: Sequence[Key]) -> list[Order]:
-        """Literals as what compares with the keys."""
+    def orders(self, keys: Sequence[Key]) -> list[tuple[Order, Order]]:
+        """The least and the greatest key that equals each literal, as what compares with the keys."""
+
+    def equal(self, span: tuple[int, int], order: tuple[Order, Order]) -> tuple[int, int]:
+        """Those of the entries ``[start, stop)``, which ascend, whose key equals a literal."""
+        low = bisect_left(self, order[0], *span)
+        return low, bisect_right(self, order[1], low, span[1])
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The entries ``[start, stop)``, which ascend, in parts that have one key each."""
+        while start < stop:
+            end = bisect_right(self, self[start], start, stop)
+            yield start, end
+            start = end
 
     def ascend(self) -> bool:
         """Whether each key is behind the one before it."""
@@ -64,11 +86,13 @@ class FixedKeys(Keys):
     def __getitem__(self, index: int) -> Order:  # type: ignore[override]
         value = self._entries[index].item()
         if self._type.name in ("float", "double", "char"):
-            return key_order(None if value == self._type.null else value, self._type)
+            return stored_order(None if value == self._type.null else value, self._type)
         return value
 
-    def orders(self, keys: Sequence[Key]) -> list[Order]:
-        return [key_order(key, self._type) for key in keys]
+    def orders(self, keys: Sequence[Key]) -> list[tuple[Order, Order]]:
+        floating = self._type.name in ("float", "double")
+        pairs = [(-0.0, 0.0) if floating and key == 0 else (key, key) for key in keys]
+        return [(stored_order(low, self._type), stored_order(high, self._type)) for low, high in pairs]
 
     def ascend(self) -> bool:
         keys = self._entries
@@ -96,12 +120,13 @@ class CodedKeys(Keys):
         entry = bytes(self._data[index * width : (index + 1) * width])
         return b"" if entry == self._coding.null else b"\x01" + entry
 
-    def orders(self, keys: Sequence[Key]) -> list[Order]:
+    def orders(self, keys: Sequence[Key]) -> list[tuple[Order, Order]]:
         entries, absent = self._entries(keys)
-        return [
+        orders = [
             b"" if key is None else NO_KEY if none else b"\x01" + entry.tobytes()
             for key, entry, none in zip(keys, entries, absent, strict=True)
         ]
+        return [(order, order) for order in orders]
 
     def _entries(self, keys: Sequence[Key]) -> tuple[Octets, Mask]:
         """Entries of literals, which are whole numbers, and which of them no value equals."""
@@ -149,5 +174,6 @@ class TextKeys(Keys):
             codec, octets = ("utf-16-be" if octets[0] == 0xFE else "utf-16-le"), octets[2:]
         return b"\x01" + octets.decode(codec, "surrogatepass").encode("utf-16-be", "surrogatepass")
 
-    def orders(self, keys: Sequence[Key]) -> list[Order]:
-        return [b"" if key is None else b"\x01" + str(key).encode("utf-16-be", "surrogatepass") for key in keys]
+    def orders(self, keys: Sequence[Key]) -> list[tuple[Order, Order]]:
+        orders = [b"" if key is None else b"\x01" + str(key).encode("utf-16-be", "surrogatepass") for key in keys]
+        return [(order, order) for order in orders]

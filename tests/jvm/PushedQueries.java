@@ -240,11 +240,12 @@ public final class PushedQueries {
   private static Expression literal(String type, JsonNode value) {
     DataType kind = DataType.fromDDL(type);
     String text = value.textValue();
-    Object literal = value.isNull() ? null : switch (type) {
+    Object literal = value.isNull() ? null : switch (type.replaceFirst("\\(.*", "")) {
       case "bigint", "timestamp" -> Long.valueOf(text);
       case "int", "date" -> Integer.valueOf(text);
-      case "decimal(9,2)", "decimal(20,2)", "decimal(38,2)" -> Decimal.apply(new BigDecimal(text));
+      case "decimal" -> Decimal.apply(new BigDecimal(text));
       case "smallint" -> Short.valueOf(text);
+      case "tinyint" -> Byte.valueOf(text);
       case "double" -> Double.valueOf(text);
       case "float" -> Float.valueOf(text);
       case "boolean" -> Boolean.valueOf(text);

@@ -138,10 +138,19 @@ final class IndexFile implements Closeable {
     }
   }
 
-  /** Rows whose first keys are one of each of these; null: they are too many to be looked up. */
+  /**
+   * Rows whose first keys are one of each of these; null: they are too many to be looked up. Keys of a further column
+   * ascend only where those before it are the same. So each span is cut where they change.
+   */
   long[] find(List<List<Object>> wanted) throws IOException, DamagedValue {
     List<long[]> spans = List.of(new long[] {0, keys.get(0).size()});
     for (int number = 0; number < wanted.size(); number++) {
+      if (number > 0) {
+        spans = runs(keys.get(number - 1), spans);
+      }
+      if (spans.size() > MOST_KEYS) {
+        return null;
+      }
       spans = spans(keys.get(number), spans, wanted.get(number));
       if (spans.size() > MOST_KEYS) {
         return null;
@@ -158,6 +167,19 @@ final class IndexFile implements Closeable {
       }
     }
     return RowRanges.union(rows);
+  }
+
+  /** The entries of spans in parts that have one stored key each. */
+  private static List<long[]> runs(IndexKeys keys, List<long[]> spans) throws IOException, DamagedValue {
+    List<long[]> runs = new ArrayList<>();
+    for (long[] span : spans) {
+      for (long from = span[0]; from < span[1] && runs.size() <= MOST_KEYS; ) {
+        long to = keys.end(from, span[1]);
+        runs.add(new long[] {from, to});
+        from = to;
+      }
+    }
+    return runs;
   }
 
   private static List<long[]> spans(IndexKeys keys, List<long[]> within, List<Object> wanted)

@@ -15,8 +15,11 @@ abstract class IndexKeys implements Closeable {
     return compare(key(number), literal);
   }
 
-  /** A key in the form of {@link #literal}; null: it is null. */
+  /** A key in the form of {@link #literal}; null: it is null. Keys that differ may be the same in it. */
   abstract Object key(long number) throws IOException, DamagedValue;
+
+  /** A key as it is stored: equal to another one only where both are the same key. */
+  abstract Object stored(long number) throws IOException, DamagedValue;
 
   /** The literal of a query, of the column's {@link ValueOrder}, as keys compare with it; null: no key is equal. */
   abstract Object literal(Object value);
@@ -38,6 +41,22 @@ abstract class IndexKeys implements Closeable {
       long middle = low + high >>> 1;
       int sign = compare(middle, literal);
       if (sign < 0 || above && sign == 0) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  /** The end of the entries from one on, before {@code to}, that have its key. Keys ascend up to there. */
+  final long end(long from, long to) throws IOException, DamagedValue {
+    Object wanted = stored(from);
+    long low = from + 1;
+    long high = to;
+    while (low < high) {
+      long middle = low + high >>> 1;
+      if (wanted.equals(stored(middle))) {
         low = middle + 1;
       } else {
         high = middle;

@@ -8,6 +8,7 @@ import io.sparkhaven.spark.plan.ColumnForm;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.ValueOrder;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
@@ -51,6 +52,19 @@ final class NumberKeys extends IndexKeys {
         yield value == -Double.MAX_VALUE ? null : order.bound(value);
       }
       default -> entry == -1L << 8 * form.width() - 1 ? null : order.bound(entry);
+    };
+  }
+
+  @Override
+  Object stored(long number) throws IOException {
+    if (decoder != null) {
+      return ByteBuffer.wrap(data.copy(number * form.width(), (number + 1) * form.width()));
+    }
+    long entry = data.numberAt(number * form.width(), form.width());
+    return switch (form.type()) { // all NaN are one key, both zeros are two
+      case "float" -> Float.intBitsToFloat((int) entry);
+      case "double" -> Double.longBitsToDouble(entry);
+      default -> entry;
     };
   }
 

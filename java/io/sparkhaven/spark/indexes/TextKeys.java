@@ -3,6 +3,7 @@ package io.sparkhaven.spark.indexes;
 import io.sparkhaven.spark.codings.DamagedValue;
 import io.sparkhaven.spark.columns.TextCharset;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Keys that are texts, ordered by UTF-16 unit, which is not the order of Spark. */
@@ -27,6 +28,11 @@ final class TextKeys extends IndexKeys {
     byte[] bytes = IndexFile.value(ends, data, number);
     UTF8String text = charset.text(bytes, 0, bytes.length, charset.isPlain(bytes, 0, bytes.length), "a key");
     return text == null ? null : text.toString();
+  }
+
+  @Override
+  Object stored(long number) throws IOException, DamagedValue {
+    return ByteBuffer.wrap(IndexFile.value(ends, data, number));
   }
 
   /** Bytes that are no text are equal to no key. */

@@ -1,0 +1,72 @@
+"""Rows by an index of two or three columns: those of a plain loop, for each pair of types and their odd values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sparkhaven
+from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.table import Table, pinned_of
+from tests.support.readers.indexed_pairs import DAY_OF_TRIPLES, DAYS, PlainRows, asked, make
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PlainRows]:
+    root = tmp_path_factory.mktemp("pairs")
+    return root, make(root)
+
+
+def numbers(table: Table, day: str, where: str) -> list[int]:
+    return sorted(table.to_arrow("Row", dates=day, where=where)["Row"].to_pylist())
+
+
+def test_conditions_on_several_columns(pairs: tuple[Path, PlainRows]) -> None:
+    """The plan has exactly these rows: an index has told them, and nothing else could."""
+    table, plain = open_table(pairs[0], "NS.Pairs"), pairs[1]
+    for day, names, literals in asked():
+        if all(literal.where for literal in literals):
+            where = " && ".join(f"{name} == {of.where}" for name, of in zip(names, literals, strict=True))
+            wanted = plain.where(names, literals)
+            assert numbers(table, day, where) == wanted, where
+            assert pinned_of(table).plan(dates=day, where=where).rows == len(wanted), where
+
+
+@pytest.mark.parametrize(
+    ("day", "where"),
+    [
+        (DAYS["D"], "D in (0, 0.1) && F in (0.1, -0.0, 7)"),
+        (DAYS["D"], "D == 0 && F >= 0"),
+        (DAYS["F"], "(F == 0 || isNull(F)) && D == 0"),
+        (DAYS["At"], "At in (1795132800000000000, 1795132800000000001, -1) && D == -0.0"),
+        (DAYS["At"], "At <= '1970-01-01T00:00:00Z' && F == 0"),
+        (DAYS["L"], "L in (9007199254740992, 9007199254740993) && D == 9007199254740992.0"),
+        (DAYS["Text"], 'isNull(Text) && D == 0 && Sym != "a"'),
+        (DAY_OF_TRIPLES, "D in (0, 0.1) && F in (0, 0.1) && Text in ('', '\U0001f600')"),
+        (DAY_OF_TRIPLES, "F == 0 && At in (-1, -1000) && Sym == 'a'"),
+        (DAY_OF_TRIPLES, "D == 0 && F == 0"),
+        (DAY_OF_TRIPLES, "D == 0 && Text == 'a'"),
+        (DAY_OF_TRIPLES, "(D == 0 && F == 0 && Text == 'a') || (L == 0 && D == 0 && Note == '')"),
+    ],
+)
+def test_lists_ranges_and_alternatives(pairs: tuple[Path, PlainRows], day: str, where: str) -> None:
+    """The same rows as of a table that was read without a condition."""
+    table = open_table(pairs[0], "NS.Pairs")
+    predicate = pinned_of(table).predicate(where)
+    assert predicate is not None
+    every = table.to_arrow(dates=day)
+    rows = predicate.filter(every)["Row"].to_pylist()
+    assert 0 < len(rows) < every.num_rows
+    assert numbers(table, day, where) == sorted(rows)
+
+
+def test_queries_on_several_columns(pairs: tuple[Path, PlainRows]) -> None:
+    root, plain = pairs
+    listed = [(day, names, literals) for day, names, literals in asked() if all(literal.sql for literal in literals)]
+    for day, names, literals in listed[:: max(len(listed) // 40, 1)]:
+        parts = [f'"{name}" = {of.sql}' for name, of in zip(names, literals, strict=True)]
+        query = f'select "Row" from NS.Pairs where "Date" = \'{day}\' and {" and ".join(parts)} order by 1'
+        assert sparkhaven.sql(root, query)["Row"].to_pylist() == plain.where(names, literals), query
