@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, table_of
-from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, merged_rows, newest
+from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, all_values, generations, merged_rows, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.frozen import frozen
@@ -28,7 +28,7 @@ class Merged:
     def __init__(self, place: TablePlace) -> None:
         self._place = place
         self._rows: dict[tuple[str, LocationKey, int], int] = {}
-        self._withdrawn: dict[tuple[str, LocationKey, int], int] = {}
+        self._taken: dict[tuple[str, LocationKey, int], MergeInput] = {}
         self._generations: dict[str, int] = {}  # by date, of the record that was looked at
 
     def rows(self, stream: str, key: LocationKey, since: int) -> int:
@@ -41,16 +41,19 @@ class Merged:
     def has_withdrawn_since(self, stream: str, state: LocationState) -> bool:
         """Whether rows of a location were withdrawn after a merge that is shown, or known, had taken them."""
         location = stream, state.key, state.since
-        if location not in self._withdrawn:
+        taken = self._taken.get(location)
+        if taken is None:
             return False
-        return state.withdrawn.within(0, self._rows.get(location, 0)).rows > self._withdrawn[location]
+        behind = state.withdrawn.within(taken.rows, self._rows.get(location, 0))
+        fewer = state.withdrawn.within(0, taken.rows).rows < taken.withdrawn  # a state from before the merge
+        return bool(behind) or not (fewer or taken.leaves_out(state.withdrawn))
 
     def note(self, record: MergeRecord) -> None:
         """The outputs of a record are shown, or the rows of all of its inputs."""
         self._generations[record.value] = record.generation
         for taken in record.inputs:
             location = taken.stream, LocationKey(taken.internal, record.value), taken.since
-            self._withdrawn[location] = taken.withdrawn
+            self._taken[location] = taken
         for (stream, internal, since), rows in merged_rows(record).items():
             self.note_rows(stream, LocationKey(internal, record.value), since, rows)
 

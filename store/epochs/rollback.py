@@ -103,8 +103,8 @@ def require_unmerged(place: StreamPlace, to: int) -> None:
                     continue
                 if rows < merged.rows:
                     raise _refused(place, record, key, merged.rows, rows, to)
-                if withdrawn.within(0, merged.rows).rows < merged.withdrawn:
-                    raise _would_return(place, record, key, merged.withdrawn, to)
+                if not merged.leaves_out(withdrawn):
+                    raise _other_withdrawn(place, record, key, merged.withdrawn, to)
 
 
 def _since(place: StreamPlace, to: int) -> tuple[dict[Made, tuple[int, RowRanges]], set[Made]]:
@@ -134,14 +134,14 @@ def merge_records_of(place: TablePlace, value: str) -> list[MergeRecord]:
     return [r for r in records if r is not None and r.phase.reached(MergePhase.CHECK)]
 
 
-def _would_return(
+def _other_withdrawn(
     place: StreamPlace, record: MergeRecord, key: LocationKey, withdrawn: int, to: int
 ) -> TableExistsError:
     return TableExistsError(
-        "the rollback would bring back withdrawn rows that history lacks",
+        "the rollback would go back to other withdrawn rows than those that history left out",
         where=place.merges / key.value,
         expected=f"the {withdrawn} rows of {key.internal}/{key.value} that merge {record.generation} left out",
-        found=f"fewer at epoch {to}",
+        found=f"others at epoch {to}",
         hint="roll back to the epoch that withdrew them or a later one. See"
         f" `sparkhaven epochs list {place.table} {place.stream}`",
     )

@@ -5,8 +5,8 @@ decides what its history is; readers never look for history by listing directori
 
 The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG3``, as number the generation (as in the file
 name), and one frame, to the end of it. Its payload has the fields of ``MergeRecord``; inputs are lists [stream,
-internal, since, epoch, rows], and the number of withdrawn rows where there are some, files [bytes, crc], ranges as
-``store.epochs.state.log_records`` spells them; ``indexes``, files likewise, is left out of an output that has none.
+internal, since, epoch, rows], then number and CRC-32 of withdrawn rows where there are some, files [bytes, crc],
+ranges as ``store.epochs.state.log_records`` spells them. ``indexes``, files likewise, is left out where there are none.
 ``columnDrops``, lists [id, name, rows, digest], is left out where no column was dropped; ``corrections`` are as
 ``column_corrections`` has them, and a proof with ``dropped`` rows as ``merge_proofs`` has it.
 
@@ -44,6 +44,7 @@ from sparkhaven.store.merges.merge_run import (
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import RowRanges
 
 MAGIC = b"SHVMRG3\n"
 NO_ROWS = "0" * 32
@@ -64,7 +65,8 @@ class MergeInput:
     ``since`` is the epoch that made the location, ``epoch`` the one at which it was pinned. A re-merge from
     history carries the inputs of the record that it replaces, so that rows stay counted once. Rows of an import have no
     stream and epoch -1; where it replaced merged rows, their inputs stay with 0 rows. ``withdrawn``: how many of
-    the rows were withdrawn in the stream when they were merged, and are not in the outputs.
+    the rows were withdrawn in the stream when they were merged, and are not in the outputs; ``withdrawn_crc``: which
+    ones.
     """
 
     stream: str
@@ -73,6 +75,16 @@ class MergeInput:
     epoch: int
     rows: int
     withdrawn: int = 0
+    withdrawn_crc: int = 0
+
+    def leaves_out(self, withdrawn: RowRanges) -> bool:
+        """Whether of the rows that it took exactly those were withdrawn that are among ``withdrawn``."""
+        inside = withdrawn.within(0, self.rows)
+        return (inside.rows, inside.crc) == (self.withdrawn, self.withdrawn_crc)
+
+    def without_rows(self) -> MergeInput:
+        """The location as a witness alone, of whose rows none is in the outputs."""
+        return replace(self, rows=0, withdrawn=0, withdrawn_crc=0)
 
     @property
     def key(self) -> InputKey:
@@ -317,8 +329,8 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
 
 
 def _input(taken: MergeInput) -> list[str | int]:
-    numbers = taken.since, taken.epoch, taken.rows
-    return [taken.stream, taken.internal, *numbers, *([taken.withdrawn] if taken.withdrawn else ())]
+    withdrawn = (taken.withdrawn, taken.withdrawn_crc) if taken.withdrawn else ()
+    return [taken.stream, taken.internal, taken.since, taken.epoch, taken.rows, *withdrawn]
 
 
 def _files(states: dict[str, FileState]) -> dict[str, list[int]]:

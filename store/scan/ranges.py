@@ -205,7 +205,7 @@ def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
         return stream.epoch >= taken.epoch  # removed with proof after the merge, unless the snapshot is older
     if location.since != taken.since or location.rows < taken.rows:
         return False
-    return location.withdrawn.within(0, taken.rows).rows == taken.withdrawn
+    return taken.leaves_out(location.withdrawn)
 
 
 def _has_left(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -65,6 +66,11 @@ class RowRanges:
     @property
     def rows(self) -> int:
         return int((self.stops - self.starts).sum())
+
+    @property
+    def crc(self) -> int:
+        """Which rows these are, in a number: CRC-32 of first row and row after the last of each range; 0 for none."""
+        return zlib.crc32(np.stack((self.starts, self.stops), axis=1).astype("<i8").tobytes())
 
     @property
     def start(self) -> int:

@@ -391,4 +391,4 @@ def _inputs(part: Part, base: MergeRecord | None, joined: MergeRecord | None) ->
     if joined is not None:
         return with_imported(joined.inputs, part.rows)
     before = base.inputs if base is not None else ()
-    return with_imported([replace(taken, rows=0) for taken in before if taken.stream], part.rows)
+    return with_imported([taken.without_rows() for taken in before if taken.stream], part.rows)

@@ -28,7 +28,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.history import column_digests, in_columns
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, newest
+from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import committed_column, open_parquet
@@ -58,10 +58,11 @@ class RemovalProof:
             )
         self.table, self.record, self.validation = table, record, validation
 
-    def rows_of(self, stream: str, location: LocationState) -> tuple[int, int]:
-        """Rows of a location that the merge has read, and how many of them were withdrawn then."""
+    def input_of(self, stream: str, location: LocationState) -> MergeInput:
+        """What the merge has read of a location: of one that it did not know no row."""
         key = (stream, location.key.internal, location.since)
-        return next(((taken.rows, taken.withdrawn) for taken in self.record.inputs if taken.key == key), (0, 0))
+        none = MergeInput(*key, location.epoch, 0)
+        return next((taken for taken in self.record.inputs if taken.key == key), none)
 
     def evidence(self) -> dict[str, Any]:
         proof = self.record.proof

@@ -126,7 +126,7 @@ def delete(
     def remove(stream: str, commit_lock: Lock, _: StreamState, located: list[LocationState]) -> None:
         tombstones = run.states.removals(stream, value)
         removed = {r.key for r in tombstones if r.phase == RemovalPhase.DELETE and run.takes(r.key)}
-        chosen = [location for location in located if location.truncated or any(proof.rows_of(stream, location))]
+        chosen = [location for location in located if location.truncated or proof.input_of(stream, location).rows]
         rows = [_require_deletable(place.table, tombstones, location, clock(), grace_s) for location in chosen]
         _require_unread(place, tombstones, removed, clock(), grace_s)
         done.extend((stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True))
@@ -209,13 +209,14 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
 
 
 def _require_covered(proof: RemovalProof, stream: str, location: LocationState) -> None:
-    merged, withdrawn = proof.rows_of(stream, location)
-    if merged == location.rows and withdrawn != location.withdrawn.rows:
+    taken = proof.input_of(stream, location)
+    merged = taken.rows
+    if merged == location.rows and not taken.leaves_out(location.withdrawn):
         raise ValidationFailedError(
             "rows were withdrawn in intraday after the merge",
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
-            expected=f"{withdrawn} withdrawn rows, as the merge knew",
-            found=f"{location.withdrawn.rows}",
+            expected=f"{taken.withdrawn} withdrawn rows, those that the merge knew",
+            found=f"{location.withdrawn.rows}, others",
             hint=f"sparkhaven merge {proof.table} --dates {location.key.value} --rewrite, then truncate again",
             phase="prove",
         )

@@ -9,7 +9,7 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
 from sparkhaven.store.errors import FormatError, InvalidNameError
 from sparkhaven.store.format.table.size_forms import size_form
-from sparkhaven.store.format.table.table_size import TableSize, decode
+from sparkhaven.store.format.table.table_size import TableSize, decode, encode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_stream
 from sparkhaven.store.native.many_files import names_below, small_files
@@ -71,13 +71,14 @@ def published_files(place: TablePlace, keys: Iterable[LocationKey]) -> Iterator[
 
 def record_bytes(stream: str, location: LocationState) -> bytes:
     """The record of a location. Its size ends before the first withdrawn row, which a foreign engine would show."""
-    files, withdrawn = Files.of(location.files), location.withdrawn
-    form = size_form(stream, files.names, location.schema_version, location.truncated, bool(withdrawn))
-    times = location.time_ms, location.epoch
-    if not withdrawn:
-        return form.fill(location.rows, *times, files.sizes, files.checksums)
-    counts = location.rows, withdrawn.rows
-    return form.fill(withdrawn.start, *times, files.sizes, files.checksums, counts)
+    files = Files.of(location.files)
+    form = size_form(stream, files.names, location.schema_version, location.truncated)
+    data = form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)
+    if not location.withdrawn:
+        return data
+    record = form.read(data)
+    assert record is not None  # noqa: S101  it was filled just now
+    return encode(record.with_withdrawn(location.withdrawn))
 
 
 def publish_location(place: StreamPlace, location: LocationState) -> None:

@@ -28,7 +28,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.row_ranges import NO_ROWS
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 CHUNK = 8 << 20
 
@@ -178,20 +178,27 @@ def _location(
         schema_version=record.schema_version or 1,
         time_ms=record.last_modified_ms,
         truncated=truncated,
-        withdrawn=then.withdrawn
-        if then is not None and grown and not truncated and _withdraws(record, then)
-        else NO_ROWS,
+        withdrawn=NO_ROWS if truncated else _withdrawn(record, then if grown else None),
     )
 
 
+def _withdrawn(record: TableSize, then: LocationState | None) -> RowRanges:
+    """The withdrawn rows of a location: of its record, or of the known state where it knows them."""
+    if then is not None and _withdraws(record, then):
+        return then.withdrawn
+    return record.withdrawn_rows or NO_ROWS
+
+
 def _withdraws(record: TableSize, then: LocationState) -> bool:
-    """Whether the withdrawn rows of the known state are those that the record counts, or are newer than it."""
-    return then.withdrawn.rows == record.withdrawn or then.epoch > (record.epoch or 0)
+    """Whether the withdrawn rows of the known state are those that the record names, or are newer than it."""
+    return record.withdraws(then.withdrawn) or then.epoch > (record.epoch or 0)
 
 
 def _unknown_withdrawals(record: TableSize, then: LocationState | None) -> str | None:
-    """Which rows were withdrawn only the log says; a record says how many."""
-    if record.truncated or not record.withdrawn or (then is not None and _withdraws(record, then)):
+    """Which rows were withdrawn only the log says, where they are not few; a record tells whether it is those."""
+    if record.truncated or not record.withdrawn or record.withdrawn_rows is not None:
+        return None
+    if then is not None and _withdraws(record, then):
         return None
     return f"{record.withdrawn} of its {record.rows} rows are withdrawn, and which ones is not known without the log"
 

@@ -3,7 +3,8 @@
 A log that was lost, or restored from an older copy, may look sound by itself. But a published ``table.size``, a merge
 record, a removal, the head, the quarantine ledger and the lock each name the log's newest epoch or generation when they
 were written, and the log is always written first. A file that names a later one, or exists without a log, shows that
-acknowledged records are lost.
+acknowledged records are lost. So does a ``table.size``, or a merge record, that names other withdrawn rows of the same
+epoch than the log.
 
 This module only reads, and a writer may run meanwhile. So the log is read again before a finding is reported: only what
 is beyond its newest epoch counts. Unsynced epochs (modes ``periodic`` and ``none``) may be lost in a power failure: for
@@ -28,10 +29,10 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
-from sparkhaven.store.format.table.table_size import TRUNCATED, decode, published
+from sparkhaven.store.format.table.table_size import TRUNCATED, WITHDRAWN, decode, published
 from sparkhaven.store.framing.log_frames import HEADER
 from sparkhaven.store.layout import LocationKey, TableName
-from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
+from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, all_values, newest
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -124,7 +125,9 @@ class Witnesses:
         if stream is None:
             return True
         state = self._states.get(stream)
-        return state is not None and epoch <= state.epoch and key in state.locations and TRUNCATED not in data
+        if state is None or epoch > state.epoch or key not in state.locations:
+            return False
+        return TRUNCATED not in data and WITHDRAWN not in data
 
     def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """Locations and merge record of one date; costs nothing for the others. ``complete`` as in ``merge``."""
@@ -166,6 +169,20 @@ class Witnesses:
         for taken in record.inputs if record is not None else ():
             if taken.stream:  # else rows of an import
                 yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
+                yield from self._left_out(taken, LocationKey(taken.internal, value), path)
+
+    def _left_out(self, taken: MergeInput, key: LocationKey, path: Path) -> Iterator[Witness]:
+        """A merge left out withdrawn rows, and the log has others of the same rows: merged rows are never withdrawn."""
+
+        def agrees(state: StreamState) -> bool:
+            location = state.locations.get(key)
+            if location is None or location.truncated or (location.since, location.epoch) < (taken.since, taken.epoch):
+                return True  # removed since, or a state from before the merge
+            return location.since != taken.since or taken.leaves_out(location.withdrawn)
+
+        state = self._states.get(taken.stream)
+        if state is not None and not agrees(state):
+            yield from self._other_withdrawn(taken.stream, key, path, f"the merge of {key.value}", agrees)
 
     def all(self) -> Iterator[Witness]:
         yield from self.beside_logs()
@@ -216,6 +233,40 @@ class Witnesses:
             yield from self._unknown(stream, epoch, key, path)
         elif TRUNCATED in data and not state.locations[key].truncated:
             yield from self._not_removed(stream, key, path, data)
+        elif WITHDRAWN in data:
+            yield from self._withdrawn(stream, key, path, data)
+
+    def _withdrawn(self, stream: str, key: LocationKey, path: Path, data: bytes) -> Iterator[Witness]:
+        """A location that was published with withdrawn rows, of which the log has others at that epoch."""
+        try:
+            record = decode(data, path)
+        except FormatError:
+            return  # torn: who needs it tells
+
+        def agrees(state: StreamState) -> bool:
+            location = state.locations.get(key)
+            if location is None or location.epoch != record.epoch:
+                return True
+            return record.withdraws(location.withdrawn)
+
+        if not agrees(self._states[stream]):
+            yield from self._other_withdrawn(stream, key, path, "the location", agrees)
+
+    def _other_withdrawn(
+        self, stream: str, key: LocationKey, path: Path, who: str, agrees: Callable[[StreamState], bool]
+    ) -> Iterator[Witness]:
+        now = self._again(stream, agrees)
+        if now is None or agrees(now):
+            return
+        log = self._place.of_stream(stream).stream_log
+        yield Witness(
+            stream,
+            path,
+            f"the commit log of stream {stream!r} has other withdrawn rows than {who}. Acknowledged records are lost",
+            f"the withdrawn rows of {key.internal}/{key.value} that this file names",
+            f"{now.locations[key].withdrawn.rows} others in {log}",
+            restore_hint(self._place.table, stream, log),
+        )
 
     def _unknown(self, stream: str, epoch: int, key: LocationKey, path: Path) -> Iterator[Witness]:
         """A location that was published at an epoch that the log has, but that no epoch of the log knows."""

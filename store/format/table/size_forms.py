@@ -34,20 +34,9 @@ class SizeForm:
     order: tuple[int, ...]
     layout: Struct
 
-    def fill(
-        self,
-        rows: int,
-        modified_ms: int,
-        epoch: int,
-        sizes: Sequence[int],
-        checksums: Sequence[int],
-        withdrawn: tuple[int, ...] = (),
-    ) -> bytes:
-        """The file's content; ``sizes`` and ``checksums`` in the order of the names.
-
-        ``withdrawn``: of a form with them, the committed rows and those of them that are withdrawn.
-        """
-        numbers = (rows, modified_ms, epoch, *sizes, *checksums, *withdrawn)
+    def fill(self, rows: int, modified_ms: int, epoch: int, sizes: Sequence[int], checksums: Sequence[int]) -> bytes:
+        """The file's content; ``sizes`` and ``checksums`` in the order of the names."""
+        numbers = (rows, modified_ms, epoch, *sizes, *checksums)
         parts: list[bytes | int] = [b""] * (2 * len(numbers) + 1)
         parts[::2] = self.pieces
         parts[1::2] = [numbers[index] for index in self.order]
@@ -60,7 +49,7 @@ class SizeForm:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where in a record the numbers stand: rows, time, epoch, lengths, checksums, then as in ``fill``."""
+        """Where in a record the numbers stand: rows, time, epoch, lengths, checksums."""
         ends = accumulate(map(len, self.pieces[:-1]))
         offsets = {index: end + 8 * before for before, (index, end) in enumerate(zip(self.order, ends, strict=True))}
         return tuple(offsets[index] for index in sorted(offsets))
@@ -77,8 +66,7 @@ class SizeForm:
         for index, number in zip(self.order, parts[1::2], strict=True):
             numbers[index] = number
         count = len(self.names)
-        sizes, checksums = numbers[_FIXED : _FIXED + count], numbers[_FIXED + count : _FIXED + 2 * count]
-        committed, withdrawn = numbers[_FIXED + 2 * count :] or (None, 0)
+        sizes, checksums = numbers[_FIXED : _FIXED + count], numbers[_FIXED + count :]
         return replace(
             self.example,
             size=numbers[0],
@@ -86,26 +74,23 @@ class SizeForm:
             epoch=numbers[2],
             data_file_sizes=dict(zip(self.names, sizes, strict=True)),
             checksums=dict(zip(self.names, checksums, strict=True)),
-            committed=committed,
-            withdrawn=withdrawn or 0,
         )
 
 
 def form_of(record: TableSize) -> SizeForm | None:
-    """The form of a record that our writer has made of a location with files; None for any other."""
+    """The form of a record that our writer has made of a location with files, none of its rows withdrawn; else None."""
     names = tuple(sorted(record.data_file_sizes))
     if record.stream is None or record.schema_version is None or not names or set(names) != set(record.checksums):
         return None
-    return size_form(record.stream, names, record.schema_version, record.truncated, record.committed is not None)
+    if record.committed is not None:
+        return None
+    return size_form(record.stream, names, record.schema_version, record.truncated)
 
 
 @lru_cache(256)
-def size_form(
-    stream: str, names: tuple[str, ...], schema_version: int, truncated: bool, withdrawn: bool = False
-) -> SizeForm:
-    """The form of the records of a stream's locations that have these files; ``withdrawn``: and withdrawn rows."""
+def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncated: bool) -> SizeForm:
+    """The form of the records of a stream's locations that have these files, and no withdrawn rows."""
     count = len(names)
-    last = _MARK + _FIXED + 2 * count
     record = TableSize(
         size=_MARK,
         last_modified_ms=_MARK + 1,
@@ -115,12 +100,10 @@ def size_form(
         truncated=truncated,
         data_file_sizes={name: _MARK + _FIXED + index for index, name in enumerate(names)},
         checksums={name: _MARK + _FIXED + count + index for index, name in enumerate(names)},
-        committed=last if withdrawn else None,
-        withdrawn=last + 1 if withdrawn else 0,
     )
     first, *rest = _MARKED.split(encode(record))
     order = tuple(int.from_bytes(number, "big") for number in rest[::2])
     pieces = (first, *rest[1::2])
-    if sorted(order) != list(range(_FIXED + 2 * count + 2 * withdrawn)):
+    if sorted(order) != list(range(_FIXED + 2 * count)):
         raise ValueError(f"{len(order)} numbers in a record of {count} files")
     return SizeForm(record, names, pieces, order, Struct(">" + "q".join(f"{len(piece)}s" for piece in pieces)))

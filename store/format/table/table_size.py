@@ -4,14 +4,15 @@ A Java stream that holds one map, replaced as a whole after each commit. Lengths
 (a ``.dat`` without its prefix). Beyond the documented keys, ``checksums`` has the CRC-32 of each region, so that an
 append can continue it and a location without a commit log can be verified. A location with withdrawn rows publishes as
 ``size`` the rows before the first of them, which is what a foreign engine may show; ``committedRows`` has all of its
-rows then, and ``withdrawnRows`` how many of them are withdrawn.
+rows then, ``withdrawnRows`` how many of them are withdrawn, ``withdrawnCrc`` the CRC-32 of their ranges, and
+``withdrawnRanges`` the ranges themselves, like ``3-6,9-12``, where they are few.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,15 @@ from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import RowRanges
 
 NAME = "table.size"
 VERSION = 1
 _PUBLISHED = re.compile(rb"t\x00\x05epochsq\x00~\x00.(.{8})t\x00\x06streamt(..)", re.DOTALL)
 TRUNCATED = b"t\x00\ttruncated"  # lies in the bytes of every record that is truncated
+WITHDRAWN = b"t\x00\x0cwithdrawnCrc"  # in those of every record with withdrawn rows
+MOST_RANGES = 256  # of withdrawn rows that a record has itself
+_RANGES = re.compile(r"[0-9]{1,18}-[0-9]{1,18}(,[0-9]{1,18}-[0-9]{1,18})*")
 COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` and ``fixed`` write them
 
 
@@ -35,7 +40,8 @@ class TableSize:
     """One record. ``epoch`` and ``stream`` are None where no stream owns the location.
 
     ``truncated`` means emptied for good. ``checksums`` are unsigned CRC-32 by file name. ``committed``: the rows of a
-    location that has ``withdrawn`` ones, None elsewhere.
+    location that has ``withdrawn`` ones, None elsewhere. ``withdrawn_crc``: which ones these are, as ``RowRanges.crc``;
+    ``withdrawn_rows``: they themselves, None where they are not recorded.
     """
 
     size: int
@@ -53,6 +59,23 @@ class TableSize:
     checksums: Mapping[str, int] = field(default_factory=dict)
     committed: int | None = None
     withdrawn: int = 0
+    withdrawn_crc: int = 0
+    withdrawn_rows: RowRanges | None = None
+
+    def with_withdrawn(self, rows: RowRanges) -> TableSize:
+        """The record of a location with these withdrawn rows."""
+        return replace(
+            self,
+            size=rows.start,
+            committed=self.rows,
+            withdrawn=rows.rows,
+            withdrawn_crc=rows.crc,
+            withdrawn_rows=rows if len(rows) <= MOST_RANGES else None,
+        )
+
+    def withdraws(self, rows: RowRanges) -> bool:
+        """Whether these are the withdrawn rows of the location."""
+        return (rows.rows, rows.crc) == (self.withdrawn, self.withdrawn_crc)
 
     @property
     def rows(self) -> int:
@@ -97,6 +120,11 @@ def encode(record: TableSize) -> bytes:
     if record.committed is not None:
         entries["committedRows"] = JLong(record.committed)
         entries["withdrawnRows"] = JLong(record.withdrawn)
+        entries["withdrawnCrc"] = JLong(record.withdrawn_crc)
+        if record.withdrawn_rows is not None:
+            edges = record.withdrawn_rows.edges
+            pairs = zip(edges[::2], edges[1::2], strict=True)
+            entries["withdrawnRanges"] = ",".join(f"{start}-{stop}" for start, stop in pairs)
     return dumps(entries)
 
 
@@ -122,6 +150,17 @@ class _Keys:
         if value < 0:
             raise self.error(key, "0 or more", value)
         return value
+
+    def ranges(self, key: str) -> RowRanges | None:
+        text = self.take(key, str, optional=True)
+        if text is None:
+            return None
+        if not _RANGES.fullmatch(text):
+            raise self.error(key, "ranges like 3-6,9-12", text[:80])
+        rows = RowRanges.of((int(start), int(stop)) for start, stop in (part.split("-") for part in text.split(",")))
+        if (rows.rows, rows.crc) != (self.count("withdrawnRows"), self.count("withdrawnCrc")):
+            raise self.error(key, "the rows of withdrawnRows and withdrawnCrc", f"{rows.rows} rows, CRC {rows.crc}")
+        return rows
 
     def named(self, key: str, kind: type, *, optional: bool = True) -> dict[str, Any] | None:
         java_map = self.take(key, JMap, optional=optional)
@@ -173,6 +212,7 @@ def decode(data: bytes, where: object) -> TableSize:
         if key not in entries:
             raise keys.error(key, "a value or null", "no such key")
     withdrawn = "committedRows" in entries
+    withdrawn_rows = keys.ranges("withdrawnRanges")
     epoch, schema = keys.take("epoch", JLong, optional=True), keys.take("schemaVersion", JInt, optional=True)
     return TableSize(
         size=keys.count("size"),
@@ -190,6 +230,8 @@ def decode(data: bytes, where: object) -> TableSize:
         checksums=keys.counts("checksums"),
         committed=keys.count("committedRows") if withdrawn else None,
         withdrawn=keys.count("withdrawnRows") if withdrawn else 0,
+        withdrawn_crc=keys.count("withdrawnCrc") if withdrawn else 0,
+        withdrawn_rows=withdrawn_rows,
     )
 
 

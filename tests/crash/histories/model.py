@@ -114,13 +114,13 @@ class Record:
     rule: Rule | None = None
     supplements: int = 0
     corrected: bool = False
-    withdrawn: dict[Location, int] = field(default_factory=dict)
+    withdrawn: dict[Location, frozenset[int]] = field(default_factory=dict)
     changed: dict[Location, int] = field(default_factory=dict)
 
 
-def gone(rows: Iterable[Row | None]) -> int:
-    """The number of withdrawn rows."""
-    return sum(row is None for row in rows)
+def gone(rows: Iterable[Row | None]) -> frozenset[int]:
+    """The withdrawn rows, by their numbers."""
+    return frozenset(number for number, row in enumerate(rows) if row is None)
 
 
 class Refused(Exception):
@@ -241,7 +241,7 @@ class Model:
                     return False
                 continue
             held = rows.get(location, ())
-            if len(held) < count or gone(held[:count]) != record.withdrawn.get(location, 0):
+            if len(held) < count or gone(held[:count]) != record.withdrawn.get(location, frozenset()):
                 return False
         return True
 
@@ -288,8 +288,8 @@ class Model:
             merged = record.taken.get(location, 0) if record else 0
             if merged > left or (location in self.removed and len(count) > left):
                 raise Refused("rows are merged")
-            if record and gone(rows.get(location, ())[:merged]) < record.withdrawn.get(location, 0):
-                raise Refused("withdrawn rows would come back")
+            if record and gone(rows.get(location, ())[:merged]) != record.withdrawn.get(location, frozenset()):
+                raise Refused("history left out other withdrawn rows")
         restored = stream.epochs[epoch]
         changed = {
             location: stream.newest + 1 for location, rows in restored.rows.items() if rows != stream.now.rows[location]

@@ -85,7 +85,7 @@ def all_inputs(base: MergeRecord | None, locations: Sequence[tuple[str, Location
     """What the record says was merged: the locations of now, and those that were merged before and are gone."""
     now = {
         (stream, loc.key.internal, loc.since): MergeInput(
-            stream, loc.key.internal, loc.since, loc.epoch, loc.rows, loc.withdrawn.rows
+            stream, loc.key.internal, loc.since, loc.epoch, loc.rows, loc.withdrawn.rows, loc.withdrawn.crc
         )
         for stream, loc in locations
     }
@@ -113,11 +113,7 @@ def holds(record: MergeRecord, pins: Pins) -> bool:
     if _moved(pins, record.value, sources) is not None:
         return False
     now = {(stream, loc.key.internal, loc.since): loc for stream, loc in pins.locations(record.value)}
-    return all(
-        now[taken.key].withdrawn.within(0, taken.rows).rows == taken.withdrawn
-        for taken in record.inputs
-        if taken.key in now
-    )
+    return all(taken.leaves_out(now[taken.key].withdrawn) for taken in record.inputs if taken.key in now)
 
 
 def _moved(pins: Pins, value: str, sources: Sequence[tuple[str, str, int, int]]) -> tuple[str, str, str] | None:
