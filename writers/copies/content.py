@@ -2,20 +2,24 @@
 
 It has the schema, of each date of history generation, number and digest of its rows, and of intraday lengths and
 checksums. No column file is read, but for files of user tables that other programs wrote without a checksum.
+
+A copy is opened before it is called done, as whoever comes to it opens it: its content is that of the origin, and rows
+of all its columns are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from sparkhaven.readers.arrow.opening import open_place
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
@@ -23,6 +27,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, splayed_of
 from sparkhaven.writers.copies.manifest import CopiedTable
@@ -74,9 +79,43 @@ def _digest(content: dict[str, Any]) -> str:
 def same_content(place: TablePlace, table: CopiedTable) -> bool:
     """Whether a root has the table as it was copied."""
     try:
-        pinned = pinned_of(open_place(place))
-        if isinstance(pinned, PinnedUserTable):
-            return user_digest(place, pinned.user) == table.digest
-        return content_digest(place, pinned, pinned.plan().records) == table.digest
+        return _content(place, pinned_of(open_place(place))) == table.digest
     except SparkhavenError:
         return False  # damaged, or half of a table
+
+
+def _content(place: TablePlace, pinned: PinnedTable | PinnedUserTable) -> str:
+    if isinstance(pinned, PinnedUserTable):
+        return user_digest(place, pinned.user)
+    return content_digest(place, pinned, pinned.plan().records)
+
+
+def require_copy(place: TablePlace, table: CopiedTable, fresh: Callable[[Path], bool] = lambda _: True) -> None:
+    """Opens a copy. CorruptFileError: it cannot be read, or is not what was copied.
+
+    The first and the last row are read of each range of rows that is in a ``fresh`` directory. Checksums are not
+    compared again: all bytes were compared as they were copied, and linked files are those of the origin.
+    """
+    try:
+        pinned = pinned_of(open_place(place, checksum_verify="off"))
+        plan, found = pinned.plan(), _content(place, pinned)
+        if (plan.rows, found) != (table.rows, table.digest):
+            raise CorruptFileError(
+                "the copy has other content than what was copied",
+                where=place.layout.root,
+                expected=f"{table.rows} rows, content {table.digest}",
+                found=f"{plan.rows} rows, content {found}",
+            )
+        for slice_ in (slice_ for slice_ in plan.slices if fresh(slice_.directory)):
+            chosen = slice_.chosen
+            ends = slice_.limited(RowRanges.of([(chosen.start, chosen.start + 1), (chosen.stop - 1, chosen.stop)]))
+            for _ in pinned.arrays([ends] if ends is not None else [], pinned.columns(), None, BATCH_ROWS):
+                pass
+    except SparkhavenError as error:
+        raise CorruptFileError(
+            f"the copy of {place.table} cannot be read: {error.what}",
+            where=error.where or place.layout.root,
+            expected=error.expected or "a table that opens",
+            found=error.found,
+            hint=f"the copy was not put in place. `sparkhaven verify {place.table} --deep` names what the origin lacks",
+        ) from error

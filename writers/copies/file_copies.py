@@ -38,7 +38,8 @@ class FileCopies:
     """Writes files of one table below ``top`` and keeps what the manifest says of them.
 
     ``home``: where ``top`` is to be once all is written.
-    ``copied``, ``linked``: bytes so far. ``on_copied`` is called after each GiB, with all bytes so far.
+    ``copied``, ``linked``: bytes so far. ``on_copied`` is called after each GiB, with all bytes so far. ``fresh``: the
+    directories with files that the earlier snapshot does not have.
     """
 
     def __init__(
@@ -53,13 +54,14 @@ class FileCopies:
         self._previous, self._on_copied = previous, on_copied
         self.files: dict[str, tuple[int, int | None]] = {}
         self.linked = self.copied = 0
+        self.fresh: set[Path] = set()
         self._written: list[Path] = []
 
     def write(self, path: Path, data: bytes) -> None:
         """A file of these bytes."""
         self._clear(path)
         self.fs.write_new(path, data)
-        self._written.append(path)
+        self._new(path)
         self._count(len(data))
         self._note(path, len(data), zlib.crc32(data[data_start(path.name) :]))
 
@@ -79,7 +81,7 @@ class FileCopies:
             copied = self._append(source, path, 0, size, 0)
             if crc is not None and copied != crc:
                 raise other_content(source, f"CRC-32 {crc:08x}", f"CRC-32 {copied:08x}")
-            self._written.append(path)
+            self._new(path)
         self._note(path, size, crc)
 
     def link(self, source: Path, path: Path, *, unchanged: bool = False) -> None:
@@ -95,7 +97,7 @@ class FileCopies:
             self.linked += stat.size
         elif self.fs.hard_link(source, path):
             self.linked += stat.size
-            self._written.append(path)  # its writer may not have synced it yet
+            self._new(path)  # its writer may not have synced it yet
         else:
             self.commit(source, path, stat.size, None)
         self._note(path, stat.size, None)
@@ -134,7 +136,7 @@ class FileCopies:
             self.fs.truncate(path, size)  # a snapshot that was killed has continued it
         if not grown:
             return True
-        self._written.append(path)
+        self._new(path)
         return self._append(source, path, known[0], size, known[1]) == crc
 
     def _append(self, source: Path, path: Path, offset: int, size: int, crc: int) -> int:
@@ -147,6 +149,10 @@ class FileCopies:
             offset += len(data)
             self._count(len(data))
         return crc
+
+    def _new(self, path: Path) -> None:
+        self._written.append(path)
+        self.fresh.add(path.parent)
 
     def _count(self, size: int) -> None:
         before = self.copied // TELL_EACH

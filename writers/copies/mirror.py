@@ -32,6 +32,7 @@ from sparkhaven.writers.copies.snapshot import (
     path_outside,
     take_snapshot,
 )
+from sparkhaven.writers.copies.table_copy import tree_in_step
 
 KEPT = 2  # snapshots of a mirror: readers of the last but one may have files to open
 DIGITS = 9
@@ -78,7 +79,7 @@ class Mirror:
             if last is not None:
                 shipped = load_manifest(fs, last)
                 dropped = _require_ahead(fs, layout, tables, shipped, self.link)
-                if _unchanged(fs, layout, tables, shipped):
+                if _unchanged(fs, layout, tables, last, shipped):
                     self._switch(last)
                     return TakenSnapshot(shipped, dict.fromkeys(shipped.tables, 0), dict.fromkeys(shipped.tables, 0))
             number = int(last.name) + 1 if last is not None else 1
@@ -156,14 +157,18 @@ def _is_dropped(place: TablePlace, shipped: CopiedTable, shipped_ms: int) -> boo
     return all(epochs.get(stream, -1) >= epoch for stream, epoch in shipped.epochs.items())
 
 
-def _unchanged(fs: Fs, layout: Layout, tables: Sequence[TableName], shipped: SnapshotManifest) -> bool:
+def _unchanged(fs: Fs, layout: Layout, tables: Sequence[TableName], last: Path, shipped: SnapshotManifest) -> bool:
     """Whether the root has what was shipped last. A validation alone is shipped with the next rows."""
     if {str(table) for table in tables} != shipped.tables.keys():
         return False
     for table in tables:
         known = shipped.tables[str(table)]
-        if not same_content(TablePlace(fs, layout, table), known):
+        place, copy = TablePlace(fs, layout, table), TablePlace(fs, Layout(last), table)
+        if not same_content(place, known):
             return False
-        if pinned_of(open_table(layout.root, str(table), fs=fs)).epochs != known.epochs:
+        pinned = pinned_of(open_table(layout.root, str(table), fs=fs))
+        if pinned.epochs != known.epochs:
+            return False
+        if tree_in_step(place, records := pinned.plan().records) != tree_in_step(copy, records):
             return False
     return True

@@ -27,6 +27,7 @@ READY, CLEARING, CLEARED = "ready", "clearing", "cleared"
 PARTS = (
     "merges",
     "metadata_index",
+    "extended",
     "intraday",
     "schema_history",
     "schema",

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.files.removal_note import noted_streams
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError
 from sparkhaven.store.io.fs import Fs
@@ -19,7 +20,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.copies.content import same_content
+from sparkhaven.writers.copies.content import require_copy, same_content
 from sparkhaven.writers.copies.file_copies import FileCopies, other_content
 from sparkhaven.writers.copies.manifest import AGAIN, MANIFEST, CopiedTable, SnapshotManifest, load_manifest
 from sparkhaven.writers.copies.placement import Placement
@@ -135,7 +136,7 @@ def _has_notes_alone(place: TablePlace) -> bool:
     others = any(fs.stat(path) for path in (place.schema, place.schema_history, place.user_definition))
     if others or fs.names(place.merges) or fs.names(place.intraday) != [place.streams.name]:
         return False
-    return all(name.endswith(".removed") for name in fs.names(place.streams))
+    return len(noted_streams(place)) == len(fs.names(place.streams))
 
 
 def _restore(
@@ -149,6 +150,7 @@ def _restore(
         _stage(fs, snapshot, placement, replace(table, files={**table.files, **shared}), progress)
         placement.ready(mark, replacing=replacing)
     placement.put()
+    require_copy(placement.place, table, lambda _: False)
     progress(f"{name}: restored, {table.rows:,} rows")
 
 
@@ -178,5 +180,6 @@ def _stage(fs: Fs, snapshot: Path, placement: Placement, table: CopiedTable, pro
                     found=finding.found,
                     hint=AGAIN,
                 )
+        require_copy(placement.staged, table)
     with fs.during("restore-sync"):
         copies.sync()

@@ -19,6 +19,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.copies.content import require_copy
 from sparkhaven.writers.copies.file_copies import NONE, FileCopies, Previous
 from sparkhaven.writers.copies.manifest import (
     MANIFEST,
@@ -60,7 +61,8 @@ def take_snapshot(
     """Copies tables, each at its newest epochs; ingest, merges and removals may run meanwhile.
 
     ``since``: an earlier snapshot, with which files are shared. TableExistsError: ``out`` exists. SnapshotMovedError:
-    rows were removed again and again while they were copied.
+    rows were removed again and again while they were copied. CorruptFileError: a file is damaged, or the copy cannot be
+    opened; no snapshot is published.
     """
     path = snapshot_path(fs, layout, out)
     with ExitStack() as held:
@@ -78,6 +80,10 @@ def take_snapshot(
                 new = partial(FileCopies, fs, stage, path, previous, told)
                 copied[str(table)], copies[str(table)] = _copied(TablePlace(fs, layout, table), new, time_ms)
             progress(f"{table}: {copied[str(table)].rows:,} rows")
+        with fs.during("snapshot-check"):
+            for table in tables:
+                place, files = TablePlace(fs, Layout(stage), table), copies[str(table)]
+                require_copy(place, copied[str(table)], files.fresh.__contains__)
         with fs.during("snapshot-sync"):
             for files in copies.values():
                 files.sync()

@@ -7,6 +7,7 @@ which is its floor. Where a merge, removal or rollback came between, ``copy_tabl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
@@ -17,6 +18,7 @@ from sparkhaven.store.epochs.files.published_size import (
     physical_size,
     record_bytes,
 )
+from sparkhaven.store.epochs.files.removal_note import noted_streams
 from sparkhaven.store.epochs.files.removals import new_file, read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.pins import Pin
@@ -25,8 +27,11 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.format.parquet.manifest import decode_manifest
+from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, encode_record
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -57,6 +62,8 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
         copies.write(target.metadata_index, place.fs.read(target.metadata_index))
     for stream in pinned.epochs:
         _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)
+    _removed_streams(place, target, copies, pinned)
+    _extended(place, target, copies, plan.records)
     digest = content_digest(target, pinned, plan.records)
     return CopiedTable(plan.rows, pinned.epochs, digest, partitions, copies.files)
 
@@ -84,6 +91,36 @@ def _history(place: TablePlace, target: TablePlace, copies: FileCopies, record: 
     validation = validation_path(place, record.value, record.generation)
     if place.fs.stat(validation) is not None:
         copies.write(path.with_name(validation.name), place.fs.read(validation))
+
+
+def tree_in_step(place: TablePlace, records: Sequence[MergeRecord]) -> bytes | None:
+    """The manifest of the tree beside history; None: there is none, or the next merge has to write it."""
+    try:
+        data = place.fs.read(place.extended / MANIFEST)
+        manifest = decode_manifest(data, place.extended / MANIFEST)
+    except (FileNotFoundError, CorruptFileError):
+        return None
+    leaves = {leaf.value: RowContent(leaf.rows, leaf.history) for leaf in manifest.files}
+    history = {record.value: content for record in records if (content := row_content(record)).rows}
+    return data if leaves == history else None
+
+
+def _extended(place: TablePlace, target: TablePlace, copies: FileCopies, records: Sequence[MergeRecord]) -> None:
+    """Other programs read the tree, whose files never change in place."""
+    data, path = tree_in_step(place, records), target.extended / MANIFEST
+    if data is None:
+        return
+    unchanged = copies.has(path, data)
+    for name in decode_manifest(data, path).sums:
+        copies.link(place.extended / name, target.extended / name, unchanged=unchanged)
+    copies.write(path, data)
+
+
+def _removed_streams(place: TablePlace, target: TablePlace, copies: FileCopies, pinned: PinnedTable) -> None:
+    """The notes of streams that were removed: merge records name epochs of them."""
+    for stream in noted_streams(place):
+        if stream not in pinned.epochs:
+            copies.write(target.of_stream(stream).stream_removed, place.fs.read(place.of_stream(stream).stream_removed))
 
 
 def _stream(place: StreamPlace, target: StreamPlace, copies: FileCopies, pinned: PinnedTable, time_ms: int) -> None:

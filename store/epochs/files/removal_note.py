@@ -16,10 +16,11 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.layout import TableName, stream_of
-from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 VERSION = 1
+SUFFIX = ".removed"
 
 
 @frozen
@@ -27,6 +28,12 @@ class RemovedStream:
     epoch: int
     generation: int
     time_ms: int
+
+
+def noted_streams(place: TablePlace) -> list[str]:
+    """The streams of a table that have a note, sorted."""
+    names = place.fs.names(place.streams)
+    return [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
 
 
 def read_removed(place: StreamPlace) -> RemovedStream | None:

@@ -11,12 +11,17 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven import open_table, save_table
+from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.table import table_size
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run_json
-from tests.support.readers.changed_history import CHANGES, NAME, SCHEMA, done, filled, merged, rows_of
+from tests.support.readers.changed_history import CHANGES, NAME, SCHEMA, done, filled, merged, rows_of, table_of
+from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.user_intraday import LIVE, UserIntraday
 from tests.support.tables.user_intraday import NAME as USER_INTRADAY
-from tests.support.writers.merge_runs import FS
+from tests.support.writers.merge_cases import DAY
+from tests.support.writers.merge_runs import FS, merge
 
 
 def outcome(root: Path, *words: str) -> dict[str, Any]:
@@ -84,3 +89,23 @@ def test_values_that_a_program_without_checksums_changes_are_shipped(
         outcome(root, "mirror", str(root), str(mirror))
         shown = [sorted(open_table(at, "me.T").to_arrow("N")["N"].to_pylist()) for at in (root, mirror)]
         assert shown[0] == shown[1] and last in shown[0]
+
+
+def test_a_tree_that_was_brought_in_step_is_shipped(tmp_path: Path) -> None:
+    """Without a new epoch and another generation."""
+    root, mirror = tmp_path / "db", tmp_path / "mirror"
+    db = IntradayRows(root, SCHEMA.replace(b"</Table>", b'<ExtendedStorage type="parquet:kv"/></Table>'), fs=FS)
+    db.commit({("a", DAY): table_of(range(12))})
+    db.log.close()
+    add_partition(FS, db.layout, "Test", "0")
+    merge(db.layout, table=db.table)
+    outcome(root, "mirror", str(root), str(mirror))
+    assert not db.layout.extended(db.table).exists() and not (mirror / "Systems/Test/Extended").exists()
+    done(root, "merge", NAME, "--dates", DAY)
+    assert db.layout.extended(db.table).exists()
+    for _ in range(2):
+        outcome(root, "mirror", str(root), str(mirror))
+        assert [finding.text() for finding in verify(FS, Layout(mirror.resolve()), deep=True).findings] == []
+        first = mirror.resolve()
+    outcome(root, "mirror", str(root), str(mirror))
+    assert mirror.resolve() == first, "nothing is shipped twice"
