@@ -98,13 +98,13 @@ def require_copy(place: TablePlace, table: CopiedTable, fresh: Callable[[Path], 
     """
     try:
         pinned = pinned_of(open_place(place, checksum_verify="off"))
-        plan, found = pinned.plan(), _content(place, pinned)
-        if (plan.rows, found) != (table.rows, table.digest):
+        plan, content = pinned.plan(), _content(place, pinned)
+        if (plan.rows, content) != (table.rows, table.digest):
             raise CorruptFileError(
                 "the copy has other content than what was copied",
                 where=place.layout.root,
                 expected=f"{table.rows} rows, content {table.digest}",
-                found=f"{plan.rows} rows, content {found}",
+                found=f"{plan.rows} rows, content {content}",
             )
         for slice_ in (slice_ for slice_ in plan.slices if fresh(slice_.directory)):
             chosen = slice_.chosen
