@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from sparkhaven.jobs.page.drawing import Draw
 from sparkhaven.jobs.page.facts import ErrorFacts, PageFacts
-from sparkhaven.jobs.page.markup import Content, element, raw, table, written
+from sparkhaven.jobs.page.markup import Content, command, element, raw, table, written
 from sparkhaven.jobs.page.number_texts import counted, moment, number
 from sparkhaven.jobs.page.sections import dates, disk, quarantine, streams, symbols
 from sparkhaven.jobs.page.style import REFRESH, STYLE
@@ -60,7 +60,7 @@ def _as_of(facts: PageFacts) -> Element:
     if facts.others:
         examples = " ".join(facts.others[:3])
         content.append(f" Left out: {counted(len(facts.others), 'table')} with older epochs. To see them: ")
-        content.append(element("code", f"{facts.command} page {examples}"))
+        content.append(command(f"{facts.command} page {examples}"))
     return element("p", *content, data_part="as-of")
 
 
@@ -77,7 +77,7 @@ def _next(facts: PageFacts, draw: Draw) -> list[Element]:
     rows: list[list[Content]] = []
     for finding in findings:
         next_ = finding.next or "-"
-        step: Content = element("code", next_) if next_.startswith("sparkhaven ") else next_
+        step: Content = command(next_) if next_.startswith("sparkhaven ") else next_
         rows.append([element("span", finding.state, class_=finding.state), finding.check, finding.what, step])
     count = sum(finding.state == "wrong" for finding in findings)
     counts = f"{count:,} wrong, {len(findings) - count:,} notes"

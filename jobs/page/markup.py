@@ -32,6 +32,14 @@ def element(name: str, /, *content: Content, **attributes: str) -> Element:
     return node
 
 
+def command(line: str) -> Element:
+    """A command to type, whose words stay whole on their line where it has room for them."""
+    content: list[Content] = []
+    for word in line.split(" "):
+        content += [*([" "] if content else []), element("span", word)]
+    return element("code", *content)
+
+
 def raw(name: str, text: str, /, **attributes: str) -> Element:
     """A ``style`` or ``script`` element of the project's own text."""
     node = element(name, **attributes)

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from sparkhaven.jobs.page import pictures
 from sparkhaven.jobs.page.drawing import Draw
 from sparkhaven.jobs.page.facts import TIERS, PageFacts, StreamFacts, TableFacts
-from sparkhaven.jobs.page.markup import Row, element, picture, table
+from sparkhaven.jobs.page.markup import Row, command, element, picture, table
 from sparkhaven.jobs.page.number_texts import counted, moment, number, size
 from sparkhaven.jobs.page.summary import (
     MOST_ROWS,
@@ -187,7 +187,7 @@ def quarantine(facts: PageFacts, draw: Draw) -> list[Element]:
                 bars += [
                     (f"{name}: {reason}", kind, n) for kind, n in zip(("pending", "last hours"), numbers, strict=True)
                 ]
-                list_ = element("code", f"{facts.command} quarantine list {name} --reason {reason}")
+                list_ = command(f"{facts.command} quarantine list {name} --reason {reason}")
                 rows.append([name, reason, *numbers, list_])
             if status is not None and status.unread:
                 unread.append(element("p", f"{name}: pending rows are not counted ({status.unread})"))

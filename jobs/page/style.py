@@ -31,7 +31,8 @@ caption { text-align: left; color: var(--soft); padding: .25rem 0; }
 th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; vertical-align: top; }
 thead th { background: var(--raised); } tbody th { font-weight: normal; } .number { text-align: right;
   font-variant-numeric: tabular-nums; }
-code { font: .88rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
+code { font: .88rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere; } code span { white-space: nowrap; }
+p code span { display: inline-block; max-width: 100%; white-space: normal; }
 summary { cursor: pointer; color: var(--link); }
 .wrong { color: var(--wrong); font-weight: 600; } .note { color: var(--note); font-weight: 600; }
 .soft { color: var(--soft); } label { color: var(--soft); }

@@ -29,6 +29,17 @@ BARS = """[...document.querySelectorAll('#streams svg path[fill="var(--rows)"]')
   .map(e => e.getBoundingClientRect()).map(r => [r.left, r.right])"""
 
 
+BROKEN_WORDS = r"""[...document.querySelectorAll("code")].filter(e => e.checkVisibility()).flatMap(code => {
+  const walker = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), broken = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode())
+    for (const word of node.data.matchAll(/\S+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) broken.push(word[0]);
+    }
+  return broken; })"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with browsing() as found:
@@ -99,6 +110,15 @@ def test_all_of_it_fits_into_a_small_window(browser: Browser, file: str, width: 
         assert max(right for _, right in bars) <= width
     assert browser.run("[...document.querySelectorAll('figure svg')].filter(e => e.checkVisibility()).length") == 6
     assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("width", [360, 420, 640, 1200])
+def test_words_of_a_command_stay_whole(browser: Browser, file: str, width: int) -> None:
+    opened(browser, file)
+    browser.size(width, 900)
+    commands = browser.run("[...document.querySelectorAll('code')].map(e => e.textContent)")
+    assert "sparkhaven --root /db merge NS.T --dates 2026-09-01" in commands
+    assert browser.run(BROKEN_WORDS) == []
 
 
 @pytest.mark.parametrize("width", [420, 1200])
