@@ -10,7 +10,7 @@ from sparkhaven.ingest.settings.units import Period
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.scan.date_ranges import begin_of, is_well_formed, range_of, refuse_malformed, within
+from sparkhaven.store.scan.date_ranges import begin_of, is_well_formed, names, range_of, refuse_malformed, within
 from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ class DateChoice:
 
 def _taken(asked: str, listed: list[str]) -> list[str]:
     ends = range_of(asked)
-    return [asked] if ends is None else [value for value in listed if within(value, *ends)]
+    if ends is None:
+        return [value for value in listed if names(asked, value)] or [asked]
+    return [value for value in listed if within(value, *ends)]
 
 
 def end_of(value: str, zone: ZoneInfo, period: Period = NO_PERIOD) -> float | None:

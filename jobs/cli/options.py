@@ -133,7 +133,7 @@ DatesOption = Annotated[
         "--date",
         metavar="D|A..B",
         callback=split_dates,
-        help="A date, or all dates from A to B. May be repeated, or separated by commas.",
+        help="A date, or all dates from A to B. A day takes its hours. May be repeated, or separated by commas.",
     ),
 ]
 LossyOption = Annotated[

@@ -8,11 +8,16 @@ from zoneinfo import ZoneInfo
 
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, each, named
+from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 from sparkhaven.store.merges.merge_run import MergePhase
+from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.scan.date_ranges import is_well_formed
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation
 
 UTC = ZoneInfo("UTC")
@@ -56,16 +61,21 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
         (state, statement, words, [date.value for date in statuses if holds(date, date.value in ended)])
         for state, statement, words, holds in STEPS
     ]
-    emptied = _emptied(context, table)
-    waste = f"are truncated, and {sum(emptied.values()):,} bytes of their files not deleted"
-    waiting.append(("note", waste, "delete --dates", list(emptied)))
+    emptied, due_s = _emptied(context, table)
+    due = [value for value in emptied if value not in due_s]
+    waste = f"are truncated, and {sum(emptied[value] for value in due):,} bytes of their files not deleted"
+    waiting.append(("note", waste, "delete --dates", due))
     pending = False
     for state, statement, words, values in waiting:
         if values:
             pending = True
             command, *options = words.split()
             text = f"{table}: {len(values):,} dates {statement} ({named(values)})"
-            yield state, text, context.command(command, table, *options, values[0])
+            yield state, text, context.command(command, table, *options, *_asked(values))
+    if due_s:
+        pending = True
+        text = f"{table}: {len(due_s):,} dates are truncated ({named(list(due_s))}). Readers may still use their files"
+        yield "note", f"{text}: `delete` removes them in {max(due_s.values()):,.0f} s", None
     old = [location for date in statuses for location in date.replaced]
     if old:
         size = sum(location.size for location in old)
@@ -76,16 +86,31 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
         yield "ok", f"{table}: {merged:,} dates are merged, none is pending", None
 
 
-def _emptied(context: CheckContext, table: TableName) -> dict[str, int]:
+def _asked(values: list[str]) -> list[str]:
+    """What follows ``--dates`` for all of some dates; a text that is no date has an option of its own."""
+    if all(map(is_well_formed, values)):
+        return [",".join(values)]
+    first, *others = values
+    return [first, *(word for value in others for word in ("--dates", value))]
+
+
+def _emptied(context: CheckContext, table: TableName) -> tuple[dict[str, int], dict[str, float]]:
+    """By date the bytes of truncated locations; and the seconds until they may be deleted, where some are left."""
     bytes_of: dict[str, int] = {}
-    for of, _, state in context.streams():
+    due_s: dict[str, float] = {}
+    for of, stream, state in context.streams():
         if of != table or isinstance(state, Exception):
             continue
-        for key, location in sorted(state.locations.items()):
-            if location.truncated:
-                sizes = stats_below(context.fs, context.layout.intraday_location(table, key))
-                bytes_of[key.value] = bytes_of.get(key.value, 0) + sum(stat.size for _, stat in sizes)
-    return dict(sorted(bytes_of.items()))
+        truncated = [item for item in sorted(state.locations.items()) if item[1].truncated]
+        place = StreamPlace(context.fs, context.layout, table, stream)
+        removals = [removal for _, removal in read_removals(place).entries] if truncated else []
+        for key, location in truncated:
+            sizes = stats_below(context.fs, context.layout.intraday_location(table, key))
+            bytes_of[key.value] = bytes_of.get(key.value, 0) + sum(stat.size for _, stat in sizes)
+            since = [r.time_ms / 1000 for r in removals if r.phase == RemovalPhase.TRUNCATE and r.means(location)]
+            if (left := max(since, default=0.0) + GRACE_S - context.now_s) > 0:
+                due_s[key.value] = max(left, due_s.get(key.value, 0.0))
+    return dict(sorted(bytes_of.items())), dict(sorted(due_s.items()))
 
 
 def _zone(context: CheckContext, table: TableName) -> ZoneInfo:

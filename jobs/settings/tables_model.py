@@ -23,7 +23,7 @@ class WhereModel(SettingsModel):
 
     column: str | None = Field(default=None, min_length=1)
     """Field of the payload that decides; the same in all entries. A value that is no text counts as its text."""
-    equals: Annotated[str, Field(min_length=1)] | list[str] | None = None
+    equals: str | list[str] | None = None
     """The text, or texts, that rows of the table have there."""
     topic: Annotated[str, Field(min_length=1)] | list[str] | None = None
     """Kafka: the topic, or topics, of the table's messages."""

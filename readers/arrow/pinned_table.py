@@ -143,7 +143,11 @@ class PinnedTable:
                 hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
                 refuse_set_aside(self._place, selection.takes_value, hint)
             single = selection.single
-            refuse(witnesses.locations(selection.takes_value) if single is None else witnesses.published(single))
+            if single is None:
+                refuse(witnesses.locations(selection.takes_value))
+            else:
+                known = {value for pin in self._pins.values() for value in pin.state.locations.dates()}
+                refuse(witnesses.published(sorted({*single, *selection.taken(known)})))
         for path, source in plan.unmerged:
             refuse(witnesses.names_epoch(source.stream, source.epoch, path, "a merge"))
         for pin in self._pins.values():  # after history was read: it may hold rows that replaced removed ones

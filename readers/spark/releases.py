@@ -32,7 +32,9 @@ def installed_spark() -> Release:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise SettingsError(
-            "Spark is not installed", expected=EXPECTED, hint="run `pip install 'sparkhaven[spark]'`, or use --local"
+            "Spark is not installed",
+            expected=EXPECTED,
+            hint="run `pip install 'sparkhaven[spark]'`. Streams, merges and rewrites need none with --local",
         )
     version = _version(spec)
     match = re.match(r"(\d+)\.(\d+)", version)
@@ -43,7 +45,7 @@ def installed_spark() -> Release:
             where=spec.origin,
             expected=EXPECTED,
             found=f"pyspark {version}",
-            hint="run `pip install 'pyspark>=4.0,<5'`, or use --local",
+            hint="run `pip install 'pyspark>=4.0,<5'`. Streams, merges and rewrites need none with --local",
         )
     return Release(version, numbers)
 

@@ -16,7 +16,7 @@ SNAPSHOT_MANIFEST = "snapshot.json"  # the last file of a snapshot that is writt
 FORM = ".sparkhaven-form"  # the number of the form of a root; without it, 1
 NEWEST_FORM = 1
 REMEMBERED = 1 << 16  # directories: a table has ten thousands
-_TREES = "Schemas", "Users", "Intraday", "Systems"  # a file of another program may have the name of the manifest
+TREES = "Intraday", "Systems", "Schemas", "Users"  # of a database: a file of another program may be called as ours
 
 
 def is_copy(root: Path) -> bool:
@@ -70,7 +70,7 @@ def refuse_change(path: str | os.PathLike[str]) -> None:
 @lru_cache(REMEMBERED)  # what raises is not remembered
 def _require_writable(directory: str) -> None:
     """Of one directory and all above it; ``""`` is the root of the file system."""
-    if os.path.lexists(f"{directory}/{SNAPSHOT_MANIFEST}") and any(os.path.isdir(f"{directory}/{n}") for n in _TREES):
+    if os.path.lexists(f"{directory}/{SNAPSHOT_MANIFEST}") and any(os.path.isdir(f"{directory}/{n}") for n in TREES):
         raise _copied(directory)
     try:
         with open(f"{directory}/{FORM}", encoding="ascii", errors="replace") as file:

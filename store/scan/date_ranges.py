@@ -34,6 +34,17 @@ def begin_of(value: str) -> tuple[datetime, bool] | None:
         return None
 
 
+def names(asked: str, value: str) -> bool:
+    """Whether a text that is no range names a partition value: that value, or the day of which it is an hour."""
+    return value == asked or day_of(value) == asked
+
+
+def day_of(value: str) -> str | None:
+    """The day that a partition value is an hour of, as the value has it; None for any other value."""
+    match = _DATE.match(value) if len(value) > len("20130704") else None
+    return value[: match.end(3)] if match is not None and match[4] is not None else None
+
+
 def within(value: str, first: str, last: str) -> bool:
     """Whether a partition value is in the closed range; ``2013-01-02`` as the end takes all hours of that day."""
     return first <= value and value[: len(last)] <= last
@@ -51,7 +62,7 @@ def range_of(text: str) -> tuple[str, str] | None:
         raise SettingsError(
             "date range is missing its start or end", expected="A..B, like 2013-01-01..2013-12-31", found=repr(text)
         )
-    if first > last:
+    if first[: len(last)] > last:  # as an end a day takes all of its hours
         raise SettingsError(
             "date range ends before it begins", expected=f"{last}..{first}", found=repr(text), hint="swap the ends"
         )

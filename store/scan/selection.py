@@ -8,7 +8,7 @@ from typing import Literal
 
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.scan.date_ranges import range_of, refuse_malformed, within
+from sparkhaven.store.scan.date_ranges import day_of, names, range_of, refuse_malformed, within
 from sparkhaven.store.scan.source_names import directories_of
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.frozen import frozen
@@ -20,6 +20,8 @@ TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
 @frozen
 class Selection:
     """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values.
+
+    A day takes its hours.
 
     A source is the value from the data, or the name of its directory.
     """
@@ -44,18 +46,18 @@ class Selection:
 
     @property
     def single(self) -> tuple[str, ...] | None:
-        """The values, where they are named one by one."""
+        """The values and days, where they are named one by one."""
         return None if self._ranges else self.values
 
     def takes_value(self, value: str) -> bool:
         if self.values is None or value in self._single:  # asked of every name in a directory of dates
             return True
+        if self._single and day_of(value) in self._single:
+            return True
         return bool(self._ranges) and any(within(value, first, last) for first, last in self._ranges)
 
     def taken(self, values: Set[str]) -> list[str]:
         """Those of these values that it takes, sorted."""
-        if self.values is not None and not self._ranges:
-            return sorted(values & self._single)
         return sorted(value for value in values if self.takes_value(value))
 
     def takes_source(self, internal: str) -> bool:
@@ -84,9 +86,9 @@ def refuse_unknown_values(
     """
     refuse_malformed(selection.values or (), elsewhere)
     for wanted in selection.values or ():
-        if ".." in wanted or wanted in values:
+        if ".." in wanted or wanted in values or any(names(wanted, value) for value in values):
             continue
-        other = "another tier has it. Leave the tier out" if wanted in elsewhere else ""
+        other = "another tier has it. Leave the tier out" if any(names(wanted, value) for value in elsewhere) else ""
         raise TableNotFoundError(
             f"{table} has no partition {wanted!r}",
             expected=near(wanted, values),

@@ -13,7 +13,7 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace, writable_layout
-from sparkhaven.store.scan.date_ranges import range_of, refuse_malformed, within
+from sparkhaven.store.scan.date_ranges import names, range_of, refuse_malformed, within
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.following import follow
@@ -103,4 +103,4 @@ def _chosen(place: TablePlace, texts: Sequence[str]) -> list[str]:
 
 def _named(value: str, text: str) -> bool:
     ends = range_of(text)
-    return value == text if ends is None else within(value, *ends)
+    return names(text, value) if ends is None else within(value, *ends)

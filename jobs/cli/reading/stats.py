@@ -18,6 +18,7 @@ from sparkhaven.readers.table_stats import tables as list_tables
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import TREES
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
@@ -36,7 +37,16 @@ def register(app: typer.Typer) -> None:
 def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
     """Lists tables with rows, dates and epochs."""
     cli: CliContext = ctx.obj
-    listed = list_tables(Fs(), cli.database(), _listed(cli.database(), all_tables))
+    layout = cli.database()
+    listed = list_tables(Fs(), layout, _listed(layout, all_tables))
+    if not listed and not any((layout.root / tree).is_dir() for tree in TREES):
+        raise TableNotFoundError(
+            "the directory is no database",
+            where=layout.root,
+            expected=f"one of {', '.join(TREES)}",
+            found="none of them",
+            hint="check --root or SPARKHAVEN_ROOT. Ingest makes a database of an empty directory",
+        )
     header = ["table", "rows", "dates", "first", "last", "epochs"]
 
     def print_text() -> None:

@@ -309,8 +309,8 @@ def refuse_conflicts(
             refuse(element, f"{column.name} {old.kind.name}", column.kind.name, hint)
         elif _kept_form(old) != _kept_form(column) and not _may_widen(old, column):
             hint = (
-                f"add a column of another name in its place, and drop this one: `sparkhaven schema deploy {name}"
-                f" --drop {old.name}`"
+                f"give it another name in {name}: then it is a new column, and this one is dropped by"
+                f" `sparkhaven schema deploy {name} --drop {old.name}`"
             )
             refuse(element, _stored(ColumnVersion.of(old, 0)), _stored(ColumnVersion.of(column, 0)), hint)
     partitioning = next((c.name for c in deployed.columns if c.kind.name == "PARTITIONING"), None)

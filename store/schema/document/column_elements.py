@@ -160,6 +160,11 @@ def _check_role(element: Element, kind: Kind, data_type: DataType, findings: Fin
         )
 
 
+def _class_hint(codec: str | None) -> str:
+    """What to write: the class of our codec of a type, if it has one."""
+    return f'write objectCodec="{codec}", with its arguments' if codec else "name the codec class that wrote the values"
+
+
 def _type(element: Element, spelling: str, findings: FindingCollector) -> DataType:
     """The type with the codec that the element names; E117 where the two do not go together."""
     attributes = element.attributes
@@ -176,7 +181,7 @@ def _type(element: Element, spelling: str, findings: FindingCollector) -> DataTy
         expected, shown = "objectWidth of at least 1", f'"{stated}"'
         hint = "leave it out for values of varying length"
     elif codec is None and arguments is not None:
-        expected, shown, hint = "objectCodec beside objectCodecArguments", "no objectCodec", "name the codec class"
+        expected, shown, hint = "objectCodec beside objectCodecArguments", "no objectCodec", _class_hint(row.codec)
     else:
         width = None if stated is None else int(stated)
         try:
@@ -184,7 +189,7 @@ def _type(element: Element, spelling: str, findings: FindingCollector) -> DataTy
         except ValueError as error:
             given = (codec or "no codec").rpartition(".")[2]
             expected, shown = str(error), f'{given} "{arguments or ""}" on {spelling}'
-            hint = "take a codec of this type, and its arguments"
+            hint = _class_hint(row.codec)
         else:
             if width is None or (kind.coding is not None and kind.coding.width == width):
                 return kind

@@ -324,3 +324,11 @@ def test_a_process_searches_nothing_that_was_imported_for_cycles(code: str) -> N
     code = f"import atexit, gc; atexit.register(lambda: print('left:', len(gc.get_objects()))); {code}"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert int(done.stdout.rpartition("left:")[2]) < 1000
+
+
+def test_a_directory_that_is_no_database_has_no_tables(tmp_path: Path) -> None:
+    (tmp_path / "some.file").write_text("")
+    code, value = run_json(tmp_path, "tables")
+    assert (code, value["error"]["what"]) == (2, "the directory is no database")
+    (tmp_path / "Schemas").mkdir()
+    assert run_json(tmp_path, "tables") == (0, {"tables": []})

@@ -105,7 +105,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     )
     (unmerged,) = of(found, "dates", "note")
     assert unmerged.what == f"{name}: 2 dates have ended and are not merged (2013-01-01, 2013-01-02)"
-    assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --dates 2013-01-01"
+    assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --dates 2013-01-01,2013-01-02"
     root = closed(small)
     lock = small.layout.stream_lock(small.table, "s")
     lock.write_text(json.dumps({"pid": 7, "host": socket.gethostname()}))
@@ -208,7 +208,10 @@ def test_truncated_dates_and_their_waste(tmp_path: Path) -> None:
     merge(db.layout, rewrite=True)
     empty(db)
     db.log.close()
-    told = {each.what.partition(": ")[2]: each.next for each in of(run_checks(tmp_path, now_s=NOW), "dates", "note")}
+    (waits,) = [each for each in of(run_checks(tmp_path, now_s=NOW), "dates", "note") if "truncated (" in each.what]
+    assert waits.next is None and "`delete` removes them in 3,600 s" in waits.what
+    later = of(run_checks(tmp_path, now_s=NOW + 3600), "dates", "note")
+    told = {each.what.partition(": ")[2]: each.next for each in later}
     (deletes,) = [what for what in told if "truncated, and" in what]
     assert re.fullmatch(rf"1 dates are truncated, and [1-9][0-9,]+ bytes of their files not deleted \({DAY}\)", deletes)
     assert told[deletes] == f"sparkhaven --root {tmp_path} delete Test.Every --dates {DAY}"
