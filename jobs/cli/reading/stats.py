@@ -39,7 +39,8 @@ def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
     cli: CliContext = ctx.obj
     layout = cli.database()
     listed = list_tables(Fs(), layout, _listed(layout, all_tables))
-    if not listed and not any((layout.root / tree).is_dir() for tree in TREES):
+    there = Fs().names(layout.root)
+    if there and not listed and not {*TREES}.intersection(there):
         raise TableNotFoundError(
             "the directory is no database",
             where=layout.root,
