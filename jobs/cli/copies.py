@@ -11,11 +11,12 @@ import typer
 
 from sparkhaven.ingest.settings.units import parse_duration
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.jobs.cli.options import DirectIo, DryRun, help_end
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
@@ -93,6 +94,7 @@ def restore(
         list[str] | None,
         typer.Option("--replace", metavar="NS.T", help="A table that is removed for that of the snapshot. Repeatable."),
     ] = None,
+    direct_io: DirectIo = False,
     dry_run: DryRun = False,
 ) -> None:
     """Puts tables of a snapshot into the database root.
@@ -103,7 +105,7 @@ def restore(
     cli: CliContext = ctx.obj
     tables = [TableName.parse(name) for name in names] if names else None
     restored = restore_tables(
-        Fs(),
+        DirectFs() if direct_io else Fs(),
         source.absolute(),
         cli.layout(),
         tables,
@@ -122,6 +124,7 @@ def mirror(
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="Goes on until SIGTERM, one pass each time. Default: one pass.")
     ] = None,
+    direct_io: DirectIo = False,
     dry_run: DryRun = False,
 ) -> None:
     """Ships what is committed to a mirror of a database.
@@ -130,7 +133,7 @@ def mirror(
     copies new bytes only, then switches the link. A mirror is not written by streams. `restore` makes a root of it.
     """
     cli: CliContext = ctx.obj
-    fs, layout = Fs(), Layout(root.absolute())
+    fs, layout = DirectFs() if direct_io else Fs(), Layout(root.absolute())
     pause = _seconds(every) if every is not None else None
     if not layout.root.is_dir():
         raise TableNotFoundError("no such database root", where=root, hint="check ROOT")

@@ -96,6 +96,9 @@ ResultOption = Annotated[
         help="Also write the JSON results to FILE, once the command has ended.",
     ),
 ]
+DirectIo = Annotated[
+    bool, typer.Option("--direct-io", help="Write past the page cache, so that live readers keep what they use there.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Drop what is listed. Rows without a snapshot are lost.")]

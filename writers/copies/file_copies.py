@@ -115,6 +115,7 @@ class FileCopies:
 
     def sync(self) -> None:
         self.fs.sync(self._written)
+        self.fs.release(self._written)  # a reader of the copy may never come
         paths = (self.top / name for name in self.files)
         self.fs.sync_dirs(sorted({parent for path in paths for parent in path.parents if path_in(parent, self.top)}))
 

@@ -20,6 +20,7 @@ from sparkhaven.jobs.cli.history.missing_dates import asked_days, days_without_h
 from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
 from sparkhaven.jobs.cli.options import (
     DatesOption,
+    DirectIo,
     DryRun,
     LayoutOption,
     LocalOption,
@@ -169,9 +170,7 @@ def merge(
     sync_mode: Annotated[
         str, typer.Option("--sync-mode", metavar="|".join(SYNC_MODES), help="When column files are synced.")
     ] = SYNC_MODES[0],
-    direct_io: Annotated[
-        bool, typer.Option("--direct-io", help="Write past the page cache, which live readers then keep.")
-    ] = False,
+    direct_io: DirectIo = False,
     max_columns: Annotated[
         int | None,
         typer.Option("--max-columns", min=1, metavar="N", help="Columns of a date at once. Default: one a worker."),

@@ -13,8 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparkhaven.readers import open_table
 from sparkhaven.store.io.direct_io import BLOCK, BUFFER, LEAST, DirectFs
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.copies.restore import restore
+from sparkhaven.writers.copies.snapshot import take_snapshot
 from tests.support.examples import share_of
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_runs import history_bytes, make, merge
@@ -74,6 +78,19 @@ def test_a_merge_writes_the_same_bytes(disk: Path, tmp_path: Path, format_: str)
     assert large
     assert {path.name: cached_pages(path) for path in large if cached_pages(path) > 2} == {}
     assert history_bytes(direct.layout) == history_bytes(plain.layout)
+
+
+def test_copies_have_the_same_bytes(disk: Path) -> None:
+    source, _ = make(disk / "db", 3000, partitions=1)
+    merge(source.layout, fs=Fs())
+    fs = DirectFs(least=1)
+    take_snapshot(fs, source.layout, [source.table], disk / "copy", time_ms=0)
+    restore(fs, disk / "copy", Layout(disk / "restored"))
+    restored = Layout(disk / "restored")
+    assert history_bytes(restored) == history_bytes(source.layout)
+    table = str(source.table)
+    rows = [str(open_table(layout.root, table).to_arrow().to_pylist()) for layout in (restored, source.layout)]
+    assert rows[0] == rows[1]
 
 
 def test_large_writes_pass_the_cache_and_released_files_leave_it(disk: Path) -> None:
