@@ -2,7 +2,8 @@
 
 What is read is history alone, so rows that wait in intraday stay for the next merge. Order, groups, distribution and
 indexes are made anew, whatever columns are computed. The proof says of every column that no option names that it has
-the digest of the generation before, and of a computed one that it has that of the computed values.
+the digest of the generation before, and of a computed one that it has that of the computed values. Of rows, all columns
+together, it says that they have the digest that a reader finds in the generation before, beside the computed values.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
+from sparkhaven.writers.merge.plan.withdrawn_rows import kept_rows_digest
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, MergeSource
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges, DeployedChanges, deployed_changes, repeats
 from sparkhaven.writers.rewrites.computed_columns import DateOfTable, added_up, compute
@@ -146,4 +148,5 @@ def _prepared(fs: Fs, date: DateOfTable, planned: PlannedMerge, plan: MergePlan,
     expected |= {correction.name: correction.after for correction in changed}
     record = replace(planned.record, corrections=(*planned.record.corrections, *changed))
     plan = replace(plan, sources=tuple(sources) or plan.sources)
-    return replace(planned, record=record, plan=plan, prepare=None, expected=expected)
+    rows = kept_rows_digest(fs, plan.schema, plan.sources) if write else None
+    return replace(planned, record=record, plan=plan, prepare=None, expected=expected, row_digest=rows)

@@ -5,8 +5,9 @@ merged with itself, without them. A run that is killed has done some of these st
 does the others.
 
 The proof of a date: a scan of its history counts the rows that match, and finds where they lie. Then a reader opens the
-staged files anew, scans them, and finds none. There are as many rows fewer as were counted, and each column has the
-digest of before less that of the rows that went. Statistics and indexes are not asked.
+staged files anew, scans them, and finds none. There are as many rows fewer as were counted, each column has the digest
+of before less that of the rows that went, and the rows have the digest of those that stay, as a reader reads them from
+the generation before. Statistics and indexes are not asked.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.partition_choice import Turns
-from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
+from sparkhaven.writers.merge.plan.withdrawn_rows import kept_rows_digest, withdrawn_rows
 from sparkhaven.writers.merge.publish.staged_locations import staged_slices
 from sparkhaven.writers.removal.row_withdrawal import MatchingRows, OpenLog, withdraw_rows
 
@@ -161,7 +162,10 @@ class DeletionPlanner:
         def prove(checked: MergeRecord) -> None:
             self._require_gone(place, plan, checked, rows, counted)
 
-        return PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan, expected=expected, proof=prove)
+        kept = None if dry_run else kept_rows_digest(place.fs, schema, left)
+        return PlannedMerge(
+            MergeOutcome.REWRITTEN, record, history, plan, expected=expected, row_digest=kept, proof=prove
+        )
 
     def _opened(self, place: TablePlace) -> tuple[PinnedTable, Predicate]:
         """A reader that knows nothing of what was read before."""

@@ -27,7 +27,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.merges.history import DateHistory, in_columns
+from sparkhaven.store.merges.history import DateHistory, in_columns, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, merged_rows
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
@@ -56,8 +56,8 @@ class PlannedMerge:
     """The plan for one date, None if there is nothing to write; ``history`` is what it had before.
 
     ``prepare``: what remains to be done of the plan once its record is stored and its staging empty. ``expected``: the
-    digest that each column must have then. ``proof``: raises where the staged files, opened anew, have other rows than
-    they must have.
+    digest that each column must have then, and ``row_digest`` that of the rows, all columns together. ``proof``: raises
+    where the staged files, opened anew, have other rows than they must have.
     """
 
     outcome: MergeOutcome
@@ -66,6 +66,7 @@ class PlannedMerge:
     plan: MergePlan | None = None
     prepare: Callable[[PlannedMerge, MergePlan], PlannedMerge] | None = None
     expected: Mapping[str, str] | None = None
+    row_digest: str | None = None
     proof: Callable[[MergeRecord], None] | None = None
 
     def require_expected(self, record: MergeRecord) -> None:
@@ -79,6 +80,16 @@ class PlannedMerge:
                 expected="equal digests of the columns that no option names, and those of the computed values",
                 found=f"other digests in {', '.join(differing)}",
                 hint="nothing was published. Run `sparkhaven verify --deep` and do it again",
+                phase="check",
+            )
+        there = row_content(record).digest
+        if self.row_digest is not None and there != self.row_digest:
+            raise ValidationFailedError(
+                "values stand in other rows than in the generation before",
+                where=f"{record.table} {record.value}",
+                expected=f"rows with digest {self.row_digest}, as they were read from the generation before",
+                found=f"rows with digest {there} in the files that were written",
+                hint="report it: this is a bug. Nothing was published",
                 phase="check",
             )
         if self.proof is not None:

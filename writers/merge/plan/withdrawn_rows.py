@@ -1,14 +1,18 @@
-"""What a merge says of the withdrawn rows of its sources, which it leaves out: how many, and their digests."""
+"""Rows of the sources of a merge, as readers read them: those that it leaves out as withdrawn, and those that it keeps.
+
+A merge itself reads its sources in another way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
+from sparkhaven.store.digest.row_hashes import digest_rows, row_hashes
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_proofs import LeftOut
-from sparkhaven.store.scan.column_file import open_column, open_parquet
+from sparkhaven.store.scan.column_file import ColumnFile, open_column, open_parquet
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
@@ -31,15 +35,32 @@ def withdrawn_rows(fs: Fs, schema: TableSchema, sources: Sequence[MergeSource]) 
     return LeftOut(count, 0, {name: to_hex(digest) for name, digest in totals.items()}, count, filled=filled)
 
 
-def _summed(fs: Fs, schema: TableSchema, source: MergeSource, rows: RowRanges) -> Iterator[tuple[Column, int, int]]:
-    """Digest and number of values of each stored column over some rows of a location."""
+def kept_rows_digest(fs: Fs, schema: TableSchema, sources: Sequence[MergeSource]) -> str:
+    """The digest of the rows that sources keep, with what was computed of them, all stored columns together."""
+    total = 0
+    for source in sources:
+        opened = list(_opened(fs, schema, source))
+        for part in source.rows_kept.steps(SIZES.rows):
+            arrays = [file.take(part) for _, file in opened]
+            total = add(total, digest_rows(row_hashes(schema.stored, arrays, part.rows)))
+    return to_hex(total)
+
+
+def _opened(fs: Fs, schema: TableSchema, source: MergeSource) -> Iterator[tuple[Column, ColumnFile]]:
     sizes = {name: state.size for name, state in source.files.items()}
     parquet = open_parquet(fs, source.directory, sizes, source.rows) if in_parquet(sizes) else None
     for column in schema.stored:
-        if parquet is not None:
-            opened = parquet.column(column)
+        own = source.of(column)
+        if parquet is not None and own is source:
+            yield column, parquet.column(column)
         else:
-            opened = open_column(fs, source.directory, column, sizes, source.rows)
+            files = {name: state.size for name, state in own.files.items()}
+            yield column, open_column(fs, own.directory, column, files, own.rows)
+
+
+def _summed(fs: Fs, schema: TableSchema, source: MergeSource, rows: RowRanges) -> Iterator[tuple[Column, int, int]]:
+    """Digest and number of values of each stored column over some rows of a location."""
+    for column, opened in _opened(fs, schema, source):
         digest = filled = 0
         for part in rows.steps(SIZES.rows):
             values = opened.take(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.date_plan import PlannedMerge
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.rewrites.row_deletion import DeletionPlanner
@@ -182,6 +184,24 @@ def test_a_deletion_that_leaves_rows_is_not_published(tmp_path: Path, form: str)
     assert table.delete("Size < 3 || Size = 5")["rows"] == 3
     table.without(1, 2, 5)
     table.end_of_day()
+
+
+class OtherRows(DeletionPlanner):
+    """Expects the rows of another date."""
+
+    def plan(self, *given: Any, **options: Any) -> PlannedMerge:
+        return replace(super().plan(*given, **options), row_digest="1" * 32)
+
+
+def test_a_deletion_whose_values_stand_in_other_rows_is_not_published(table: Deleted) -> None:
+    table.merge()
+    record = table.record()
+    with LocalExecutor(1) as executor:
+        merges = DateMerges(table.place, MergeOptions(), executor, lambda: 2e9, planner=OtherRows("Size = 3"))
+        (result,) = merges.locked([DAY])
+    assert isinstance(result.error, ValidationFailedError) and "other rows" in result.error.what
+    assert table.record() == record
+    table.check()
 
 
 @pytest.mark.parametrize("form", ["deephaven", "parquet"])
