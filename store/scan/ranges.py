@@ -33,7 +33,7 @@ from sparkhaven.store.merges.merge_records import (
 )
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import MEMORY
-from sparkhaven.store.scan.history_pins import HistoryPin, moved
+from sparkhaven.store.scan.history_pins import HistoryPin, Opened, moved
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import narrowed
 from sparkhaven.store.scan.pruning import Filter, value_stats
@@ -158,7 +158,7 @@ def usable_record(
         if unmerged is not None and beyond:
             path = place.merges / value / f"{record.generation}.json"
             unmerged += ((path, taken) for taken in beyond)
-        if opened is not None and not opened.shows(record, columns):
+        if opened is not None and (not opened.shows(record, columns) or _later(snapshot, opened, record)):
             changed = True
         elif all(_holds(snapshot, value, taken) for taken in record.inputs):
             if not newer or _stands(place, record):
@@ -167,10 +167,22 @@ def usable_record(
             if changed and opened is not None and not opened.is_newer(record):
                 raise moved(place, record)
         # those that the snapshot holds may have been truncated since; none of its epochs has imported rows
-        newer += (taken for taken in record.inputs if not changed or taken.epoch >= 0)
+        later = _later(snapshot, opened, record)
+        newer += (t for t in record.inputs if not changed or (t.epoch >= 0 and t.stream not in later))
         record = newest(place, value, below=record.generation)
     _refuse_left(place, snapshot, value, newer)
     return None
+
+
+def _later(snapshot: Snapshot, opened: Opened | None, record: MergeRecord) -> set[str]:
+    """The streams of a record that began after the table was opened.
+
+    One that was removed before has its rows in the record of then.
+    """
+    if opened is None or not opened.is_newer(record):
+        return set()
+    known = {"", *snapshot.epochs, *(taken.stream for taken in (opened.record.inputs if opened.record else ()))}
+    return {taken.stream for taken in record.inputs} - known
 
 
 def _refuse_left(

@@ -68,6 +68,35 @@ def test_a_table_that_was_opened_before_the_first_merge_has_all_rows(tmp_path: P
         rows_of(table)
 
 
+@pytest.mark.parametrize("merged_before", [False, True])
+def test_a_table_that_was_opened_before_a_stream_began_shows_none_of_its_rows(
+    tmp_path: Path, merged_before: bool
+) -> None:
+    root = tmp_path / "db"
+    db = IntradayRows(root, SCHEMA, fs=FS)
+    db.commit({("a", DAY): table_of(range(12))})
+    add_partition(FS, db.layout, "Test", "0")
+    if merged_before:
+        done(root, "merge", NAME, "--dates", DAY)
+    table, expected = open_table(root, NAME), rows_of(open_table(root, NAME))
+    other = IntradayRows(root, SCHEMA, "later", FS)
+    other.commit({("b", DAY): table_of(range(12, 15))})
+    assert rows_of(table) == expected
+    done(root, "merge", NAME, "--dates", DAY, "--rewrite")
+    assert len(rows_of(open_table(root, NAME))) == 15
+    assert rows_of(table) == expected
+    db.log.close()
+    other.log.close()
+    done(root, "truncate", NAME, "--dates", DAY)
+    assert rows_of(table) == expected
+    done(root, "delete", NAME, "--dates", DAY, "--grace", "0")
+    if merged_before:
+        assert rows_of(table) == expected
+        without_replaced(db)
+    with pytest.raises(SnapshotMovedError):
+        rows_of(table)
+
+
 @pytest.mark.parametrize(
     "gone", [("delete-rows", NAME, "--where", "Size >= 0"), ("dates", "drop", NAME, "--dates", DAY)]
 )
