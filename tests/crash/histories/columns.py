@@ -116,8 +116,8 @@ def _boolean(value: bool) -> str:
     return str(value).lower()
 
 
-_DOUBLES = (math.nan, 0.0, -0.0, math.inf, -math.inf, 1.5, -2.25, 7.0, 1e300, 5e-324, -1.7976931348623155e308, 0.1)
-_SINGLES = (math.nan, 0.0, -0.0, math.inf, -math.inf, 1.5, -2.25, 7.0, *map(_single, (1e30, 1e-45, 0.1)))
+_DOUBLES = (math.nan, 0.0, -0.0, 0.0, -0.0, math.inf, -math.inf, 1.5, 7.0, 1e300, 5e-324, -1.7976931348623155e308, 0.1)
+_SINGLES = (math.nan, 0.0, -0.0, 0.0, -0.0, math.inf, -math.inf, 1.5, 7.0, *map(_single, (1e30, 1e-45, 0.1)))
 _MAX_SINGLE, _MAX_DOUBLE = 3.4028234663852886e38, 1.7976931348623157e308
 _LAST_TIME = 86_400 * 10**9 - 1
 PLAIN = (

@@ -53,7 +53,8 @@ PHRASES = (
     ("snapshot", "swap", "restore over"),
     ("pin", "merge", "delete-rows"),
     ("ingest", "pin", "merge", "truncate", "delete", "dates drop"),
-    ("merge", "truncate", "delete", "streams remove", "snapshot"),
+    ("merge all", "truncate all", "delete all", "streams remove", "snapshot"),
+    ("merge all", "truncate all", "delete all", "streams remove", "mirror", "ingest", "merge"),
     ("merge", "truncate", "delete", "dates detach", "dates attach", "ingest", "merge"),
     ("ingest", "merge", "dates detach", "dates attach", "correct", "truncate"),
     ("undo", "keep logs", "rollback", "undo", "stale logs"),
@@ -132,13 +133,14 @@ class History:
         rng = random.Random(step.number)
         if rng.random() < 0.2:
             self.site.focus = rng.choice(DATES)
+        before = self.world
         if step.name in ACTIONS:
             ACTIONS[step.name](self, rng)
         elif (operation := self._drawn(step.name, rng)) is not None:
             self.perform(operation, self._fault(operation, step.fault, rng))
         else:
             return
-        self.check()
+        self.check(changed=self.world is not before)
 
     def _drawn(self, name: str, rng: random.Random) -> Operation | None:
         """An operation, seldom one that has to be refused."""
@@ -228,10 +230,11 @@ class History:
 
     # --- what readers see ------------------------------------------------------------------------------
 
-    def check(self) -> None:
+    def check(self, *, changed: bool) -> None:
         """Every reader shows the rows of the model: of now, of some older epochs, of the readers that are open."""
         for model in self.world.tables.values():
-            compared = check_table(self.look, self.site.root, model, epochs=OLDER, filters=FILTERS)
+            epochs, filters = (OLDER, FILTERS) if changed else (0, 1)
+            compared = check_table(self.look, self.site.root, model, epochs=epochs, filters=filters)
             self.tally.done["epochs compared"] += compared
         for reader in self.pinned:
             reader.ask(self.look)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -368,6 +369,32 @@ def on_date(name: str, words: tuple[str, ...], change: Callable[[Model, str], No
     return draw
 
 
+def on_all_dates(name: str, words: tuple[str, ...], change: Callable[[Model, str], None]) -> Draw:
+    """The same on every date of a table for which it is possible."""
+
+    def draw(rng: random.Random, site: Site, world: World) -> Operation | None:
+        model, dates = _table(rng, world), list[str]()
+        for date in model.dates():
+            with suppress(Refused):
+                change(model.copy(), date)
+                dates.append(date)
+        if not dates:
+            return None
+        line = (words[0], model.name, "--dates", ",".join(dates), *words[1:])
+        changes = tuple(partial(_on, model.name, partial(_change_date, change, date)) for date in dates)
+        return Operation(name, line, changes, again=(0, 2) if name == "delete" else ())
+
+    return draw
+
+
+def _change_date(change: Callable[[Model, str], None], date: str, model: Model) -> None:
+    change(model, date)
+
+
+def _merge_plainly(model: Model, date: str) -> None:
+    model.merge(date, rewrite=False, rule=None, ends_rule=False)
+
+
 def move(rng: random.Random, site: Site, world: World) -> Operation:
     """To one of the storage partitions, where the date may be already."""
     model = _table(rng, world)
@@ -528,6 +555,9 @@ DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
     "schema deploy": (1.5, deploy),
     "snapshot": (2, snapshot),
     "mirror": (2, mirror),
+    "merge all": (1, on_all_dates("merge", ("merge", "--local"), _merge_plainly)),
+    "truncate all": (0.7, on_all_dates("truncate", ("truncate",), Model.truncate)),
+    "delete all": (0.7, on_all_dates("delete", ("delete", "--grace", "0"), Model.delete)),
     "recover": (0.7, plain("recover")),
     "clean": (0.7, plain("clean")),
     "metadata update": (0.4, plain("metadata", "update")),

@@ -93,6 +93,11 @@ def draw_predicate(
     """A filter over columns; often one that an index can answer: equal to values that a row has in all its columns."""
     if indexes and rows and rng.random() < 0.4:
         row, keys = rng.choice(rows), rng.choice(indexes)
+        if rng.random() < 0.4:
+            values = [other[keys[0].key] for other in rng.sample(rows, min(3, len(rows)))]
+            listed = tuple(value for value in values if value is not None and keys[0].kind.literal(value) is not None)
+            if listed:
+                return Predicate("in", keys[0], listed)
         parts = tuple(
             Predicate("==", column, (row[column.key],))
             for column in keys

@@ -104,7 +104,8 @@ class Site:
     """Where a history runs: its directory, the root of now, which a restore changes, and the copies that there are.
 
     ``snapshots`` and ``mirrors``: each with the tables that it has. ``small``: sizes from which files are cut into
-    pieces are those of a handful of rows. ``focus``: the date that most commands are about.
+    pieces are those of a handful of rows. ``most``: rows of a
+    file, but of a ``big`` history. ``focus``: the date that most commands are about.
     ``replaced``: roots that a restore has put back, of which a mirror may be ahead.
     """
 
@@ -116,6 +117,7 @@ class Site:
     small: bool
     big: bool
     sorts: bool
+    most: int
     snapshots: list[tuple[Path, World]] = field(default_factory=list)
     mirrors: dict[Path, World] = field(default_factory=dict)
     numbers: int = 0
@@ -147,6 +149,7 @@ def draw_world(rng: random.Random, base: Path) -> tuple[Site, World]:
         not big and rng.random() < 0.6,
         big,
         not rules,
+        rng.choice((6, 6, 30)),
     )
     two = not big and rng.random() < 0.2
     names = [f"{NAMESPACE}.Orders", *([f"{NAMESPACE}.Fills"] if two else [])]
@@ -187,7 +190,7 @@ def _draw_table(rng: random.Random, name: str, site: Site, *, rules: bool) -> Mo
     grouped = rng.choice([*chosen, None]) if not site.big else SYM
     if grouped is not None:
         columns = [replace(c, role=GROUPING) if c is grouped else c for c in columns]
-    keyed = [column.key for column in columns if column.kind.key and column.role != PARTITIONING]
+    keyed = [column.key for column in columns if column.kind.key and column.key not in ("Date", "At")]
     indexes = tuple(tuple(rng.sample(keyed, min(len(keyed), rng.randint(1, 3)))) for _ in range(rng.randint(0, 2)))
     return Model(name, tuple(columns), tuple(dict.fromkeys(indexes)))
 
@@ -247,7 +250,7 @@ def feed_more(rng: random.Random, site: Site, world: World, feed: Feed) -> None:
             kinds.setdefault(column.name, column.kind)
     before = [row for fed in feed.files[-3:] for row in fed.rows[:50] if row.keys() <= {*kinds, KIND_FIELD}]
     for _ in range(rng.randint(1, 2)):
-        count = rng.randint(4_500, 9_500) if site.big and rng.random() < 0.7 else rng.randint(1, 6)
+        count = rng.randint(4_500, 9_500) if site.big and rng.random() < 0.7 else rng.randint(1, site.most)
         rows = [_draw_row(rng, feed, world, kinds, sentinels=count < 100) for _ in range(count)]
         rows += rng.choices(before, k=rng.randint(0, 3)) if before else []
         _write(site.base / feed.stream / f"{feed.written:04d}.{feed.form}", feed.form, rows, kinds)
