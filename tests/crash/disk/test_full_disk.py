@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import NotPermittedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.testing import make_table
 from sparkhaven.writers.partitions import add_partition, list_partitions
 from tests.crash.disk.small_volume import mountable, small_volume
 from tests.support.commands import run, run_json
@@ -86,3 +89,19 @@ def test_no_emptier_volume_is_a_line_and_the_merge_tries(db: IntradayRows, tmp_p
         refused = run(db.root, "partitions", "roll", "Test", "--volume", tmp_path / "third")
         assert refused.exit_code == 3 and "has less free space than that of storage partition 0" in refused.stderr
         assert days_read(db) == 60
+
+
+def test_a_root_that_is_mounted_read_only_is_read_and_not_written(tmp_path: Path) -> None:
+    with small_volume(tmp_path / "volume", 4096) as volume:
+        root = volume / "db"
+        make_table(root, "New.One", {"A": [9]})
+        subprocess.run(["mount", "-o", "remount,ro", volume], check=True)
+        for words in (["partitions", "add", "New", "0"], ["drop", "New.One", "--yes", "--dry-run"]):
+            code, refused = run_json(root, *words)
+            assert (code, refused["error"]["what"]) == (2, "the root is mounted without write access")
+            assert refused["error"]["hint"] and refused["error"]["where"] == str(root)
+        with pytest.raises(NotPermittedError):
+            make_table(root, "New.One", {"A": [10]})
+        for words in (["read", "New.One"], ["verify", "--deep"], ["scrub", "--rate", "1GB"], ["doctor"]):
+            found = run(root, *words)
+            assert found.exit_code in (0, 1) and "write access" not in found.output, found.output
