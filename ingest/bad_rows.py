@@ -18,8 +18,8 @@ import pyarrow as pa
 from sparkhaven.ingest.content.lines import LongLine
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.store.epochs.state.log_values import IGNORED, LastMessage
-from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.epochs.state.log_values import ABSENT, ABSENT_FIELDS, IGNORED, UNKNOWN_FIELDS, LastMessage
+from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.source_rows import SourceRows
@@ -29,6 +29,7 @@ MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
 MAX_PAYLOAD = 1 << 20  # bytes of a row kept for quarantine
 HELD_BYTES = 4 << 20  # payload that waits in memory to be handed on
 SHOWN = 5  # bad rows named in an error
+CONTRACT = (Reason.UNKNOWN_FIELD, Reason.ABSENT_FIELD)
 NAMED = 20  # ignored fields of a split that are counted by name; all are counted together
 MAX_NAME = 64
 
@@ -123,13 +124,14 @@ def as_batch(rows: Sequence[BadRow]) -> pa.RecordBatch:
 
 @dataclass(slots=True)
 class Rejects:
-    """What decoding one split left out: bad rows, fields ignored by name, rows read.
+    """What decoding one split left out: bad rows, fields ignored by name, rows read; rows that lack a column's field.
 
     With a ``sink`` every row goes there, in portions of at most ``HELD_BYTES`` of payload and one row, and ``rows`` has
     the first few, without payload, to show. Without one at most ``keep`` rows are held (default: as many as the budget
     allows, and a few more to show); further ones are counted only. Decoding stops with ErrorBudgetExceeded as soon as a
     split alone has more bad rows than the budget allows a batch, since the batch can then only fail. ``header`` and
     ``time_ns`` are put on rows that have none of their own; ``complete`` adds what a decoder does not know of a row.
+    ``frozen``: by the stream's contract no row may have other fields than the columns.
     ``others`` are counts by name of what else was left out. ``source``: all rows that the split has, as its feed counts
     them and not its decoder, and those that are neither good nor bad. ``last``: the last message of the split, where it
     has any.
@@ -140,11 +142,13 @@ class Rejects:
     bad: int = 0
     read: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
+    absent: Counter[str] = field(default_factory=Counter)
     keep: int | None = None
     sink: Callable[[Sequence[BadRow]], None] | None = None
     header: tuple[str, ...] | None = None
     time_ns: int | None = None
     complete: Callable[[BadRow], BadRow] | None = None
+    frozen: bool = False
     others: Counter[str] = field(default_factory=Counter)
     source: SourceRows = field(default_factory=SourceRows)
     last: LastMessage | None = None
@@ -160,6 +164,7 @@ class Rejects:
             self,
             rows=list(self.rows),
             ignored=self.ignored.copy(),
+            absent=self.absent.copy(),
             others=self.others.copy(),
             source=replace(self.source),
             reasons=self.reasons.copy(),
@@ -169,7 +174,8 @@ class Rejects:
     def undo(self, mark: Rejects) -> None:
         """Takes back what was noted since a mark."""
         self.rows, self.bad, self.read = mark.rows, mark.bad, mark.read
-        self.ignored, self.others, self.reasons = mark.ignored, mark.others, mark.reasons
+        self.ignored, self.absent = mark.ignored, mark.absent
+        self.others, self.reasons = mark.others, mark.reasons
         self.source.left = mark.source.left
         self._held, self._held_bytes = mark._held, mark._held_bytes
         self.settle()
@@ -181,7 +187,9 @@ class Rejects:
             self.flush()
 
     def add(self, row: BadRow) -> None:
-        """Takes one bad row, whatever the budget says."""
+        """Takes one bad row, whatever the budget says. FeedError where it breaks a ``freeze`` contract."""
+        if self.frozen and row.refusal.reason in CONTRACT:
+            raise contract_broken(row)
         self.bad += 1
         row = self.completed(row)
         self.reasons[row.code] += 1
@@ -222,11 +230,27 @@ class Rejects:
             self.flush()
 
     def counts(self) -> dict[str, int]:
-        """Counters for the commit record: rows rejected, in all and by reason; fields ignored, in all and by name."""
-        counters = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values()), **self.others}
+        """Counters for the commit record: rows rejected, in all and by reason; fields ignored, in all and by name; and
+        the same of fields that columns have and rows lack.
+        """
+        counters = {"rejected": self.bad, UNKNOWN_FIELDS: sum(self.ignored.values()), **self.others}
+        counters[ABSENT_FIELDS] = sum(self.absent.values())
         counters |= {f"rejected.{code}": count for code, count in self.reasons.items()}
         counters |= {f"{IGNORED}{shorten(name, MAX_NAME)}": n for name, n in self.ignored.most_common(NAMED)}
+        counters |= {f"{ABSENT}{shorten(name, MAX_NAME)}": n for name, n in self.absent.most_common(NAMED)}
         return {name: count for name, count in counters.items() if count}
+
+
+def contract_broken(row: BadRow) -> FeedError:
+    """The error of ``contract = { columns = "freeze" }``."""
+    return FeedError(
+        "a row has other fields than the columns of the table, and the contract of the stream is freeze",
+        where=f"{row.file} {row.unit} {row.line}",
+        expected=row.refusal.expected,
+        found=f"{row.explanation}: {row.value}" if row.value else row.explanation,
+        hint="correct the producer, or the schema. A field that nobody needs goes under [columns] ignore."
+        " Nothing of this batch was committed",
+    )
 
 
 def check_budget(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -72,7 +73,8 @@ def _own_rows(
     routes = feed.spec.routes
     if routes is None:
         return rows
-    texts = feed.requeue(source, rows, (routing_target(routes),), now_ns, Rejects(SILENT, keep=0))
+    deciding_feed = planned_feed(replace(feed.spec, contract="evolve"))  # which has one column, and looks at no other
+    texts = deciding_feed.requeue(source, rows, (routing_target(routes),), now_ns, Rejects(SILENT, keep=0))
     deciding = texts.rows
     if routes.kind == "topic":
         topic = pa.array([source.rpartition("/")[0]] * len(deciding), pa.string())

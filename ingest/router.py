@@ -165,11 +165,12 @@ class Router:
         return bad_row(self.file, number, column, why, key.value, payload(number), unit=self.unit)
 
     def _lacking(self, rows: TypedRows) -> dict[int, Target]:
-        """Rows with a null in a column that cannot store it, and the first such column."""
+        """Rows with a null in a column that cannot store it, or needs a value, and the first such column."""
         lacking: dict[int, Target] = {}
         for target, array in zip(self.targets, rows.columns, strict=True):
             coding = target.column.type.coding
-            if target.stored and array.null_count and coding is not None and not coding.has_null:
+            none = target.required or (coding is not None and not coding.has_null)
+            if target.stored and none and array.null_count:
                 for row in np.flatnonzero(null_mask(array)).tolist():
                     lacking.setdefault(row, target)
         return dict(sorted(lacking.items()))
@@ -179,8 +180,14 @@ class Router:
     ) -> Iterator[BadRow]:
         for row, target in lacking.items():
             number, coding = int(rows.numbers[row]), target.column.type.coding
-            why = Refusal(Reason.NO_NULL, "" if coding is None else coding.domain)
-            yield bad_row(self.file, number, target.column.name, why, "null", payload(number), unit=self.unit)
+            text = payload(number)
+            if target.required:
+                why = Refusal(
+                    Reason.REQUIRED, f"a value in field {target.source}{self._meant(target.column.name, text)}"
+                )
+            else:
+                why = Refusal(Reason.NO_NULL, "" if coding is None else coding.domain)
+            yield bad_row(self.file, number, target.column.name, why, "null", text, unit=self.unit)
 
     def _rejected(
         self, rows: TypedRows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]

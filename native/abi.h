@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 29
+#define SH_ABI 30
 #define SH_API __attribute__((visibility("default")))
 
 /* library.c: SH_ABI, and what the library is made of. */

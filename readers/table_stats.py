@@ -17,7 +17,7 @@ from sparkhaven.readers.checks.extended_tree import extended_use
 from sparkhaven.readers.checks.symbol_tables import SymbolFile
 from sparkhaven.store.epochs.files.published_size import physical_size
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, load_stream
-from sparkhaven.store.epochs.state.log_values import add_count, ignored_in
+from sparkhaven.store.epochs.state.log_values import absent_in, add_count, ignored_in
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.parquet.trees import EXTENDED
@@ -250,6 +250,7 @@ def _stream(place: StreamPlace, epoch: int | None = None, deployed: int = 0) -> 
         **({"positionsUnknown": {"rowsUpTo": late.stop, "knownUpTo": late.last_start}} if late else {}),
         "rates": _rates(epochs, positions) if positions else {},
         "ignored": ignored_in(ignored),
+        "absent": absent_in(ignored),
         "logBytes": sum(_size(place.fs, part) for part in parts),
     }
 

@@ -133,7 +133,7 @@ def ours(form: str, feed: Feed, data: bytes, *, compiled: bool) -> Callable[[], 
 
     def csv_records() -> Made:
         options = CsvOptions(header=False, names=tuple(feed.columns))
-        rejects, decoder = Rejects(BUDGET), CsvRows(targets, [], options, compiled=compiled)
+        rejects, decoder = Rejects(BUDGET), CsvRows(targets, [], options, by="scanner" if compiled else "pyarrow")
         typed, rest = [], None
         for block in line_blocks([data]):
             whole = block if rest is None else rest.before(block)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
@@ -120,11 +121,16 @@ class RequeuedRows:
 
 @frozen
 class Trial:
-    """What became of the first rows that wait: their number, how many are rejected, and the first of those."""
+    """What became of the first rows that wait: their number, how many are rejected, and the first of those.
+
+    ``ignored``: rows with a field that no column takes, by its name; ``absent``: those without the field of a column.
+    """
 
     rows: int
     rejected: int
     first: tuple[BadRow, ...]
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    absent: Mapping[str, int] = field(default_factory=dict)
 
 
 class Remote(Protocol):
@@ -265,7 +271,9 @@ def split_of(feed: Feed[Any, S], split: object) -> S:
 def try_rows(blocks: Iterable[Iterator[Block]], rejects: Rejects) -> Trial | None:
     """What becomes of the first block of some splits."""
     rows = sum(len(routed.batch) for split in blocks for routed in route(islice(split, 1), rejects))
-    return Trial(rows + rejects.bad, rejects.bad, tuple(rejects.rows)) if rows + rejects.bad else None
+    if not rows + rejects.bad:
+        return None
+    return Trial(rows + rejects.bad, rejects.bad, tuple(rejects.rows), rejects.ignored, rejects.absent)
 
 
 def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationKey] = frozenset()) -> Iterator[Routed]:

@@ -71,12 +71,26 @@ class RecordFormat(Protocol[Record]):
     def unknown(self, record: Record) -> Iterable[str]:
         """Dotted names of the fields that no target takes."""
 
+    def absent(self, record: Record) -> Iterable[int]:
+        """The targets, by index, of which its schema has no field."""
+
 
 class RecordRows:
-    """Decoder of the payloads of one stream. ``uncounted`` names fields that are not stored and not counted."""
+    """Decoder of the payloads of one stream. ``uncounted`` names fields that are not stored and not counted.
 
-    def __init__(self, targets: Sequence[Target], uncounted: Iterable[str], records: RecordFormat[Any]) -> None:
+    ``strict``: records with other fields than these are bad.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        uncounted: Iterable[str],
+        records: RecordFormat[Any],
+        *,
+        strict: bool = False,
+    ) -> None:
         self._targets, self._known, self._records = tuple(targets), frozenset(uncounted), records
+        self._strict = strict
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""
@@ -85,6 +99,8 @@ class RecordRows:
         doubtful = np.arange(len(block), dtype=np.int64)
         scanner = self._records.scanner(block.line(0)) if len(block) else None
         scanned = None if scanner is None else tried(partial(scanner.scan, block), rejects)
+        if scanned is not None and self._strict and not scanned.unknown.keys() <= self._known:
+            scanned = None  # record by record, which of them it is
         if scanned is not None:
             fast, columns = scanned.records, scanned.columns
             doubtful = left_over(len(block), fast)
@@ -101,6 +117,12 @@ class RecordRows:
         except NotARecordError as error:
             refusal = Refusal(records.not_a_record, f"a record of {records.format} by the schema", str(error))
             return bad_row(file, number, None, refusal, payload[:SHOWN_BYTES].hex(" "), payload)
+        unknown = [name for name in records.unknown(record) if name not in self._known]
+        absent = [self._targets[index] for index in records.absent(record)]
+        if self._strict and (unknown or absent):
+            expected = ", ".join(target.source for target in absent or self._targets)
+            why = Refusal(Reason.UNKNOWN_FIELD if unknown else Reason.ABSENT_FIELD, expected)
+            return bad_row(file, number, None, why, ", ".join(unknown), payload)
         values: list[Value] = []
         for index, target in enumerate(self._targets):
             value = attempted(records.value, record, index)
@@ -108,9 +130,8 @@ class RecordRows:
                 shown = records.shown(record, index)
                 return bad_row(file, number, target.column.name, value, shown, payload)
             values.append(value)
-        for name in records.unknown(record):
-            if name not in self._known:
-                rejects.ignored[name] += 1
+        rejects.ignored.update(unknown)
+        rejects.absent.update(target.column.name for target in absent)
         return values
 
 

@@ -24,6 +24,13 @@ Refused = Literal["quarantine", "fail"]
 Late = Literal["supplement", "quarantine", "fail"]
 Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]
+Contract = Literal["evolve", "freeze", "discard-value", "discard-row"]
+"""What becomes of fields that no column takes, and of columns whose field a row lacks.
+
+``evolve``: they are left out, or null, counted and told. ``discard-value``: the same, and not told. ``discard-row``:
+the row is rejected. ``freeze``: the batch fails.
+"""
+STRICT: tuple[Contract, ...] = ("freeze", "discard-row")
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 DAY_S = 86_400.0
 DEFAULT_BOUND_S = 30 * DAY_S
@@ -59,6 +66,7 @@ class ColumnSpec:
     ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key. ``far`` is
     what becomes of an instant outside of the range that can be stored: null, or the nearest that can; else a bad row.
     ``lossy``: a float or double takes the nearest value of a number that it does not hold exactly; else a bad row.
+    ``required``: a row without a value is a bad row; None: as the stream says.
     """
 
     column: str
@@ -70,6 +78,7 @@ class ColumnSpec:
     far: Far | None = None
     form: TextForm | None = None
     lossy: bool = False
+    required: bool | None = None
 
     @property
     def reading(self) -> dict[str, str]:
@@ -169,7 +178,8 @@ NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 class StreamSpec:
     """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored.
 
-    ``routes``: the feed has rows of several tables, and this one is of one of them.
+    ``routes``: the feed has rows of several tables, and this one is of one of them. ``required``: columns that do not
+    say otherwise need a value, but for those that are not taken from fields.
     """
 
     stream: str
@@ -181,6 +191,13 @@ class StreamSpec:
     bad_rows: BadRowBudget = field(default_factory=BadRowBudget)
     allow_null_alias: bool = False
     routes: TableRoutes | None = None
+    required: bool = False
+    contract: Contract = "evolve"
+
+    @property
+    def strict(self) -> bool:
+        """Whether rows with other fields than the columns are refused."""
+        return self.contract in STRICT
 
     @property
     def rule(self) -> PartitionRule:
@@ -214,6 +231,7 @@ class Target:
     far: Far | None = None
     form: TextForm | None = None
     lossy: bool = False
+    required: bool = False
 
     @property
     def as_text(self) -> bool:

@@ -16,8 +16,16 @@ from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]:
     """Every stored column in definition order, then fields that only routing needs.
 
-    Raises SettingsError for settings that name no column or do not fit it.
+    Raises SettingsError for settings that name no column or do not fit it, and for a table that stores none.
     """
+    if not schema.stored:
+        raise SettingsError(
+            "the table has no column that rows are stored in",
+            where=_where(spec),
+            expected="a column beside the partitioning one",
+            found=", ".join(column.name for column in schema.columns),
+            hint=f"add a column to the schema of {schema.full_name}",
+        )
     specs = {column_spec.column: column_spec for column_spec in spec.columns}
     if len(specs) != len(spec.columns):
         twice = sorted(name for name in specs if sum(c.column == name for c in spec.columns) > 1)
@@ -70,6 +78,9 @@ def _target(spec: StreamSpec, column: Column, column_spec: ColumnSpec | None, st
         check_zone(column_spec.zone, _where(spec))
     check_form(column_spec, column, _where(spec))
     source = column_spec.source or column.name
+    required = column_spec.required
+    if required is None:
+        required = spec.required and column_spec.meta is None
     return Target(
         column,
         source,
@@ -81,6 +92,7 @@ def _target(spec: StreamSpec, column: Column, column_spec: ColumnSpec | None, st
         column_spec.far,
         column_spec.form,
         column_spec.lossy,
+        required,
     )
 
 

@@ -27,12 +27,13 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
+from sparkhaven.jobs.streams.reports.data_warnings import other_fields
 from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
 from sparkhaven.jobs.streams.stream_group import joint_state
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
-from sparkhaven.store.epochs.state.log_values import ignored_in
+from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
@@ -183,6 +184,7 @@ def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
         "older": run.older,
         "counts": done.counts,
         "ignored": ignored_in(done.counts),
+        "absent": absent_in(done.counts),
         "positions": _positions(state),
     }
     read = f"{done.rows:,} rows of {amount:,} {unit} in {done.epochs:,} epochs"
@@ -242,10 +244,12 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     passed += "".join(f"\n  {remark}" for remark in remarks)
     if trial is not None and trial.rejected:
         passed += f"\n  would reject {trial.rejected:,} of the first {trial.rows:,} rows: {trial.first[0]}"
+    passed += "".join(f"\n  {line}" for line in other_fields(trial, spec.contract))
     cli.result(record, f"{text}, after epoch {record['epoch']}{new}{passed}")
 
 
 def _trial_json(trial: Trial | None) -> dict[str, Any] | None:
     if trial is None:
         return None
-    return {"rows": trial.rows, "rejected": trial.rejected, "first": [str(row) for row in trial.first]}
+    fields = {"ignored": dict(trial.ignored), "absent": dict(trial.absent)}
+    return {"rows": trial.rows, "rejected": trial.rejected, "first": [str(row) for row in trial.first], **fields}

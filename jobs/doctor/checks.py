@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import Check, CheckContext, DoctorFinding, Found, checked
 from sparkhaven.jobs.doctor.machine import jdk, spark, versions
-from sparkhaven.jobs.doctor.streams import clock, epochs, lag, locks, logs, quarantined
+from sparkhaven.jobs.doctor.streams import clock, epochs, fields, lag, locks, logs, quarantined
 from sparkhaven.jobs.doctor.tables import schemas, tables
 from sparkhaven.jobs.doctor.volumes import file_systems, free_space
 from sparkhaven.store.errors import TableNotFoundError
@@ -25,6 +25,7 @@ OF_DATA: dict[str, Check] = {
     "locks": locks,
     "lag": lag,
     "clock": clock,
+    "fields": fields,
     "dates": dates,
     "quarantine": quarantined,
 }

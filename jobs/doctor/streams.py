@@ -11,13 +11,18 @@ from typing import Any
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
 from sparkhaven.jobs.operations.quarantined_stream import rejected_rows
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.feeds import remarks_of
+from sparkhaven.jobs.streams.reports.data_warnings import fields as named
+from sparkhaven.jobs.streams.reports.data_warnings import other_fields
 from sparkhaven.readers.checks.findings import CheckFinding as Damage
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.generation import is_other_rule
-from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
+from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
@@ -63,6 +68,61 @@ def lag(context: CheckContext) -> Iterator[Found]:
             yield "ok", f"{name}: {waiting.words} wait", None
             for remark in remarks_of(waiting.counts, settings.feed.resume.remember_s):
                 yield "note", f"{name}: {remark}", None
+            yield from _trial(context, settings, state)
+
+
+def _trial(context: CheckContext, settings: StreamSettings, state: StreamState | None) -> Iterator[Found]:
+    """What becomes of the first rows that wait."""
+    name, command = f"{settings.table} {settings.spec.stream}", context.command("ingest", settings.file, "--dry-run")
+    try:
+        trial = settings.feed.trial(context.fs, state, checked_schema(context.fs, settings))
+    except (SparkhavenError, OSError) as error:
+        yield "wrong", f"{name}: a run would stop, {headline(error)}", command
+        return
+    if trial is not None and trial.rejected:
+        yield "note", f"{name}: {trial.rejected:,} of the first {trial.rows:,} rows that wait are bad", command
+    for line in other_fields(trial, settings.spec.contract):
+        yield "note", f"{name}: first rows that wait, {line}", command
+
+
+def fields(context: CheckContext) -> Iterator[Found]:
+    """Fields of the newest epoch of each stream that no column takes, and columns without a field."""
+    expected = {
+        (settings.table, settings.spec.stream)
+        for settings in context.feeds
+        if settings.spec.contract == "discard-value"
+    }
+    sound = True
+    for table, stream, state in context.streams():
+        if isinstance(state, Exception) or (table, stream) in expected:
+            continue
+        for result in _fields(context, table, stream):
+            sound = False
+            yield result
+    if sound:
+        yield "ok", "the newest rows have the fields of the columns, and no others", None
+
+
+def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
+    entries = list_epochs(StreamPlace(context.fs, context.layout, table, stream))
+    commits = [entry for entry in entries if entry.live and entry.kind == "commit" and entry.rows]
+    if not commits:
+        return
+    *before, newest = commits
+    command = context.command("epochs", "show", table, stream)
+    if unknown := ignored_in(newest.counts):
+        yield "note", f"{table} {stream}: epoch {newest.epoch} has fields without a column, {named(unknown)}", command
+    gone = {name: rows for name, rows in absent_in(newest.counts).items() if rows >= newest.rows}
+    for name, rows in absent_in(newest.counts).items():
+        last = max((entry.epoch for entry in before if absent_in(entry.counts).get(name, 0) < entry.rows), default=0)
+        if name in gone and last:
+            message = f"{table} {stream}: no row of epoch {newest.epoch} has the field of column {name}"
+            yield "wrong", f"{message}. Rows had it up to epoch {last}", (
+                "correct `from` of the column, or the producer. With `required` such rows are refused"
+            )  # fmt: skip
+        else:
+            words = f"{rows:,} of {newest.rows:,} rows of epoch {newest.epoch}"
+            yield "note", f"{table} {stream}: {words} have no field for column {name}", command
 
 
 def logs(context: CheckContext) -> Iterator[Found]:

@@ -73,7 +73,8 @@ INGEST = LogTable(
     "IngestLog",
     "One row a batch of a stream, and one for each end or failure of a stream.",
     _of_table(
-        "Stream String, Source String, BatchId long, Epoch long, Rows long, Rejected long, Bytes long",
+        "Stream String, Source String, BatchId long, Epoch long, Rows long, Rejected long, UnknownFields long, "
+        "AbsentFields long, Bytes long",
         "FirstOffset long, LastOffset long, Lag long, DurationMs long, SyncMs long, Mode String, Outcome String, "
         "Message String",
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import DATA_BYTES
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LogRow, named, user_name
+from sparkhaven.store.epochs.state.log_values import ABSENT_FIELDS, UNKNOWN_FIELDS
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class StreamRecorder:
             "Epoch": outcome.epoch,
             "Rows": outcome.rows,
             "Rejected": outcome.rejected,
+            "UnknownFields": outcome.counts.get(UNKNOWN_FIELDS, 0),
+            "AbsentFields": outcome.counts.get(ABSENT_FIELDS, 0),
             "Bytes": outcome.bytes + outcome.counts.get(DATA_BYTES, 0),
             **_offsets(before, state.offsets.positions()),
             "Lag": done.lag,

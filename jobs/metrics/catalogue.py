@@ -35,6 +35,8 @@ BATCHES = Metric("batches_total", "counter", "Batches that became an epoch.")
 REPLAYS = Metric("replay_noop_total", "counter", "Splits that were planned again after their commit, and skipped.")
 GAPS = Metric("offset_gap_total", "counter", "Missing offsets that were skipped, as allow_gap permits.")
 REJECTED = Metric("quarantine_total", "counter", "Rows written to quarantine, by reason.", (*STREAM, "reason"))
+UNKNOWN = Metric("unknown_fields_total", "counter", "Fields of rows that no column takes, and that are not ignored.")
+ABSENT = Metric("absent_fields_total", "counter", "Fields of columns that rows do not have.")
 LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated or deleted.")
 OUTSIDE = Metric(
     "out_of_bounds_total", "counter", "Rows rejected because their date is null or too far from the clock."
@@ -113,8 +115,8 @@ DATES = Metric("open_dates", "gauge", "Dates with intraday data of the stream.")
 FREE = Metric("disk_free_bytes", "gauge", "Free bytes of the volume of the database root.")
 
 CATALOGUE = (
-    ROWS, BYTES, BATCHES, REPLAYS, GAPS, REJECTED, LATE, OUTSIDE, DECODERS, CUT, RECOVERY, EPOCH, FLOOR, AGE,
-    POSITION, END, END_AGE, REACHABLE, TAKEN, LAG, LAG_SECONDS, LAG_FILES, COMMIT, FSYNC, SYNC_BYTES, BATCH,
+    ROWS, BYTES, BATCHES, REPLAYS, GAPS, REJECTED, UNKNOWN, ABSENT, LATE, OUTSIDE, DECODERS, CUT, RECOVERY, EPOCH,
+    FLOOR, AGE, POSITION, END, END_AGE, REACHABLE, TAKEN, LAG, LAG_SECONDS, LAG_FILES, COMMIT, FSYNC, SYNC_BYTES, BATCH,
     RUNNING, RESTARTS, FAILURES, MISMATCHES, LOCKS_LOST, DAMAGES, LOSS_WINDOW, DATES, FREE,
 )  # fmt: skip
 LOG_FAILURES = Metric(

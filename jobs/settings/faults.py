@@ -46,6 +46,7 @@ EXAMPLES = {
     "where": 'where = { column = "type", equals = "T" }',
     "columns": '[columns] with name = { from = "field" }',
 }
+LIFTED = ("columns.ignore", "columns.required")  # what stands among the columns, as the model has it
 FIRST = next(iter(PLANNED))  # whose keys are shown while the type is not known
 
 
@@ -115,12 +116,13 @@ def _fault(detail: dict[str, Any], raw: dict[str, Any], path: Path, root: type[B
 
 
 def _plain_location(loc: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Pydantic's location without the tag of the feed and without the lifted list."""
+    """Pydantic's location without the tag of the feed, and where what was lifted from the columns stands."""
     if len(loc) > 1 and loc[0] == "feed" and loc[1] in PLANNED:
         loc = (loc[0], *loc[2:])
-    if "columns.ignore" in loc:
-        index = loc.index("columns.ignore")
-        loc = (*loc[:index], "columns", "ignore", *loc[index + 1 :])
+    for lifted in LIFTED:
+        if lifted in loc:
+            index = loc.index(lifted)
+            loc = (*loc[:index], *lifted.split("."), *loc[index + 1 :])
     if "partition" in loc and loc[-1] in ("int", "literal['wall','batch']"):
         loc = loc[:-1]
     return loc
@@ -131,9 +133,12 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
     if loc[:2] == ("feed", "client"):
         return None  # may be a secret
     node: Any = raw
-    if "ignore" in loc[:4] and loc[loc.index("ignore") - 1] == "columns":
-        index = loc.index("ignore")
-        loc = (*loc[: index - 1], "columns.ignore", *loc[index + 1 :])
+    for lifted in LIFTED:
+        words = tuple(lifted.split("."))
+        for index in range(len(loc) - 1):
+            whole = (*loc[:index], lifted, *loc[index + 2 :])
+            if loc[index : index + 2] == words and _has(raw, whole):
+                loc = whole
     for step in loc:
         try:
             node = node[step]
@@ -142,6 +147,15 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
     if isinstance(node, str):
         return node
     return None if isinstance(node, dict) and node else repr(node)
+
+
+def _has(node: Any, loc: tuple[Any, ...]) -> bool:
+    for step in loc:
+        try:
+            node = node[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
 
 
 def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any], root: type[BaseModel]) -> list[str]:
@@ -155,7 +169,7 @@ def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any], root: type[BaseModel]
     if model is None:
         return []
     names = [field.alias or name for name, field in model.model_fields.items()]
-    return [name for name in names if name != "columns.ignore"]
+    return [name for name in names if name not in LIFTED]
 
 
 def _feed_model(kind: object) -> type[BaseModel]:

@@ -121,9 +121,9 @@ def parse_tables(
         several, foreign = "tables" in raw, _foreign_feed(raw, path)
         kind: type[StreamModel | TablesModel] = tables_model(foreign) if several else stream_model(foreign)
         try:
-            model = kind.model_validate(_lift_ignored(filled))
+            model = kind.model_validate(_lifted(filled, path))
         except ValidationError as error:
-            raise translate(error, _lift_ignored(raw), path, TablesModel if several else StreamModel) from None
+            raise translate(error, _lifted(raw, path), path, TablesModel if several else StreamModel) from None
         with names_of(path):
             return _settings(model, path, fs or Fs())
 
@@ -195,6 +195,8 @@ def _of_table(
         partition=partition_of(table.partition),
         columns=columns,
         ignore=tuple(table.ignore),
+        required=table.required,
+        contract=(table.contract or model.contract).columns,
         bad_rows=model.bad_rows.budget,
         allow_null_alias=model.bad_rows.allow_null_alias,
         routes=routes,
@@ -228,7 +230,9 @@ def _column(name: str, entry: ColumnModel, path: Path, *, keys: bool) -> ColumnS
 
 def _spec(name: str, source: str | None, entry: ColumnModel, **where: Any) -> ColumnSpec:
     unit, form = entry.unit or "iso", _form(entry)
-    return ColumnSpec(name, source, unit, entry.zone, far=entry.far, form=form, lossy=entry.lossy, **where)
+    return ColumnSpec(
+        name, source, unit, entry.zone, far=entry.far, form=form, lossy=entry.lossy, required=entry.required, **where
+    )
 
 
 def _form(entry: ColumnModel) -> TextForm | None:
@@ -263,13 +267,30 @@ def _value(model: ValueModel) -> ValueRule:
     return ValueRule(model.column, model.zone or "UTC", model.format or "yyyy-MM-dd", model.unit)
 
 
-def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:
-    """``[columns] ignore`` is a list among columns; the model has it beside them, also in ``[[tables]]``."""
+def _lifted(raw: dict[str, Any], path: Path) -> dict[str, Any]:
+    """``ignore``, ``required`` and ``contract`` stand among the columns; the model has them beside these, also in
+    ``[[tables]]``. A column of such a name is a table with other keys.
+    """
     tables = raw.get("tables")
     if isinstance(tables, list):
-        raw = {**raw, "tables": [_lift_ignored(table) if isinstance(table, dict) else table for table in tables]}
+        raw = {**raw, "tables": [_lifted(table, path) if isinstance(table, dict) else table for table in tables]}
     columns = raw.get("columns")
-    if not isinstance(columns, dict) or not isinstance(columns.get("ignore"), list):
+    if not isinstance(columns, dict):
         return raw
-    rest = {name: entry for name, entry in columns.items() if name != "ignore"}
-    return {**raw, "columns": rest, "columns.ignore": columns["ignore"]}
+    lifted: dict[str, Any] = {}
+    if isinstance(columns.get("ignore"), list):
+        lifted["ignore"] = "columns.ignore"
+    if isinstance(columns.get("required"), bool):
+        lifted["required"] = "columns.required"
+    if isinstance(columns.get("contract"), dict) and columns["contract"].keys() == {"columns"}:
+        lifted["contract"] = "contract"
+        if "contract" in raw:
+            raise SettingsError(
+                "the contract of a stream is given twice",
+                where=f"{path}: columns.contract",
+                expected="one contract, above the first table or in [columns]",
+                found="both",
+                hint="remove one of them",
+            )
+    rest = {name: entry for name, entry in columns.items() if name not in lifted}
+    return {**raw, "columns": rest, **{key: columns[name] for name, key in lifted.items()}}

@@ -11,7 +11,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, SettingsModel
 from sparkhaven.ingest.settings.units import parse_instant_ns
-from sparkhaven.ingest.spec.stream_spec import DEFAULT_BOUND_S, BadRowBudget, Unit
+from sparkhaven.ingest.spec.stream_spec import DEFAULT_BOUND_S, BadRowBudget, Contract, Unit
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, SYNC_SECONDS, CommitPolicy, Durability
 
 BUDGET = BadRowBudget()
@@ -55,6 +55,8 @@ class ColumnModel(SettingsModel):
     """Parquet, Avro, Protobuf, Delta: a float or double takes the nearest value of a number that it does not hold
     exactly. Default: a bad row. Texts of numbers (JSON, CSV) are read as the nearest in any case.
     """
+    required: bool | None = None
+    """A row without a value is a bad row, whether its field is null or absent. Default: `required` of `[columns]`."""
     meta: Annotated[str, Field(pattern=META)] | None = None
     """Takes the value from the source position: topic, partition, offset, timestamp, key of a message; file, line of a
     file; `receive_time` is when it was read. `"header:NAME"` is a header of a message: the last one of that name, null
@@ -65,10 +67,20 @@ class ColumnModel(SettingsModel):
     def _one_source(self) -> ColumnModel:
         if self.key is not None and (self.source, self.meta) != (None, None):
             raise ValueError("two of from, key, meta are given: a field of the value, a field of the key, the position")
-        beside = {"meta", "far"} if self.meta == "timestamp" else {"meta"}
+        beside = {"meta", "far", "required"} if self.meta == "timestamp" else {"meta", "required"}
         if self.meta is not None and self.model_fields_set - beside:
             raise ValueError("meta stands beside keys of a payload field, or far beside another meta than timestamp")
         return self
+
+
+class ContractModel(SettingsModel):
+    """``contract``: what becomes of rows whose fields are not those of the columns."""
+
+    columns: Contract = "evolve"
+    """Fields that no column takes, and columns whose field is absent. `evolve`: they are left out, or null, counted and
+    reported. `discard-value`: the same without reports. `discard-row`: such a row goes to the quarantine. `freeze`: the
+    batch fails.
+    """
 
 
 class InternalModel(SettingsModel):
@@ -211,6 +223,10 @@ class StreamModel(SettingsModel):
     """Columns whose values do not come from a field of the same name, or need more than the strict rules."""
     ignore: list[str] = Field(default_factory=list, alias="columns.ignore")
     """Fields of the payload that no column takes; others are reported."""
+    required: bool = Field(default=False, alias="columns.required")
+    """With true each column needs a value, unless it says `required = false` or is taken from the source position."""
+    contract: ContractModel = ContractModel()
+    """What becomes of rows with other fields than the columns. May also stand in `[columns]`."""
     partition: PartitionModel
     """Which location a row goes to."""
     bad_rows: BadRowsModel = BadRowsModel()

@@ -12,6 +12,7 @@ from sparkhaven.jobs.settings.stream_model import (
     BadRowsModel,
     ColumnModel,
     CommitModel,
+    ContractModel,
     LogsModel,
     PartitionModel,
     feed_field,
@@ -59,6 +60,10 @@ class TableModel(SettingsModel):
     """As `[columns]` of a file of one table, written `[tables.columns]`."""
     ignore: list[str] = Field(default_factory=list, alias="columns.ignore")
     """As `ignore` of `[columns]`."""
+    required: bool = Field(default=False, alias="columns.required")
+    """As `required` of `[columns]`."""
+    contract: ContractModel | None = None
+    """As in a file of one table. Default: that of the whole file."""
     partition: PartitionModel
     """As `[partition]` of a file of one table, written `[tables.partition]`."""
 
@@ -83,6 +88,8 @@ class TablesModel(SettingsModel):
     """Where rows come from, as in a file of one table."""
     tables: list[TableModel] = Field(min_length=1)
     """The tables. A batch commits in this order, in each table for itself."""
+    contract: ContractModel = ContractModel()
+    """Of the tables that have none of their own."""
     bad_rows: BadRowsModel = BadRowsModel()
     """As in a file of one table; the limits hold for each table."""
     commit: CommitModel = CommitModel()

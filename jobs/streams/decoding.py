@@ -92,7 +92,8 @@ class TablesDecoder:
 
 def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:
     """Collects bad rows of a split and writes them to quarantine through its notes."""
-    return Rejects(spec.bad_rows, sink=lambda rows: notes.keep_rejected(as_batch(rows)))
+    frozen = spec.contract == "freeze"
+    return Rejects(spec.bad_rows, sink=lambda rows: notes.keep_rejected(as_batch(rows)), frozen=frozen)
 
 
 def _note(rejects: Rejects, notes: SplitNotes, split: Split) -> None:

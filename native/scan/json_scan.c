@@ -197,7 +197,7 @@ static const uint8_t *take_object(struct line *line, int64_t object, const uint8
         } else if (name->inner >= 0) {
             p = p < end && *p == '{' ? take_object(line, name->inner, p + 1) : sh_word(p, end, "null", 4);
         } else {
-            if (line->unknown_count == MOST_UNKNOWN) {
+            if (line->unknown_count == MOST_UNKNOWN || (line->scan->strict && number >= names->known)) {
                 return NULL;
             }
             line->unknown[line->unknown_count++] = number;
@@ -240,6 +240,7 @@ static void keep(struct line *line) {
     for (int64_t i = 0; i < scan->column_count; i++) {
         if (scan->columns[i].line != line->number) {
             sh_set_null(scan->columns + i, line->row);
+            scan->columns[i].absent++;
         }
     }
 }
@@ -262,7 +263,7 @@ int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *e
         line.number = ++scan->line;
         line.set = 0;
         line.unknown_count = 0;
-        if (LIKELY(take_line(&line, data + ends[i]))) {
+        if (LIKELY(take_line(&line, data + ends[i]) && !(scan->strict && line.set < scan->column_count))) {
             keep(&line);
             rows[line.row++] = i;
         } else {

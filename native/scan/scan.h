@@ -54,6 +54,7 @@ struct sh_column {
     int64_t texts; /* how many there are; 0 before a scan. Those of lines in doubt may be among them */
     uint64_t seed;
     int64_t some_null; /* set to 1 when a row is null */
+    int64_t absent;    /* JSON: accepted lines that have no such field; 0 before a scan */
     int64_t also;      /* the next column that takes the same field, or -1 */
     int64_t line;      /* of the scan's own: number of the line that has set it last */
 };
@@ -78,6 +79,7 @@ struct sh_names {
     int32_t *slots; /* -1: empty */
     int64_t slot_mask;
     uint64_t seed;
+    int64_t known; /* how many were declared before the first scan */
 };
 
 struct sh_scan {
@@ -87,6 +89,8 @@ struct sh_scan {
     int64_t *first;         /* for each object the name that came first last time, or -1 */
     const uint64_t *powers; /* powers of five from -342 to 308, 128 bit each, the upper half first */
     int64_t line;           /* number of lines looked at so far, by all calls */
+    int64_t strict;         /* JSON: whether lines with a name that is not known, or without the field of a column, are
+                             * in doubt */
     int64_t date_text;      /* the last date that was read: the first 8 of its bytes, the other 2, its day */
     int64_t date_rest;
     int64_t date_day;

@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 29
+ABI = 30
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -338,6 +338,7 @@ class ColumnLayout(ctypes.Structure):
         ("texts", _I64),
         ("seed", _U64),
         ("some_null", _I64),
+        ("absent", _I64),
         ("also", _I64),
         ("line", _I64),
     ]
@@ -371,6 +372,7 @@ class NamesLayout(ctypes.Structure):
         ("slots", _PTR),
         ("slot_mask", _I64),
         ("seed", _U64),
+        ("known", _I64),
     ]
 
 
@@ -384,6 +386,7 @@ class ScanLayout(ctypes.Structure):
         ("first", _PTR),
         ("powers", _PTR),
         ("line", _I64),
+        ("strict", _I64),
         ("date_text", _I64),
         ("date_rest", _I64),
         ("date_day", _I64),

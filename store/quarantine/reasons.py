@@ -111,6 +111,23 @@ class Reason(StrEnum):
         "Choose a wider type for the column, or set `allow_null_alias` in `[bad_rows]`.",
     )
 
+    REQUIRED = (
+        "required",
+        "The column needs a value, and the row has none, or no such field.",
+        "Correct the row, or `from` of the column. Or remove `required` under `[columns]`.",
+        "no value in a required column",
+    )
+    UNKNOWN_FIELD = (
+        "unknown-field",
+        "The row has a field that no column takes, and the `contract` of the stream discards such rows.",
+        "Add a column to the schema, or list the field under `ignore`. Or choose another `contract`.",
+    )
+    ABSENT_FIELD = (
+        "absent-field",
+        "The row lacks the field of a column, and the `contract` of the stream discards such rows.",
+        "Correct the row, or `from` of the column. Or choose another `contract`.",
+    )
+
     # numbers and booleans
     OVERFLOW = "overflow", "The number lies outside the range of the column's type.", _WIDER
     FRACTION = (

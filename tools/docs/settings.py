@@ -33,6 +33,7 @@ SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
     ("`key` of a Kafka feed", kafka.KeyModel),
     ("`max_per_trigger`", MaxPerTrigger),
     ("`[columns]`, each entry", stream_model.ColumnModel),
+    ("`contract`", stream_model.ContractModel),
     ("`[partition]`", stream_model.PartitionModel),
     ("`internal` of `[partition]`", stream_model.InternalModel),
     ("`value` of `[partition]`", stream_model.ValueModel),
@@ -72,7 +73,8 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
     hints = inspect.get_annotations(model, eval_str=True)
     for name, field in model.model_fields.items():
         key = (field.alias or name).removeprefix("columns.")
-        shown = "`[columns] ignore`" if field.alias == "columns.ignore" else code(key)
+        among_columns = (field.alias or name).startswith("columns.")
+        shown = f"`[columns] {key}`" if among_columns else code(key)
         yield shown, _kind(hints[name]), _default(field, hints[name]), described(model)[name]
 
 

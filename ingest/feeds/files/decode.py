@@ -72,7 +72,7 @@ def file_blocks(
         before = file.verify()
         clock_ns = _clock_ns(file, Decoding(spec, options, targets, known_file), clock)
         router = Router(targets, spec.partition, known_file.place or split.path, clock_ns, form.unit)
-        decoding = Decoding(spec, options, payload_targets, known_file)
+        decoding = Decoding(spec, options, payload_targets, known_file, spec.strict)
         for rows, payload in form.code.decode(file, decoding, rejects):
             rows = _near(rows, targets, router, _time_ns(split, known_file), payload, rejects)
             yield router, _with_meta(rows, targets, split, clock, known_file), payload
@@ -105,7 +105,7 @@ def file_table_blocks(
             targets[number] = resolve_targets(table.spec, table.schema)
             payload_targets = tuple(target for target in targets[number] if target.meta is None)
             spec = counting(table.spec, routes)
-            decodings[number] = Decoding(spec, options, payload_targets, known_file), table.rejects
+            decodings[number] = Decoding(spec, options, payload_targets, known_file, spec.strict), table.rejects
             clock_ns = table.spec.partition.clock.now_ns(clock)
             routers[number] = Router(targets[number], table.spec.partition, named, clock_ns, form.unit)
         choice = TableChoice(routes, tables, named, form.unit)

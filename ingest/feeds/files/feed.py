@@ -109,7 +109,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         planner.look()
         whole = self.spec.partition.clock.kind == "batch"
         files = [file for file in planner.first(TRIED) if not whole or file.size <= WHOLE]
-        rejects = Rejects(SILENT, keep=SHOWN)
+        rejects = Rejects(SILENT, keep=SHOWN, frozen=self.spec.contract == "freeze")
         return try_rows((self.decode(fs, file, schema, rejects, time.time) for file in files), rejects)
 
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:

@@ -37,7 +37,7 @@ def requeue_file_rows(
     """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``)."""
     payload_targets = tuple(target for target in targets if target.meta is None)
     form, encoding = FORMATS[options.format], options.encoding
-    values_of, unit = form.code.decode_one(Decoding(spec, options, payload_targets)), form.unit
+    values_of, unit = form.code.decode_one(Decoding(spec, options, payload_targets, strict=spec.strict)), form.unit
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
     rejects.complete = complete
     strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]

@@ -127,7 +127,7 @@ class MessageTexts:
     ) -> None:
         by_topic = routes.kind == "topic"
         self._topic, self._headers = topic if by_topic else None, headers
-        self._rows = None if by_topic else MessageRows((routing_target(routes),), options, spec, headers)
+        self._rows = None if by_topic else MessageRows((routing_target(routes),), options, spec, headers, strict=False)
 
     def of(self, block: Messages, source: str, received_ns: int, probe: Rejects) -> TypedRows:
         """One column of texts."""

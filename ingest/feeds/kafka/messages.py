@@ -52,11 +52,18 @@ class _Part:
 class MessageRows:
     """Decoder of the messages of one stream. ``targets`` are all columns, in the order of the rows made.
 
-    Rejected messages keep the headers that columns take, and those of ``headers``.
+    Rejected messages keep the headers that columns take, and those of ``headers``. ``strict``: messages with other
+    fields are bad. Default: as the stream says.
     """
 
     def __init__(
-        self, targets: Sequence[Target], feed: KafkaOptions, spec: StreamSpec, headers: Sequence[str] = ()
+        self,
+        targets: Sequence[Target],
+        feed: KafkaOptions,
+        spec: StreamSpec,
+        headers: Sequence[str] = (),
+        *,
+        strict: bool | None = None,
     ) -> None:
         self._targets, self._feed = tuple(targets), feed
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
@@ -75,7 +82,8 @@ class MessageRows:
             if indices:
                 wanted = tuple(targets[n] for n in indices)
                 framed = {"value": feed.frame, "key": feed.key_frame}.get(of) is not None
-                decoder = _decoder(format, schema, wanted, feed, spec, framed=framed)
+                refusing = spec.strict if strict is None else strict
+                decoder = _decoder(format, schema, wanted, feed, spec, framed=framed, strict=refusing)
                 encoding = feed.encoding if format in ("json", "csv") else UTF8
                 framed |= isinstance(schema, AvroSource) and schema.registry is not None
                 self._parts.append(_Part(tuple(indices), wanted, of, decoder, encoding, framed))
@@ -138,10 +146,11 @@ def _decoder(
     spec: StreamSpec,
     *,
     framed: bool,
+    strict: bool,
 ) -> FramedDecode:
     ignore, alias, bytes_too = spec.ignore, spec.allow_null_alias, feed.binary_as_text
     if format == "json":
-        json_rows = JsonRows(targets, ignore, alias=alias)
+        json_rows = JsonRows(targets, ignore, alias=alias, strict=strict)
         return (
             without_frames(json_rows.decode, partial(to_utf8, encoding=feed.encoding)) if framed else json_rows.decode
         )
@@ -151,13 +160,13 @@ def _decoder(
         from sparkhaven.ingest.formats.avro.avro_records import AvroRecords  # fastavro only where it is used
 
         avro = AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns, bytes_too=bytes_too)
-        return RecordRows(targets, ignore, avro).decode
+        return RecordRows(targets, ignore, avro, strict=strict).decode
     if isinstance(schema, ProtobufSource):
         from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords  # and protobuf
 
         protobuf = ProtobufRecords(targets, schema, alias=alias, bytes_too=bytes_too, framed=framed)
-        return RecordRows(targets, ignore, protobuf).decode
-    csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns)
+        return RecordRows(targets, ignore, protobuf, strict=strict).decode
+    csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns, strict=strict)
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 

@@ -21,7 +21,7 @@ from sparkhaven.ingest.formats.avro.payload_proof import Check, check_payload, c
 from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
 from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
 from sparkhaven.ingest.formats.confluent import HEAD, schema_id
-from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.json.field_paths import Path, path_of, tree_of, unknown_names, value_at
 from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
 from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
@@ -114,6 +114,21 @@ class AvroRecords:
 
     def unknown(self, record: Record) -> list[str]:
         return unknown_names(record, self._tree)
+
+    def absent(self, record: Record) -> list[int]:
+        return [index for index, path in enumerate(self._paths) if _lacks(record, path)]
+
+
+def _lacks(record: Record, path: Path) -> bool:
+    """Whether the schema of a record has no such field; that of a null is not known."""
+    value: Any = record
+    for name in path:
+        if not isinstance(value, dict):
+            return False
+        if name not in value:
+            return True
+        value = value[name]
+    return False
 
 
 class Schemas:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,7 @@ from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.quarantine.reasons import Reason
 
+CsvPass = Literal["scanner", "pyarrow", "exact"]
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 
 
@@ -68,13 +70,13 @@ class CsvRows:
         options: CsvOptions,
         *,
         alias: bool = False,
-        exact: bool = False,
-        compiled: bool = True,
+        by: CsvPass = "scanner",
         missing: MissingColumns = "fail",
+        strict: bool = False,
         room: TextRoom = ROOM,
     ) -> None:
-        """``exact``: no fast pass is used; without ``compiled`` the scanner is not, as where there is none."""
-        self._only_exact, self._missing, self._room = exact, missing, room
+        """``by``: the fastest pass that is used. ``strict``: records with other fields than these are bad."""
+        self._only_exact, self._missing, self._room, self._strict = by == "exact", missing, room, strict
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or not 0 < ord(mark) < 0x80 or mark in "\r\n":
                 raise SettingsError(
@@ -97,7 +99,7 @@ class CsvRows:
         self._spans = Spans(options)
         self._held: tuple[LineBlock, Ints, Ints] = (LineBlock.empty(), np.empty(0, np.int64), np.empty(0, np.int64))
         self._scanner: CsvScanner | None = None
-        self._compiled = compiled and not exact  # whether a scanner may be made, once there is a header
+        self._compiled = by == "scanner"  # whether a scanner may be made, once there is a header
         self.lines_left = 0  # of the block decoded last: lines that are no record, or not the first of one
         self._header: Header | None = None if options.header else Header(options.names)
         self._head_lines = options.skip_lines  # of a file, with its header once that is known
@@ -126,7 +128,8 @@ class CsvRows:
         header = self._header or Header(())
         rejects.header = header.names
         spans = deepcopy(self._spans)
-        decoded = tried(lambda: self._scanned(block, first, header, last), rejects)
+        refused = self._refused(header) is not None
+        decoded = None if refused else tried(lambda: self._scanned(block, first, header, last), rejects)
         if decoded is None:
             self._spans = spans
             decoded = self._sorted(block, first, header, last, hidden, file, rejects)
@@ -134,10 +137,30 @@ class CsvRows:
         rejects.read += len(decoded.fast)
         exact, values = exact_rows(self._exact(block, decoded.todo, header, file, rejects), rejects)
         self.lines_left += self._left(block, first, decoded)
-        for name in header.names:
-            if name not in self._known and len(decoded.fast):
-                rejects.ignored[name] += len(decoded.fast)
+        if len(decoded.fast):
+            self._count(header, len(decoded.fast), rejects)
         return merge_rows(block.numbers, decoded.fast, decoded.columns, exact, values, self._targets), decoded.used
+
+    def _refused(self, header: Header) -> tuple[Refusal, str] | None:
+        """Why no record of such a header is taken, and what is shown for it."""
+        if not self._strict:
+            return None
+        unknown = [name for name in header.names if name not in self._known]
+        if unknown:
+            return Refusal(Reason.UNKNOWN_FIELD, ", ".join(sorted(self._taken))), ", ".join(unknown)
+        absent = [target.source for target in self._targets if target.source not in header.names]
+        if absent:
+            return Refusal(Reason.ABSENT_FIELD, f"field {', '.join(absent)}"), ", ".join(header.names)
+        return None
+
+    def _count(self, header: Header, records: int, rejects: Rejects) -> None:
+        """Counts the fields that no column takes, and the columns without a field, of some records."""
+        for name in header.names:
+            if name not in self._known:
+                rejects.ignored[name] += records
+        for target in self._targets:
+            if target.source not in header.names:
+                rejects.absent[target.column.name] += records
 
     def unclosed(self) -> int | None:
         """To be called at the end of a file: the number of a line whose quote nothing closes and that was not decoded.
@@ -254,7 +277,7 @@ class CsvRows:
         self, block: LineBlock, plain: Ints, header: Header, rejects: Rejects
     ) -> tuple[Ints, list[pa.Array], Ints]:
         parsed = None
-        if not self._only_exact:
+        if not self._only_exact and self._refused(header) is None:
             parsed = tried(lambda: plain_records(block, plain, header.names, self._targets, self._options), rejects)
         return (np.empty(0, np.int64), no_columns(self._targets), plain) if parsed is None else parsed
 
@@ -299,7 +322,7 @@ class CsvRows:
             yield span.start, outcome
 
     def values_of(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
-        """Values of one record by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
+        """Values of one record by the exact rules, or why it is refused; ``rejects`` only counts fields."""
         expected = f"{len(header.names)} fields"
         try:
             text = raw.decode("utf-8")
@@ -313,6 +336,8 @@ class CsvRows:
             fields.pop()
         if len(fields) != len(header.names):
             return bad_row(file, number, None, Refusal(Reason.FIELD_COUNT, expected, str(len(fields))), text, raw)
+        if (refused := self._refused(header)) is not None:
+            return bad_row(file, number, None, refused[0], refused[1], raw)
         record = dict(zip(header.names, fields, strict=True))
         values: list[Value] = []
         for target in self._targets:
@@ -322,9 +347,7 @@ class CsvRows:
             if isinstance(value, Refusal):
                 return bad_row(file, number, target.column.name, value, field, raw)
             values.append(value)
-        for name in header.names:
-            if name not in self._known:
-                rejects.ignored[name] += 1
+        self._count(header, 1, rejects)
         return values
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,12 +21,16 @@ _NO_NAME = frozenset(map(chr, range(0x20))) | {'"', "\\"}  # can only be written
 class Names:
     """The hash table of one scanner; ``objects`` are the paths of the objects that hold wanted fields."""
 
-    def __init__(self, paths: Mapping[Path, int], core: ctypes.CDLL) -> None:
-        """The first column of each path. ValueError if the scanner cannot look for these."""
+    def __init__(self, paths: Mapping[Path, int], ignored: Sequence[str], core: ctypes.CDLL) -> None:
+        """The first column of each path; ``ignored`` names are known and not counted. ValueError if the scanner cannot
+        look for the paths.
+        """
         self.objects: list[Path] = [()]
-        room = UNKNOWN + sum(map(len, paths))
+        beside = [name for name in dict.fromkeys(ignored) if not _NO_NAME & set(name)]
+        beside = [name for name in beside if all(name != path[0] for path in paths)]
+        room = UNKNOWN + sum(map(len, paths)) + len(beside)
         slots = 1 << (2 * room).bit_length()
-        text = UNKNOWN_TEXT + sum(len(name.encode()) for path in paths for name in path)
+        text = UNKNOWN_TEXT + sum(len(name.encode()) for path in (*paths, beside) for name in path)
         self._list = np.zeros(room, np.dtype(NameLayout))
         self._text = np.zeros(text, np.uint8)
         self._slots = np.full(slots, -1, np.int32)
@@ -42,7 +46,9 @@ class Names:
         self._core = core
         for path, column in paths.items():
             self._declare(path, column)
-        self._declared = int(self.layout.count)
+        for name in beside:
+            self._add(name, 0, -1, -1)
+        self._declared = self.layout.known = int(self.layout.count)
 
     def met(self) -> Counter[str]:
         """How many accepted lines had each unknown field, by its dotted name, since the last call."""

@@ -35,6 +35,16 @@ def value_at(record: dict[str, Any], path: Path) -> Any:
     return value
 
 
+def is_there(record: dict[str, Any], path: Path) -> bool:
+    """Whether a record has a field at a path, be it null."""
+    value: Any = record
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
 def tree_of(paths: Sequence[Path]) -> Tree:
     """The wanted names, each with those inside its object."""
     tree: Tree = {}

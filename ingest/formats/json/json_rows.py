@@ -7,8 +7,9 @@ exact pass, which alone says what is wrong with a line. Where there is no scanne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows, tried
-from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.json.field_paths import is_there, path_of, tree_of, unknown_names, value_at
 from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
 from sparkhaven.ingest.formats.json.source import SourceText
 from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
@@ -28,6 +29,7 @@ from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, left_over, merge_rows, no_columns
 from sparkhaven.store.quarantine.reasons import Reason
 
+SHOWN = 20  # names of fields in a message
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 _STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
 _STEP = np.zeros(256, np.int32)
@@ -46,15 +48,19 @@ class JsonRows:
         *,
         alias: bool = False,
         compiled: bool = True,
+        strict: bool = False,
         room: TextRoom = ROOM,
     ) -> None:
-        """Without ``compiled`` the scanner is not used, as where there is none."""
+        """Without ``compiled`` the scanner is not used, as where there is none. ``strict``: a line with other fields
+        than these is a bad row.
+        """
         self._targets = tuple(targets)
-        self._alias = alias
+        self._alias, self._strict = alias, strict
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
         self._known = frozenset(path[0] for path in self._paths) | frozenset(uncounted)
-        self._scanner = scanner_for(self._targets, self._paths, room) if compiled else None
+        ignored = tuple(uncounted)
+        self._scanner = scanner_for(self._targets, self._paths, ignored, room, strict=strict) if compiled else None
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
@@ -85,10 +91,14 @@ class JsonRows:
     def _scanned(self, scanner: Scanner, block: LineBlock, rejects: Rejects) -> tuple[Ints, list[pa.Array], Ints]:
         """Indices of accepted lines with their columns, and indices of the lines in doubt."""
         scanned = scanner.scan(block)
-        if scanned.unknown:
+        if scanned.unknown or scanned.absent:
             for index in scanned.late.tolist():  # counted by whoever takes them
                 record = strict_object(block.line(index).decode())
                 scanned.unknown.subtract(unknown_names(record, self._tree))
+                scanned.absent.subtract(n for n, path in enumerate(self._paths) if not is_there(record, path))
+            for n, count in scanned.absent.items():
+                if count:
+                    rejects.absent[self._targets[n].column.name] += count
             rejects.ignored.update({n: count for n, count in scanned.unknown.items() if count and n not in self._known})
         return scanned.lines, scanned.columns, left_over(len(block), scanned.lines)
 
@@ -105,7 +115,7 @@ class JsonRows:
                 rejects.source.leave(1)
 
     def values_of(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
-        """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
+        """Values of one line by the exact rules, or why it is refused; ``rejects`` counts unknown and absent fields."""
         if too_deep(line):
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
             return bad_row(file, number, None, Refusal(Reason.TOO_DEEP, f"at most {MAX_DEPTH} levels"), shown, line)
@@ -117,10 +127,19 @@ class JsonRows:
             return bad_row(file, number, None, not_utf8(error), shown, line)
         except ValueError as error:
             return bad_row(file, number, None, Refusal(Reason.NOT_JSON, _EXPECTED, str(error)), text, line)
+        if self._strict and (unknown := self._unknown(record)):
+            why = Refusal(Reason.UNKNOWN_FIELD, _listed(t.source for t in self._targets))
+            return bad_row(file, number, None, why, _listed(unknown), line)
         values: list[Value] = []
+        absent: list[str] = []
         source = SourceText(text)
         for target, path in zip(self._targets, self._paths, strict=True):
             field = value_at(record, path)
+            if field is None and not is_there(record, path):
+                absent.append(target.column.name)
+                if self._strict:
+                    why = Refusal(Reason.ABSENT_FIELD, f"field {target.source}")
+                    return bad_row(file, number, target.column.name, why, _listed(record), line)
             if target.as_text and not isinstance(field, str | Refusal | None):
                 field = attempted(source.of, path)
             value = field if isinstance(field, Refusal) else attempted(from_json, field, target, self._alias)
@@ -128,10 +147,18 @@ class JsonRows:
                 shown = source.of(path[:1])
                 return bad_row(file, number, target.column.name, value, shown, line)
             values.append(value)
-        for name in unknown_names(record, self._tree):
-            if name not in self._known:
-                rejects.ignored[name] += 1
+        rejects.ignored.update(self._unknown(record))
+        rejects.absent.update(absent)
         return values
+
+    def _unknown(self, record: dict[str, Any]) -> list[str]:
+        return [name for name in unknown_names(record, self._tree) if name not in self._known]
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first of some names."""
+    first = list(islice(names, SHOWN + 1))
+    return ", ".join(first[:SHOWN]) + (" and more" if len(first) > SHOWN else "")
 
 
 def too_deep(line: bytes) -> bool:

@@ -31,32 +31,44 @@ from sparkhaven.store.native.library import core
 class ScannedLines:
     """Accepted lines as indices with one array for each target; ``late`` are those that a conversion left in doubt.
 
-    ``unknown`` counts the fields that no target wants, in accepted lines and late ones, by dotted name.
+    ``unknown`` counts the fields that no target wants, in accepted lines and late ones, by dotted name; ``absent`` the
+    lines without the field of a target, by its place.
     """
 
     lines: Ints
     columns: list[pa.Array]
     late: Ints
     unknown: Counter[str]
+    absent: Counter[int]
 
 
 class Scanner:
     """The scanner for the fields of one stream; ``paths`` are where the target of the same place is found.
 
+    ``ignored`` are names beside them that are known. ``strict``: lines with further fields, or without one of them, are
+    in doubt.
     ValueError if it cannot look for these; NotImplementedError where there is no compiled core.
     """
 
-    def __init__(self, targets: Sequence[Target], paths: Sequence[Path], room: TextRoom = ROOM) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        paths: Sequence[Path],
+        ignored: Sequence[str] = (),
+        room: TextRoom = ROOM,
+        *,
+        strict: bool = False,
+    ) -> None:
         native = core()
         if native is None:
             raise NotImplementedError
         self._core = native
         self._columns = ScanColumns(targets, TOKEN, json_tokens, room)
-        self._names = Names(self._columns.first(paths), native)
+        self._names = Names(self._columns.first(paths), ignored, native)
         self._first = np.full(len(self._names.objects), -1, np.int64)
         self._layout = self._columns.layout
         self._layout.names = ctypes.addressof(self._names.layout)
-        self._layout.first = self._first.ctypes.data
+        self._layout.first, self._layout.strict = self._first.ctypes.data, strict
 
     def scan(self, block: LineBlock) -> ScannedLines:
         """Typed values of the lines that are plain; all others are in doubt."""
@@ -69,15 +81,22 @@ class Scanner:
             ctypes.byref(self._layout), octets.ctypes.data, ends.ctypes.data, count, lines.ctypes.data
         )
         columns, doubt = self._columns.arrays(rows)
-        lines, unknown = lines[:rows], self._names.met()
+        lines, unknown, absent = lines[:rows], self._names.met(), self._columns.absent()
         if doubt is None:
-            return ScannedLines(lines, columns, np.empty(0, np.int64), unknown)
-        return ScannedLines(lines[~doubt], columns, lines[doubt], unknown)
+            return ScannedLines(lines, columns, np.empty(0, np.int64), unknown, absent)
+        return ScannedLines(lines[~doubt], columns, lines[doubt], unknown, absent)
 
 
-def scanner_for(targets: Sequence[Target], paths: Sequence[Path], room: TextRoom = ROOM) -> Scanner | None:
+def scanner_for(
+    targets: Sequence[Target],
+    paths: Sequence[Path],
+    ignored: Sequence[str] = (),
+    room: TextRoom = ROOM,
+    *,
+    strict: bool = False,
+) -> Scanner | None:
     """The scanner for these fields, None where there is none."""
     try:
-        return Scanner(targets, paths, room) if targets else None
+        return Scanner(targets, paths, ignored, room, strict=strict) if targets else None
     except (ValueError, NotImplementedError):
         return None

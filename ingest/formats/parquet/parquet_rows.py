@@ -28,7 +28,7 @@ from sparkhaven.ingest.formats.parquet.typed_values import (
 from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.quarantine.reasons import Reason
@@ -40,7 +40,8 @@ AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 class ParquetDecoder:
     """Decoder of Parquet files, and of any other batches with types of their own.
 
-    ``known`` is of the file. ``bytes_too``: bytes may be texts in UTF-8.
+    ``known`` is of the file. ``bytes_too``: bytes may be texts in UTF-8. ``strict``: rows of a file with other columns
+    are bad.
     """
 
     def __init__(
@@ -52,13 +53,14 @@ class ParquetDecoder:
         unit: Unit = "row",
         known: KnownFile = NOTHING,
         bytes_too: bool = False,
+        strict: bool = False,
     ) -> None:
         self._targets, constants = tuple(targets), known.constants
         self._constants = {name: pa.scalar(value, pa.string()) for name, value in constants.texts.items()}
         self._typed_constants, self._zone_of = constants.typed, constants.zone_of
         others = {target.source for target in self._targets if not self._takes_typed(target)}
         self._written = self._constants | {n: value for n, value in self._typed_constants.items() if n not in others}
-        self.known_file, self._bytes_too = known, bytes_too
+        self.known_file, self._bytes_too, self._strict = known, bytes_too, strict
         self._known = {t.source for t in targets} | set(uncounted)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)
@@ -92,6 +94,34 @@ class ParquetDecoder:
     def extras(self, names: Sequence[str]) -> list[str]:
         """Of the columns of a file and those beside them the ones that no column of the table takes."""
         return [name for name in dict.fromkeys([*names, *self._constants]) if name not in self._known]
+
+    def absent(self, names: Sequence[str]) -> list[Target]:
+        """The targets of which neither a file with these columns has a field, nor its table declares one."""
+        absent = [target for target in self._targets if target.source not in {*names, *self._constants}]
+        return [target for target in absent if target.source not in self.known_file.declared()] if absent else []
+
+    def refused(self, extras: Sequence[str], absent: Sequence[Target]) -> tuple[Refusal, str] | None:
+        """Why no row of a file is taken that has these columns too, and lacks those; and what is shown for it."""
+        if not self._strict or not (extras or absent):
+            return None
+        expected = ", ".join(target.source for target in absent or self._targets)
+        return Refusal(Reason.UNKNOWN_FIELD if extras else Reason.ABSENT_FIELD, expected), ", ".join(extras)
+
+    def reject_all(
+        self,
+        batch: ParquetBatch,
+        numbers: Ints,
+        file: str,
+        rejects: Rejects,
+        others: Callable[[int], Mapping[str, pa.Scalar]],
+        why: tuple[Refusal, str],
+    ) -> TypedRows:
+        """No rows: those of the batch are rejected."""
+        rejects.read += len(numbers)
+        for row, number in enumerate(numbers.tolist()):
+            text = row_text({**batch.fields(row), **others(number), **self._written}, self._form)
+            rejects.add_all([bad_row(file, number, None, why[0], why[1], text, unit=self._unit)])
+        return TypedRows(tuple(no_columns(self._targets)), numbers[:0])
 
     def path_of(self, split: FileId) -> str:
         """How the rows of a file are named."""
@@ -231,6 +261,7 @@ def decode_together(
         for _, rejects, _ in tables.values():
             rejects.source.count(file.rows)
         extras = {number: decoder.extras(names) for number, (decoder, _, _) in tables.items()}
+        absent = {number: decoder.absent(names) for number, (decoder, _, _) in tables.items()}
         others = _Others(planned, [name for name in names if name not in wanted], decoders)
         start = file.first_row
         for batch in file.batches(wanted):
@@ -246,9 +277,15 @@ def decode_together(
                     mask = np.zeros(len(numbers), np.bool_)
                     mask[rows_of - numbers[0]] = True
                     part = batch.where(mask)
-                rows = decoder.typed(part, rows_of, decoder.path_of(split), rejects, others.fields)
+                why, path = decoder.refused(extras[number], absent[number]), decoder.path_of(split)
+                if why is not None:
+                    yield number, decoder.reject_all(part, rows_of, path, rejects, others.fields, why)
+                    continue
+                rows = decoder.typed(part, rows_of, path, rejects, others.fields)
                 for name in extras[number]:
                     rejects.ignored[name] += len(rows)
+                for target in absent[number]:
+                    rejects.absent[target.column.name] += len(rows)
                 yield number, rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise no_parquet(split.path, error, AGAIN) from error

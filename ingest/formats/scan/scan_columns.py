@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -71,7 +72,7 @@ class _Column:
             layout.valid = self.valid.ctypes.data
         elif layout.some_null:
             self.valid.fill(1)
-        layout.some_null = 0
+        layout.some_null = layout.absent = 0
         if self.dtype is not None:
             self.values = np.empty(lines, self.dtype)
             layout.values = self.values.ctypes.data
@@ -160,6 +161,10 @@ class ScanColumns:
         """Room for so many lines of so many bytes in all."""
         for column in self._columns:
             column.prepare(lines, size)
+
+    def absent(self) -> Counter[int]:
+        """The lines of the last scan without the field of a target, by its place."""
+        return Counter({index: layout.absent for index, layout in enumerate(self._layouts) if layout.absent})
 
     def arrays(self, rows: int) -> tuple[list[pa.Array], Mask | None]:
         """One array for each target with the first so many rows, but for those that are in doubt."""

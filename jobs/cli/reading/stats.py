@@ -122,7 +122,7 @@ def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
     print(f"{figures['table']}: {figures['rows']:,} rows, {figures['bytes']:,} bytes{waste}")
     tiers = [{"tier": tier, **numbers} for tier, numbers in figures["tiers"].items()]
     by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
-    shown_apart = {"ignored", "older", "passed", "positionsUnknown", "remarks", "schemaBehind"}
+    shown_apart = {"absent", "ignored", "older", "passed", "positionsUnknown", "remarks", "schemaBehind"}
     keys = dict.fromkeys(
         key for line in figures["streams"] for key in line if key not in by_place and key not in shown_apart
     )
@@ -154,6 +154,8 @@ def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
             print("It takes the deployed version when it starts again with that schema.")
         if line.get("ignored"):
             print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
+        if line.get("absent"):
+            print(f"\n{line['stream']}, no field for columns: {fields(line['absent'])}")
         for remark in line.get("remarks", ()):
             print(f"\n{line['stream']}: {remark}")
         for files in passed_lines(line.get("passed", {})):

@@ -18,7 +18,7 @@ from sparkhaven.jobs.streams.reports.data_warnings import fields
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.rollback import preview_rollback, require_unmerged
-from sparkhaven.store.epochs.state.log_values import ignored_in
+from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets, plan_undo
 from sparkhaven.store.errors import SettingsError
@@ -108,6 +108,8 @@ def show(
         print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
         if ignored_in(counts):
             print(f"fields without a column: {fields(ignored_in(counts))}")
+        if absent_in(counts):
+            print(f"no field for columns: {fields(absent_in(counts))}")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()

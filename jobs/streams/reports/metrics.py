@@ -23,6 +23,7 @@ from sparkhaven.jobs.streams.reports.metrics_sink import MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.epochs.state.log_values import ABSENT_FIELDS, UNKNOWN_FIELDS
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -143,6 +144,8 @@ class StreamMetrics(StreamSink):
         self._of(named.BYTES).inc(outcome.bytes + outcome.counts.get(DATA_BYTES, 0))
         self._of(named.BATCHES).inc()
         self._of(named.GAPS).inc(outcome.passed)
+        self._of(named.UNKNOWN).inc(outcome.counts.get(UNKNOWN_FIELDS, 0))
+        self._of(named.ABSENT).inc(outcome.counts.get(ABSENT_FIELDS, 0))
         self._of(named.LATE).inc(outcome.counts.get(f"rejected.{Reason.LATE}", 0))
         self._of(named.OUTSIDE).inc(sum(outcome.counts.get(f"rejected.{reason}", 0) for reason in OUTSIDE_REASONS))
         self._of(named.DECODERS).inc(sum(outcome.counts.get(name, 0) for name in DECODER_ERRORS))

@@ -160,6 +160,10 @@ Split = FileId | OffsetRange
 MAX_IGNORED = 50
 IGNORED = "ignored."
 """Prefix of a field name in the counts of a batch: number of rows in which it was present and not stored."""
+ABSENT = "absent."
+"""Prefix of a column's name: number of rows that have no field for it."""
+UNKNOWN_FIELDS, ABSENT_FIELDS = "ignored_fields", "absent_fields"
+"""Keys of their sums."""
 
 
 REJECTED = "rejected"
@@ -195,9 +199,16 @@ def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:
     return {name.removeprefix(IGNORED): rows for name, rows in counts.items() if name.startswith(IGNORED)}
 
 
+def absent_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """The columns among the counts whose field rows lacked, with the number of these rows."""
+    return {name.removeprefix(ABSENT): rows for name, rows in counts.items() if name.startswith(ABSENT)}
+
+
 def add_count(counts: dict[str, int], name: str, amount: int) -> None:
-    """Adds to a named sum; of fields that were not stored, only so many get a sum of their own."""
-    if name not in counts and name.startswith(IGNORED) and len(ignored_in(counts)) >= MAX_IGNORED:
-        return
+    """Adds to a named sum; of fields that were not stored, and of absent ones, only so many get a sum of their own."""
+    for prefix in (IGNORED, ABSENT):
+        is_new = name not in counts and name.startswith(prefix)
+        if is_new and sum(key.startswith(prefix) for key in counts) >= MAX_IGNORED:
+            return
     if amount:
         counts[name] = counts.get(name, 0) + amount

@@ -57,7 +57,7 @@ def decoded(
     first = 0
     names = ("place", "s", "n")
     options = CsvOptions(header=False, names=names)
-    records = CsvRows(TARGETS, [], options, compiled=compiled, exact=not compiled, room=room)
+    records = CsvRows(TARGETS, [], options, by="scanner" if compiled else "exact", room=room)
     lines = JsonRows(TARGETS, [], compiled=compiled, room=room)
     for block in blocks:
         numbers = np.arange(first, first + len(block), dtype=np.int64)

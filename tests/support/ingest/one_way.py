@@ -16,8 +16,8 @@ from tests.support.ingest.odd_fields import rejected, typed
 class Scanning(JsonRows):
     """Counts the lines that the scanner takes."""
 
-    def __init__(self, targets: Sequence[Target], known: Sequence[str]) -> None:
-        super().__init__(targets, known)
+    def __init__(self, targets: Sequence[Target], known: Sequence[str], *, strict: bool = False) -> None:
+        super().__init__(targets, known, strict=strict)
         assert self._scanner is not None, "the compiled core is not there: pip install --editable ."
         self.accepted = 0
 
@@ -34,7 +34,7 @@ def outcome(decoder: JsonRows, block: LineBlock, targets: Sequence[Target]) -> t
     assert not rejects.others, "no pass raised an exception"
     for array in rows.columns:
         array.validate(full=True)
-    return typed(rows, targets), rejected(rejects), rejects.read, +rejects.ignored
+    return typed(rows, targets), rejected(rejects), rejects.read, +rejects.ignored, +rejects.absent
 
 
 def same(block: LineBlock, targets: Sequence[Target], known: Sequence[str] = ()) -> int:
@@ -44,4 +44,6 @@ def same(block: LineBlock, targets: Sequence[Target], known: Sequence[str] = ())
     assert first == outcome(exact, block, targets)
     accepted = scanning.accepted
     assert first == outcome(scanning, block, targets), "the second time, with names known"
+    strict = Scanning(targets, known, strict=True), JsonRows(targets, known, compiled=False, strict=True)
+    assert outcome(strict[0], block, targets) == outcome(strict[1], block, targets), "with other fields refused"
     return accepted

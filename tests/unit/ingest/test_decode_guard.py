@@ -79,7 +79,9 @@ def test_records_of_csv(compiled: bool, exact: bool) -> None:
     block = next(line_blocks(["".join(f"{text}\n" for text in TEXTS).encode()]))
     rejects = Rejects(PLENTY)
     options = CsvOptions(header=False, names=("v",))
-    rows, _ = CsvRows([POISON], [], options, compiled=compiled, exact=exact).decode(block, "f", rejects)
+    rows, _ = CsvRows([POISON], [], options, by="exact" if exact else "scanner" if compiled else "pyarrow").decode(
+        block, "f", rejects
+    )
     assert (rows.numbers.tolist(), bad(rejects), rejects.read) == ([1, 3, 4, 7], EXPECTED, 7)
 
 

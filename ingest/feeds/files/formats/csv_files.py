@@ -52,7 +52,8 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
 def _csv_rows(decoding: Decoding) -> CsvRows:
     spec, options = decoding.spec, decoding.options
     alias, missing = spec.allow_null_alias, options.missing_columns
-    return CsvRows(decoding.targets, spec.ignore, options.csv, alias=alias, missing=missing)
+    strict = decoding.strict
+    return CsvRows(decoding.targets, spec.ignore, options.csv, alias=alias, missing=missing, strict=strict)
 
 
 def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
@@ -112,8 +113,8 @@ def _decode_from(
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    dialect = decoding.options.csv
-    csv_rows = CsvRows(decoding.targets, decoding.spec.ignore, dialect, alias=decoding.spec.allow_null_alias)
+    dialect, alias, strict = decoding.options.csv, decoding.spec.allow_null_alias, decoding.strict
+    csv_rows = CsvRows(decoding.targets, decoding.spec.ignore, dialect, alias=alias, strict=strict)
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         names = dialect.names if row["Header"] is None else tuple(json.loads(row["Header"]))

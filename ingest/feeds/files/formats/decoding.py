@@ -30,12 +30,16 @@ KEPT = 1000  # unreadable records of a sample that are named
 
 @frozen
 class Decoding:
-    """What the rows of a file become: the columns ``targets``, by the settings of a stream."""
+    """What the rows of a file become: the columns ``targets``, by the settings of a stream.
+
+    ``strict``: rows with other fields are bad.
+    """
 
     spec: StreamSpec
     options: FilesOptions
     targets: tuple[Target, ...]
     known: KnownFile = NOTHING
+    strict: bool = False
 
 
 @frozen

@@ -31,15 +31,16 @@ from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 
-def _json_rows(targets: tuple[Target, ...], spec: StreamSpec) -> JsonRows:
-    return JsonRows(targets, spec.ignore, alias=spec.allow_null_alias)
+def _json_rows(targets: tuple[Target, ...], spec: StreamSpec, strict: bool) -> JsonRows:
+    return JsonRows(targets, spec.ignore, alias=spec.allow_null_alias, strict=strict)
 
 
 _JSON_ROWS = KeptDecoders(_json_rows)
 
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    json_rows = _JSON_ROWS.of(decoding.targets, decoding.spec, small=file.split.size <= SMALL_BYTES)
+    small = file.split.size <= SMALL_BYTES
+    json_rows = _JSON_ROWS.of(decoding.targets, decoding.spec, decoding.strict, small=small)
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
     for block in LineCount(first, [rejects.source]).of(text_blocks(pieces, decoding.options, file, first)):
         yield json_rows.decode(block, file.split.path, rejects), block.line_of
@@ -47,9 +48,10 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
 
 def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
     path, choice = file.split.path, together.choice
-    deciding = _json_rows(together.deciding.targets, together.deciding.spec)
+    deciding = _json_rows(together.deciding.targets, together.deciding.spec, False)
     decoders = {
-        number: _json_rows(decoding.targets, decoding.spec) for number, (decoding, _) in together.tables.items()
+        number: _json_rows(decoding.targets, decoding.spec, decoding.strict)
+        for number, (decoding, _) in together.tables.items()
     }
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
     blocks = text_blocks(pieces, together.deciding.options, file, first)
@@ -62,7 +64,7 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    json_rows = _json_rows(decoding.targets, decoding.spec)
+    json_rows = _json_rows(decoding.targets, decoding.spec, decoding.strict)
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         return json_rows.values_of(payload, row["SourcePartition"], row["Position"], rejects)

@@ -74,6 +74,7 @@ def _parquet_rows(decoding: Decoding) -> ParquetDecoder:
         alias=decoding.spec.allow_null_alias,
         known=decoding.known,
         bytes_too=decoding.options.binary_as_text,
+        strict=decoding.strict,
     )
 
 
@@ -86,21 +87,24 @@ def _check(decoding: Decoding, file: PlannedFile) -> Callable[[Sequence[str]], N
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    targets, alias = decoding.targets, decoding.spec.allow_null_alias
-
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
-        return _values(payload, row, targets, alias)
+        return _values(payload, row, decoding)
 
     return one
 
 
-def _values(payload: bytes, row: RejectedRow, targets: Sequence[Target], alias: bool) -> list[Value] | BadRow:
+def _values(payload: bytes, row: RejectedRow, decoding: Decoding) -> list[Value] | BadRow:
+    targets, alias = decoding.targets, decoding.spec.allow_null_alias
     source, number = row["SourcePartition"], row["Position"]
     try:
         record = strict_object(payload.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         shown = payload.decode("utf-8", "replace")
         why = Refusal(Reason.NOT_JSON, "one JSON object", str(error))
+        return bad_row(source, number, None, why, shown, payload, unit="row")
+    taken = {*decoding.spec.ignore, *(target.source for target in targets)}
+    if decoding.strict and not record.keys() <= taken:
+        why, shown = Refusal(Reason.UNKNOWN_FIELD, ", ".join(sorted(taken))), ", ".join(record.keys() - taken)
         return bad_row(source, number, None, why, shown, payload, unit="row")
     values: list[Value] = []
     for target in targets:

@@ -257,3 +257,18 @@ def test_a_uuid_is_a_text() -> None:
     block = framed_block([number(36) + text.encode(), number(1) + b"x"], np.arange(2, dtype=np.int64))
     rows = RecordRows(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(block, "t/0", rejects)
     assert (rows.columns[0].to_pylist(), [row.line for row in rejects.rows]) == ([text], [1])
+
+
+def test_records_with_fields_that_no_column_takes_by_a_strict_contract() -> None:
+    payloads = [record(number) for number in range(3)]
+    block = framed_block(payloads, np.arange(3, dtype=np.int64))
+
+    def decoded(*ignored: str) -> tuple[int, Rejects]:
+        rejects = Rejects(BadRowBudget(max_rows=100))
+        rows = RecordRows(TARGETS, ignored, AvroRecords(TARGETS, BY_FILE), strict=True).decode(block, "t/0", rejects)
+        return len(rows), rejects
+
+    rows, rejects = decoded()
+    assert (rows, [(row.code, row.value) for row in rejects.rows]) == (0, [("unknown-field", "extra")] * 3)
+    rows, rejects = decoded("extra")
+    assert (rows, rejects.bad, rejects.read) == (3, 0, 3)

@@ -134,7 +134,9 @@ def test_delimiters(tmp_path: Path, mark: str, count: int) -> None:
     for compiled in (True, False):
         block = next(line_blocks([rows.encode()]))
         options = CsvOptions(header=False, names=("a", "b"), delimiter=mark)
-        decoder = CsvRows([target("int", "a"), target("String", "b")], [], options, compiled=compiled)
+        decoder = CsvRows(
+            [target("int", "a"), target("String", "b")], [], options, by="scanner" if compiled else "pyarrow"
+        )
         made = decoder.decode(block, "f", Rejects(PLENTY))[0]
         assert made.columns[1].to_pylist() == ["x"] * count + [f"y{mark}\nz"]
     routed, _ = decode(split, stream(form="csv", csv=CsvOptions(delimiter=mark)), schema(a="int", b="String"))
