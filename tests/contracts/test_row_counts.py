@@ -176,6 +176,9 @@ class Reader:
 
         yield [Sized(one.at, one.payload) for one in self._messages]
 
+    def last_of(self, split: OffsetRange) -> None:
+        """Of messages that have no batch."""
+
 
 FEEDS = ["files json", "files csv", "files parquet", "delta", "kafka json", "kafka csv", "kafka avro", "kafka protobuf"]
 FEEDS += ["kafka tombstones", "several json", "several csv", "several parquet", "several delta", "several kafka"]

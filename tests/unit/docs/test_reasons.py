@@ -11,6 +11,7 @@ from tools.docs.tables import reason_table
 PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
 CODES = """
 a-quoted-field-does-not-end
+absent-field
 cannot-name-an-internal-partition
 decoder-failed
 empty
@@ -64,10 +65,12 @@ overflow
 reads-back-as-the-empty-string
 record-too-long
 record-with-a-line-that-is-too-long
+required
 text-after-a-closing-quote
 this-local-time-does-not-exist
 too-many-digits
 too-wide-for-the-location
+unknown-field
 wrong-json-type
 wrong-number-of-fields
 wrong-type

@@ -143,6 +143,9 @@ class Odd:
     def unknown(self, record: bytes) -> list[str]:
         return [1 // (record != b"unknown") * "more"]
 
+    def absent(self, record: bytes) -> list[int]:
+        return []
+
 
 @pytest.mark.parametrize("poison", [b"read", b"value", b"type", b"show", b"unknown"])
 def test_each_step_of_a_record(poison: bytes) -> None:

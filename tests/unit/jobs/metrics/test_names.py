@@ -13,6 +13,8 @@ METRICS = [
     ("replay_noop_total", "counter", "table stream"),
     ("offset_gap_total", "counter", "table stream"),
     ("quarantine_total", "counter", "table stream reason"),
+    ("unknown_fields_total", "counter", "table stream"),
+    ("absent_fields_total", "counter", "table stream"),
     ("late_rows_total", "counter", "table stream"),
     ("out_of_bounds_total", "counter", "table stream"),
     ("decoder_errors_total", "counter", "table stream"),
