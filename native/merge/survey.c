@@ -68,8 +68,36 @@ DISPATCHED(sh_bounds, bounds_of,
            (int64_t kind, const uint8_t *p, int64_t count, uint64_t null, int64_t nulls, struct sh_survey *found),
            (kind, p, count, null, nulls, found))
 
+#define NULLS(type)                                                                                                    \
+    {                                                                                                                  \
+        int64_t nulls = 0;                                                                                             \
+        for (int64_t i = 0; i < count; i++) {                                                                          \
+            type entry;                                                                                                \
+            memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
+            nulls += (uint64_t)entry == null;                                                                          \
+        }                                                                                                              \
+        return nulls;                                                                                                  \
+    }
+
+INLINE int64_t nulls_of(int64_t width, const uint8_t *p, int64_t count, uint64_t null) {
+    switch (width) {
+    case 1:
+        NULLS(uint8_t)
+    case 2:
+        NULLS(uint16_t)
+    case 4:
+        NULLS(uint32_t)
+    default:
+        NULLS(uint64_t)
+    }
+}
+
+DISPATCHED(sh_survey_nulls, nulls_of, (int64_t width, const uint8_t *p, int64_t count, uint64_t null),
+           (width, p, count, null))
+
 /* Adds entries to a survey. Its bounds are those of entries that are neither null nor NaN, if there are any; of floats
- * and doubles their bits, of those below zero all but the sign turned round. Returns count, -1 for an unknown kind. */
+ * and doubles their bits, of those below zero all but the sign turned round. Nothing is hashed where
+ * there is no total. Returns count, -1 for an unknown kind. */
 int64_t sh_survey_fixed(const struct sh_fixed *fixed, const void *entries, int64_t count, struct sh_survey *found,
                         uint64_t *hashes, uint64_t *total) {
     static const int64_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1};
@@ -81,8 +109,9 @@ int64_t sh_survey_fixed(const struct sh_fixed *fixed, const void *entries, int64
     for (int64_t first = 0; first < count; first += ROWS, p += ROWS * width) {
         const int64_t rows = count - first < ROWS ? count - first : ROWS;
         found->crc = sh_crc(p, rows * width, (uint32_t)found->crc);
-        const int64_t nulls = sh_digest_fixed(fixed->prefix, fixed->kind, p, rows, fixed->null,
-                                              hashes == NULL ? NULL : hashes + first, total);
+        const int64_t nulls = total == NULL ? sh_survey_nulls(width, p, rows, fixed->null)
+                                            : sh_digest_fixed(fixed->prefix, fixed->kind, p, rows, fixed->null,
+                                                              hashes == NULL ? NULL : hashes + first, total);
         sh_bounds(fixed->kind, p, rows, fixed->null, nulls, found);
         found->nulls += nulls;
     }

@@ -37,9 +37,14 @@ class Survey:
 
 
 def survey_entries(
-    entries: npt.NDArray[Any], fixed: FixedEntries, crc: int = 0, hashes: Hashes | None = None
+    entries: npt.NDArray[Any],
+    fixed: FixedEntries,
+    crc: int = 0,
+    hashes: Hashes | None = None,
+    *,
+    digest: bool = True,
 ) -> Survey:
-    """A survey of contiguous entries; ``crc``: that of the bytes before them.
+    """A survey of contiguous entries; ``crc``: that of the bytes before them. Without ``digest`` it has no sum.
 
     ``hashes``: one word a row, to which the hash of its entry is added where there is a sum.
     """
@@ -50,14 +55,15 @@ def survey_entries(
     survey, total = np.array([(0, 0, widest.max, widest.min, crc)], _SURVEY), np.zeros(2, np.uint64)
     facts = np.array([(fixed.prefix_bits, fixed.null_bits, fixed.kind)], _FIXED)
     rows = rows_address(hashes, len(entries))
-    library.sh_survey_fixed(address(facts), address(entries), len(entries), address(survey), rows, address(total))
+    into = address(total) if digest else None
+    library.sh_survey_fixed(address(facts), address(entries), len(entries), address(survey), rows, into)
     nulls, nans, low, high, crc = survey[0].tolist()
     bounds = EntryBounds(nulls, nans, None, None)
     if nulls + nans < len(entries):
         bounds = EntryBounds(nulls, nans, _value(low, entries.dtype), _value(high, entries.dtype))
         if entries.dtype.kind == "f" and 0 in (bounds.low, bounds.high):
             bounds = plain_bounds(entries, fixed.null)  # which of both zeros it is, numpy decides
-    return Survey(bounds, crc, (whole_sum(total), nulls))
+    return Survey(bounds, crc, (whole_sum(total), nulls) if digest else None)
 
 
 def _value(bits: int, dtype: np.dtype[Any]) -> Any:

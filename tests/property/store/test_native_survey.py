@@ -37,3 +37,6 @@ def test_a_survey_is_what_numpy_finds(kind: str, values: str) -> None:
         assert repr(survey.bounds) == repr(plain.bounds)
         assert survey.crc == plain.crc
         assert survey.sum == fixed_sum(PREFIX, entries, null, boolean=False)
+        with guarded(entries) as held:
+            bare = survey_entries(held, fixed, 77, digest=False)
+        assert (repr(bare.bounds), bare.crc, bare.sum) == (repr(survey.bounds), survey.crc, None)

@@ -53,7 +53,11 @@ class ColumnTask:
 
 @frozen
 class ColumnFound:
-    """Digest, files with checksums, and statistics per row range of one column of a destination."""
+    """Digest, files with checksums, and statistics per row range of one column of a destination.
+
+    What reads columns of fixed width back from column files has no digest of them: ``row_check`` makes it beside that
+    of the rows.
+    """
 
     destination: int
     column: str
@@ -95,18 +99,13 @@ class _Reader:
     def block(self, first: int, stop: int, entries: npt.NDArray[Any]) -> None:
         column, fixed = self.column, fixed_entries(self.column)
         if column.storage is Storage.FIXED and fixed is not None:
-            survey = survey_entries(entries, fixed, self.crc)
+            survey = survey_entries(entries, fixed, self.crc, digest=False)
             self.crc = survey.crc
-            if survey.sum is None:
-                self.digests.fixed(column, entries)
-            else:
-                self.digests.summed(column, survey.sum)
             self.stats.append(_stats_of(survey.bounds, entries, column, first))
             self._changes(first, lambda: ordinals(entries, column.type))
             return
         self.crc = crc32(entries.view(np.uint8).data, self.crc)
         if column.storage is Storage.FIXED:
-            self.digests.fixed(column, entries)
             self.stats.append(fixed_stats(entries, column, first))
             self._changes(first, lambda: ordinals(entries, column.type))
         elif column.storage is Storage.SET:

@@ -218,6 +218,7 @@ def _check(
         read_back = _read_back(fs, run, staged)
     columns = [part for part in read_back if isinstance(part, ColumnFound)]
     rows = [part for part in read_back if isinstance(part, RowsFound)]
+    columns = [replace(column, digest=_digest_of(column, rows)) for column in columns]
     if plan.format != "deephaven":
         (parquet, parquet_rows), checks = _read_parquet(fs, plan, run, staged), _index_checks(staged)
         columns = _agreed(plan, columns, parquet) if columns else parquet
@@ -304,6 +305,12 @@ def _require_rows(plan: MergePlan, rows: Sequence[RowsFound], parquet: Sequence[
                 hint="nothing was published. Merge the date again",
                 phase="check",
             )
+
+
+def _digest_of(column: ColumnFound, rows: Sequence[RowsFound]) -> int:
+    """The digest of a column that was read back, or of its values that were read with the rows."""
+    own = (part for part in rows if part.destination == column.destination)
+    return add(column.digest, *(part.columns.get(column.column, 0) for part in own))
 
 
 def _rows_of(parts: Sequence[RowsFound], destination: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.write.finish import Finished, staged_source
 
-CACHED_ROWS = 1 << 14  # whose columns are hashed one after the other while their hashes stay in the processor's cache
+CACHED_ROWS = 1 << 16  # whose columns are hashed one after the other while their hashes stay in the processor's cache
 
 
 @frozen
@@ -40,10 +41,11 @@ class RowTask:
 
 @frozen
 class RowsFound:
-    """The digest of rows of a destination."""
+    """The digest of rows of a destination, and those of its columns of fixed width where column files were read."""
 
     destination: int
     digest: int
+    columns: Mapping[str, int] = field(default_factory=dict)
 
 
 def row_tasks(plan: MergePlan, finished: Finished, parts: int) -> Iterator[RowTask]:
@@ -68,7 +70,8 @@ def check_rows(fs: Fs, task: RowTask) -> RowsFound:
             for add_to in adding:
                 add_to(low, part)
         digest = add(digest, digest_rows(hashes))
-    return RowsFound(task.finished.destination, digest)
+    fixed = {c.column.name: c.digests.totals for c in columns if c.column.storage is Storage.FIXED}
+    return RowsFound(task.finished.destination, digest, {name: of[name] for name, of in fixed.items() if name in of})
 
 
 class _Rows:
