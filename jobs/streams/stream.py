@@ -24,6 +24,7 @@ from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
 from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
+from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
 from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
@@ -166,7 +167,8 @@ def open_stream(
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
     catch_up(place, log.state)
-    return StreamRun(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
+    remarks = DataWarnings(settings.spec.contract)
+    return StreamRun(settings, schema, log, remarks=remarks, opened_s=time.monotonic() - began, begun=log.state.epoch)
 
 
 def keep_one(app: Application, group: StreamGroup) -> None:

@@ -33,14 +33,11 @@ class StreamRun:
     error: Exception | None = None
     older: int = 0
     passed: set[str] = field(default_factory=set)  # reasons and files that were reported
-    remarks: DataWarnings = field(init=False)
+    remarks: DataWarnings = field(default_factory=DataWarnings)
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
     opened_s: float = 0.0
     begun: int = 0
-
-    def __post_init__(self) -> None:
-        self.remarks = DataWarnings(self.settings.spec.contract)
 
     @property
     def state(self) -> StreamState:
