@@ -60,9 +60,10 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     was cancelled. ``warn`` is called with other versions of packages and of a clock that differs; default: Python's
     warnings.
     """
-    require_own_package(context)
-    if is_local(context.master) and shutil.which(context.pythonExec) == sys.executable:
-        return
+    if is_local(context.master):
+        require_own_package(context)
+        if shutil.which(context.pythonExec) == sys.executable:
+            return
     tell = warn or (lambda error: warnings.warn(str(error), stacklevel=2))
     content = marker.read_bytes()
     answers: dict[tuple[str, int], Worker] = {}
