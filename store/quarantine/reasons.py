@@ -97,7 +97,8 @@ class Reason(StrEnum):
     NO_VALUE_OF_TYPE = (
         "not-a-value-of-the-type",
         "The value is none of the column's type, like a text that is no date for a LocalDate.",
-        "Correct the value. The row says what is expected.",
+        "Correct the value. The row says what is expected. An empty text, as Protobuf has where nothing was set, is"
+        " null with `trim`, or `quoted` for a decimal.",
     )
     NO_NULL = (
         "null-where-the-column-stores-none",
