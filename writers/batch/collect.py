@@ -141,6 +141,8 @@ def _combine(
             combined = combine(counting, key, owned.get(key), spilled[key])
             if combined.report is not None:
                 collected.reports[key] = combined.report
+            else:  # truncated meanwhile: what its owner has appended is late too
+                collected.reports.pop(key, None)
             collected.written += combined.written
             for part in combined.late:
                 late[part.split][key] += part.rows

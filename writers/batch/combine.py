@@ -170,7 +170,8 @@ def combine(work: Combining, key: LocationKey, owned: AppendedRows | None, spill
         return LocationAppender(fs, target, key, work.memory, may_write=may_write, resume=resume)
 
     first = min(split_order(part.split) for file in spilled for part in file.parts)
-    if owned is not None and all(split_order(part.split) < first for part in owned.parts):
+    read_back = owned is None or any(split_order(part.split) >= first for part in owned.parts)
+    if owned is not None and not read_back:
         appender = open_location(owned.report)
     else:
         if owned is not None:
@@ -179,7 +180,8 @@ def combine(work: Combining, key: LocationKey, owned: AppendedRows | None, spill
     if appender.closed and work.reopen(key):
         appender = open_location()
     if appender.closed:
-        return Combined(None, (), (), tuple(part for file in spilled for part in file.parts))
+        own = () if owned is None or read_back else owned.parts
+        return Combined(None, (), (), (*own, *(part for file in spilled for part in file.parts)))
     for rows in _bundles(_in_order(fs, spilled)):
         appender.append(batches_of(work.left.taken(appender, rows, owned.left if owned is not None else None)))
     return Combined(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
