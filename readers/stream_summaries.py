@@ -5,18 +5,22 @@ Costs the newest state of each stream and its epochs since the rollback floor; n
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from sparkhaven.store.epochs.files.failure_note import SUFFIX, StreamFailure, read_failure
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import REST
 from sparkhaven.store.epochs.state.position_kinds import PositionKind, source_of
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 Left = Literal["rows", "truncated locations", "log", "files without a log", "unfinished removal"]
+Failed = StreamFailure | Literal["damaged note"]
 
 
 @frozen
@@ -24,7 +28,8 @@ class StreamSummary:
     """One stream. ``epochs``: committed ones, of which ``rows`` are in intraday; ``last_ms``: of the newest, or None.
 
     ``feed``: what its positions tell of the source, empty before the first epoch. ``running``: the process that holds
-    its lock; 0 for one that is not visible here. ``left``: the most that is left of it.
+    its lock; 0 for one that is not visible here. ``left``: the most that is left of it. ``failure``: the last one,
+    unless a success has followed.
     """
 
     table: str
@@ -37,13 +42,14 @@ class StreamSummary:
     last_ms: int | None
     running: int | None
     left: Left
+    failure: Failed | None = None
 
 
 def table_streams(place: TablePlace) -> list[StreamSummary]:
     """Every stream that has a commit log, or other files that a start or a removal left, sorted by name."""
     with_log = set(list_streams(place))
     return [
-        (_summary if stream in with_log else _remains)(place.of_stream(stream))
+        replace((_summary if stream in with_log else _remains)(of := place.of_stream(stream)), failure=_failure(of))
         for stream in sorted(with_log | streams_with_files(place))
     ]
 
@@ -51,7 +57,8 @@ def table_streams(place: TablePlace) -> list[StreamSummary]:
 def streams_with_files(place: TablePlace) -> set[str]:
     """Streams with files beside a log, whether or not that is there."""
     names = [name for name in place.fs.names(place.streams) if not name.startswith(".")]
-    return {name.removesuffix(suffix) for name in names for suffix in (*REST, ".lock") if name.endswith(suffix)}
+    suffixes = (*REST, SUFFIX, ".lock")
+    return {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
 
 
 def _summary(place: StreamPlace) -> StreamSummary:
@@ -79,6 +86,13 @@ def _remains(place: StreamPlace) -> StreamSummary:
     left: Left = "unfinished removal" if is_removed else "files without a log"
     running = lock_owner(place.fs, place.stream_lock)
     return StreamSummary(str(place.table), place.stream, "", 0, 0, 0, 0, None, running, left)
+
+
+def _failure(place: StreamPlace) -> Failed | None:
+    try:
+        return read_failure(place)
+    except CorruptFileError:
+        return "damaged note"
 
 
 def _feed(state: StreamState) -> str:

@@ -210,6 +210,7 @@ class Layout:
     stream_lock = _stream_file("lock")
     stream_removals = _stream_file("removals")  # truncated and deleted locations, written by maintenance
     stream_quarantine = _stream_file("quarantine")  # ledger: its place, and changes of the log not applied to it yet
+    stream_failure = _stream_file("failure")  # note of its last failure, until it succeeds again
     stream_removed = _stream_file("removed")  # note about a stream that was removed: the numbers that it had used
 
     # --- history

@@ -92,6 +92,7 @@ class StreamPlace(TablePlace):
     stream_lock = _StreamPath(Layout.stream_lock)
     stream_removals = _StreamPath(Layout.stream_removals)
     stream_quarantine = _StreamPath(Layout.stream_quarantine)
+    stream_failure = _StreamPath(Layout.stream_failure)
     stream_removed = _StreamPath(Layout.stream_removed)
     scratch = _StreamPath(Layout.scratch)
     former_scratch = _StreamPath(Layout.former_scratch)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import Check, CheckContext, DoctorFinding, Found, checked
 from sparkhaven.jobs.doctor.machine import jdk, spark, versions
-from sparkhaven.jobs.doctor.streams import clock, epochs, fields, lag, locks, logs, quarantined
+from sparkhaven.jobs.doctor.streams import clock, epochs, failures, fields, lag, locks, logs, quarantined
 from sparkhaven.jobs.doctor.tables import schemas, tables
-from sparkhaven.jobs.doctor.volumes import file_systems, free_space
+from sparkhaven.jobs.doctor.volumes import file_systems, free_space, permissions
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
@@ -20,8 +20,10 @@ CHECKS: dict[str, Check] = {
 }
 OF_DATA: dict[str, Check] = {
     "schemas": schemas,
+    "permissions": permissions,
     "logs": logs,
     "streams": epochs,
+    "failures": failures,
     "locks": locks,
     "lag": lag,
     "clock": clock,

@@ -18,6 +18,7 @@ from sparkhaven.jobs.streams.reports.data_warnings import fields as named
 from sparkhaven.jobs.streams.reports.data_warnings import other_fields
 from sparkhaven.readers.checks.findings import CheckFinding as Damage
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
+from sparkhaven.store.epochs.files.failure_note import StreamFailure, failed_streams, read_failure
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams
@@ -25,7 +26,7 @@ from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.quarantine.row_choice import Chosen
@@ -164,6 +165,37 @@ def logs(context: CheckContext) -> Iterator[Found]:
 def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
     place = StreamPlace(context.fs, context.layout, table, stream)
     yield from of_damage(context, table, [*check_log(place), *check_head(place)])
+
+
+def failures(context: CheckContext) -> Iterator[Found]:
+    """The last failure of each stream that has not succeeded since, by the note beside its log."""
+    failed = False
+    for table in context.tables:
+        for stream in failed_streams(TablePlace(context.fs, context.layout, table)):
+            place = StreamPlace(context.fs, context.layout, table, stream)
+            failed = True
+            try:
+                failure = read_failure(place)
+            except CorruptFileError as error:
+                yield "note", headline(error), error.hint
+                continue
+            if failure is not None:
+                yield _failure(context, place, failure)
+    if not failed:
+        yield "ok", "no stream has failed since it succeeded last", None
+
+
+def _failure(context: CheckContext, place: StreamPlace, failure: StreamFailure) -> Found:
+    """Without what was found: that may be a value of a row."""
+    where = f" ({failure.where})" if failure.where else ""
+    text = (
+        f"{place.table} {place.stream} failed {ago(context.now_s - failure.time_ms / 1000)} ago: {failure.what}{where}"
+    )
+    since = _lock_owner(context, place.stream_lock).get("since")
+    running = lock_owner(context.fs, place.stream_lock) is not None
+    if running and isinstance(since, int | float) and since > failure.time_ms:
+        return "note", f"{text}. It runs again, and has committed nothing since", failure.hint
+    return "wrong", text, failure.hint or context.command("ingest", failure.file or "STREAM.toml")
 
 
 def clock(context: CheckContext) -> Iterator[Found]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, named
+from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.io.read_only_roots import is_writable
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -112,6 +116,26 @@ def free_space(context: CheckContext) -> Iterator[Found]:
             yield ("wrong" if free < LEAST else "note"), text, hint
         else:
             yield "ok", text, None
+
+
+def permissions(context: CheckContext) -> Iterator[Found]:
+    """Whether this user may write where commands write: the root, logs of streams, storage partitions."""
+    fs, layout = context.fs, context.layout
+    if not is_writable(layout.root):
+        yield "note", f"{layout.root} is a copy, or is mounted read-only. Readers work, streams and merges do not", None
+        return
+    paths = [*directories(context), layout.schemas()]
+    for table in context.tables:
+        streams = layout.streams(table)
+        paths += [streams, *(layout.stream_log(table, name) for name in list_streams(TablePlace(fs, layout, table)))]
+    refused = [path for path in dict.fromkeys(paths) if fs.stat(path) is not None and not fs.may_write(path)]
+    if refused:
+        text = (
+            f"user {os.geteuid()} may not write {named(refused)}. Commands that change something end with exit code 2"
+        )
+        yield "wrong", text, f"run them as the owner of {refused[0]}, or change its owner or permissions"
+    else:
+        yield "ok", f"user {os.geteuid()} may write all that commands write", None
 
 
 def _nearest(context: CheckContext, path: Path) -> Path:

@@ -12,6 +12,7 @@ STREAM = ("table", "stream")  # labels of all metrics of streams
 TABLE = ("table",)
 MODE = (*STREAM, "mode")  # the durability of the stream
 DATED = ("table", "date")
+REASONED = (*STREAM, "reason")
 
 
 @frozen
@@ -34,12 +35,12 @@ BYTES = Metric("bytes_total", "counter", "Bytes of the feed files whose rows are
 BATCHES = Metric("batches_total", "counter", "Batches that became an epoch.")
 REPLAYS = Metric("replay_noop_total", "counter", "Splits that were planned again after their commit, and skipped.")
 GAPS = Metric("offset_gap_total", "counter", "Missing offsets that were skipped, as allow_gap permits.")
-REJECTED = Metric("quarantine_total", "counter", "Rows written to quarantine, by reason.", (*STREAM, "reason"))
+REJECTED = Metric("quarantine_total", "counter", "Rows written to quarantine, by reason.", REASONED)
 UNKNOWN = Metric("unknown_fields_total", "counter", "Fields of rows that no column takes, and that are not ignored.")
 ABSENT = Metric("absent_fields_total", "counter", "Fields of columns that rows do not have.")
-LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated or deleted.")
+LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated.", REASONED)
 OUTSIDE = Metric(
-    "out_of_bounds_total", "counter", "Rows rejected because their date is null or too far from the clock."
+    "out_of_bounds_total", "counter", "Rows rejected because their date is null or too far from the clock.", REASONED
 )
 DECODERS = Metric(
     "decoder_errors_total",
@@ -112,12 +113,11 @@ LOSS_WINDOW = Metric(
 )
 RECOVERY = Metric("recovery_seconds", "gauge", "Seconds that opening the stream took, including recovery.")
 DATES = Metric("open_dates", "gauge", "Dates with intraday data of the stream.")
-FREE = Metric("disk_free_bytes", "gauge", "Free bytes of the volume of the database root.")
 
 CATALOGUE = (
     ROWS, BYTES, BATCHES, REPLAYS, GAPS, REJECTED, UNKNOWN, ABSENT, LATE, OUTSIDE, DECODERS, CUT, RECOVERY, EPOCH,
     FLOOR, AGE, POSITION, END, END_AGE, REACHABLE, TAKEN, LAG, LAG_SECONDS, LAG_FILES, COMMIT, FSYNC, SYNC_BYTES, BATCH,
-    RUNNING, RESTARTS, FAILURES, MISMATCHES, LOCKS_LOST, DAMAGES, LOSS_WINDOW, DATES, FREE,
+    RUNNING, RESTARTS, FAILURES, MISMATCHES, LOCKS_LOST, DAMAGES, LOSS_WINDOW, DATES,
 )  # fmt: skip
 LOG_FAILURES = Metric(
     "log_failures_total",
@@ -147,7 +147,10 @@ MERGE_PHASE = Metric(
     (*DATED, "phase"),
 )
 AMPLIFICATION = Metric(
-    "write_amplification", "gauge", "Bytes that all merges have written, over the bytes of history in use.", TABLE
+    "write_amplification",
+    "gauge",
+    "Bytes that all merges of the date that was merged last have written, over its bytes in use.",
+    DATED,
 )
 SYMBOLS = Metric(
     "symbol_ids",
@@ -176,6 +179,18 @@ DISK = Metric(
 WASTE = Metric(
     "waste_bytes", "gauge", "Bytes of disk_bytes that no read of the newest snapshot needs.", (*TABLE, "volume")
 )
+FREE = Metric(
+    "disk_free_bytes",
+    "gauge",
+    "Free bytes where the files of the table are, by volume: intraday, which has the root, or a storage partition.",
+    (*TABLE, "volume"),
+)
+FAILED = Metric(
+    "stream_failed_seconds",
+    "gauge",
+    "When a stream of the table failed last, in whatever process, as Unix time. Gone with its next success.",
+    (*STREAM, "error"),
+)
 OPEN_FILES = Metric("open_files", "gauge", "Files of the table that this process has open.", TABLE)
 PINS = Metric("pins", "gauge", "Streams of the table whose snapshot this process has pinned, once a reader.", TABLE)
 OLDEST_PIN = Metric(
@@ -190,6 +205,6 @@ FIGURES_AGE = Metric(
 
 OF_TABLES = (
     MERGE_SECONDS, MERGE_AT, MERGE_ROWS, MERGE_BYTES, MERGE_DATES, MERGE_PHASE, AMPLIFICATION, SYMBOLS, DUPLICATES,
-    SYMBOL_HITS, DISK, WASTE, OPEN_FILES, PINS, OLDEST_PIN, FIGURES_AGE,
+    SYMBOL_HITS, DISK, WASTE, FREE, FAILED, OPEN_FILES, PINS, OLDEST_PIN, FIGURES_AGE,
 )  # fmt: skip
 """Metrics of a table over all of its streams."""

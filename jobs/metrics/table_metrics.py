@@ -6,6 +6,7 @@ not again before ``SHARE`` times its duration has passed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,8 +21,10 @@ from sparkhaven.jobs.metrics import catalogue as named
 from sparkhaven.jobs.metrics.catalogue import OF_TABLES, PREFIX
 from sparkhaven.readers.checks.symbol_tables import SymbolTables
 from sparkhaven.readers.table_stats import DiskUse, disk_use
+from sparkhaven.store.epochs.files.failure_note import failed_streams, read_failure
 from sparkhaven.store.epochs.pins import Pin, held
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.layout import without_generation
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values
 from sparkhaven.store.places import TablePlace
@@ -32,13 +35,13 @@ Labels = tuple[str, ...]  # those after the table's
 
 @dataclass(slots=True)
 class Merges:
-    """Totals of merge records. ``written``: bytes of columns of all merges; ``used``: those of history in use."""
+    """Totals of merge records. By date ``written``: bytes of columns of all merges; ``used``: of history in use."""
 
     newest: MergeRecord | None = None
     results: dict[str, int] = field(default_factory=lambda: {"merged": 0, "unfinished": 0})
     phases: dict[str, str] = field(default_factory=dict)  # of unfinished dates
-    written: int = 0
-    used: int = 0
+    written: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
 
 
 class TableFigures:
@@ -75,6 +78,8 @@ class TableFigures:
             named.OLDEST_PIN.name: {(): max(ages, default=0.0)},
             named.OPEN_FILES.name: {(): _open_files(self._place)},
             named.FIGURES_AGE.name: {(): float("inf") if self._read_at is None else now - self._read_at},
+            named.FREE.name: {(volume,): free for volume, free in _free(self._place).items()},
+            named.FAILED.name: _failed(self._place),
         }
 
 
@@ -113,12 +118,12 @@ def read_merges(place: TablePlace) -> Merges:
             totals.phases[date] = history.last.phase
         earlier: set[str] = set()
         for record in history.complete:
-            totals.written += _bytes(record, earlier)
+            totals.written[date] = totals.written.get(date, 0) + _bytes(record, earlier)
             earlier |= {output.internal for output in record.outputs}
             if (ended := record.published_ms) >= newest_ms:
                 totals.newest, newest_ms = record, ended
         if history.current is not None:
-            totals.used += _bytes(history.current, set())
+            totals.used[date] = _bytes(history.current, set())
     return totals
 
 
@@ -140,8 +145,8 @@ def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
         values[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
         values[named.MERGE_SECONDS.name] = {(record.value,): max(0, record.published_ms - record.time_ms) / 1000}
         values[named.MERGE_AT.name] = {(): record.published_ms / 1000}
-    if merges.used:
-        values[named.AMPLIFICATION.name] = {(): merges.written / merges.used}
+        if in_use := merges.used.get(record.value):
+            values[named.AMPLIFICATION.name] = {(record.value,): merges.written[record.value] / in_use}
     return values
 
 
@@ -154,6 +159,30 @@ def _of_disk(usage: DiskUse) -> dict[str, dict[Labels, float]]:
             (column,): 1 - entries.ids / entries.rows for column, entries in usage.symbols.items() if entries.rows
         },
     }
+
+
+def _free(place: TablePlace) -> dict[str, float]:
+    """Free bytes by volume; NaN where a volume is away."""
+    fs, partitions = place.fs, place.partitions
+    paths = {"intraday": place.layout.root}
+    paths |= {without_generation(name): partitions / name for name in fs.names(partitions)}
+    free: dict[str, float] = {}
+    for volume, path in paths.items():
+        try:
+            free[volume] = fs.free_bytes(path)
+        except OSError:
+            free[volume] = math.nan
+    return free
+
+
+def _failed(place: TablePlace) -> dict[Labels, float]:
+    """When streams have failed last, by stream and class of the error; a damaged note tells nothing."""
+    failed: dict[Labels, float] = {}
+    for stream in failed_streams(place):
+        with suppress(SparkhavenError, OSError):
+            if (failure := read_failure(place.of_stream(stream))) is not None:
+                failed[stream, failure.error] = failure.time_ms / 1000
+    return failed
 
 
 def _open_files(place: TablePlace) -> int:

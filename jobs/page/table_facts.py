@@ -23,6 +23,7 @@ from sparkhaven.jobs.page.facts import (
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import remarks_of
 from sparkhaven.readers.table_stats import DiskUse, disk_use
+from sparkhaven.store.epochs.files.failure_note import failed_streams, read_failure
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.state.log_values import REJECTED
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -85,6 +86,11 @@ def table_facts(context: CheckContext, name: TableName, limits: PageLimits) -> T
         if quarantine is not None:
             quarantines.append(quarantine[0])
             parts.errors += quarantine[1]
+    for stream in parts.read("streams", lambda: failed_streams(place)) or ():
+        failure = parts.read(stream, partial(read_failure, place.of_stream(stream)))
+        if failure is not None:  # without what was found: that may be a value of a row
+            what = failure.what + (f" ({failure.where})" if failure.where else "")
+            parts.errors.append(ErrorFacts(failure.time_ms, f"{name} {stream}", f"{failure.error}: {what}"))
     dates = parts.read("dates", partial(context.dates, name)) or []
     parts.errors += parts.read("validations", lambda: list(_validations(place, dates))) or []
     look = partial(disk_use, place, most=limits.directories)

@@ -12,6 +12,7 @@ from sparkhaven.jobs.streams.reports.metrics_sink import StreamSink
 from sparkhaven.jobs.streams.reports.progress import PartitionProgress, Progress, total_lag
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.store.epochs.files.failure_note import clear_failure
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
 
@@ -43,6 +44,7 @@ class BatchReporter:
     def batch(self, done: BatchProgress) -> None:
         """A batch that is committed, or was before."""
         run, before = self._run, self._positions
+        clear_failure(run.place)
         run.so_far.add(done.outcome)
         self._budget.committed(done.outcome)
         self._metrics.batch(done)
@@ -68,11 +70,6 @@ class BatchReporter:
         self._progress.warn(self._run.label, error)
 
     def ended(self, totals: StreamTotals) -> None:
+        clear_failure(self._run.place)
         self._progress.ended(self._run.label, totals)
         self._recorder.ended(totals.epoch)
-
-    def failed(self, error: Exception, *, shown: bool = True) -> None:
-        """``shown``: not where the stream of another table has shown it."""
-        if shown:
-            self._progress.stopped(self._run.name, error)
-        self._recorder.failed(error)

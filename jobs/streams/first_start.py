@@ -21,6 +21,7 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.jobs.streams.stream_group import fed_places
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.store.epochs.files.failure_note import note_failure
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -28,7 +29,6 @@ from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 
@@ -77,8 +77,8 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Run
 
     With ``once`` that is also a source that does not answer, or a schema that a start may not deploy.
     """
-    places = fed_places(fs, layout, settings)
-    if not all(map(has_no_files, places)):
+    fed = fed_places(fs, layout, settings)
+    if not all(map(has_no_files, fed)):
         return FirstStart(settings, False)
     remote = settings.feed.remote()
     if remote is not None:
@@ -88,9 +88,9 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Run
     waiting = settings.feed.waiting(fs, None)
     if waiting.nothing:
         deploy_schema(fs, layout, settings.schema_file, consent=options.consent, dry_run=True)
-        for place in places:
+        for table in fed:
             with suppress(TableNotFoundError):
-                require_stream(place)  # a lost log is an error, also without input
+                require_stream(table)  # a lost log is an error, also without input
     return FirstStart(settings, True, waiting)
 
 
@@ -118,9 +118,7 @@ def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, option
     return run
 
 
-def remove_uncommitted(
-    fs: Fs, layout: Layout, runs: Iterable[StreamRun], new: Collection[Path], progress: Progress
-) -> None:
+def remove_uncommitted(runs: Iterable[StreamRun], new: Collection[Path], progress: Progress) -> None:
     """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
     for run in runs:
         if run.epoch == run.begun and run.settings.file in new:
@@ -129,6 +127,8 @@ def remove_uncommitted(
             )
 
             try:
-                remove_stream(StreamPlace(fs, layout, run.settings.table, run.name), clock=time.time)
+                remove_stream(run.place, clock=time.time)
             except (SparkhavenError, OSError) as error:
                 progress.warn(run.name, as_ours(error))
+            if run.error is not None:  # the note went with the stream
+                note_failure(run.place, run.error, round(time.time() * 1000), run.settings.file)

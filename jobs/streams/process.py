@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import Waiting
@@ -22,14 +23,24 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
-from sparkhaven.jobs.streams.stream import Application, RunOptions, fail, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.stream import (
+    Application,
+    RunOptions,
+    fail,
+    keep_one,
+    look_at_source,
+    note_failed,
+    open_stream,
+)
 from sparkhaven.jobs.streams.stream_group import StreamGroup, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.store.epochs.files.failure_note import clear_failure
 from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.gc_pause import LongRun
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.spark.executor_watch import WAIT_S
 from sparkhaven.writers.spark.stream_query import stream_conf
 
@@ -62,8 +73,11 @@ def run_streams(
         starts = [start for start in starts if start.settings.file not in {stream.file for stream in unable}]
         first = {start.settings.file: start for start in starts if start.is_new}
         runs: list[StreamRun] = []
-        opened.callback(remove_uncommitted, fs, layout, runs, first.keys(), progress)  # when all are closed
+        opened.callback(remove_uncommitted, runs, first.keys(), progress)  # when all are closed
+        opened.push(partial(_note_interrupted, runs, options))
         idle, started = split_idle(starts, progress, options)
+        for start in idle:
+            clear_failure(StreamPlace(fs, layout, start.settings.table, start.name))
         opened_runs, unopened = try_each(
             started, lambda settings: open_stream(fs, layout, settings, opened, progress, options)
         )
@@ -71,7 +85,7 @@ def run_streams(
         failed += unable + unopened
         groups = grouped(runs)
         for stream in failed:
-            _report_failed(stream, streams, options, progress)
+            _report_failed(fs, layout, stream, streams, options, progress)
         for group in groups:
             look_at_source(group, opened, progress, options, checked=group.first.settings.file in first)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
@@ -106,13 +120,32 @@ def run_streams(
 
 
 def _report_failed(
-    stream: NotStarted, streams: Sequence[StreamSettings], options: RunOptions, progress: Progress
+    fs: Fs,
+    layout: Layout,
+    stream: NotStarted,
+    streams: Sequence[StreamSettings],
+    options: RunOptions,
+    progress: Progress,
 ) -> None:
     progress.stopped(stream.label, stream.error)
-    if stream.name is not None:
-        options.metrics.failed(stream.table, stream.name, stream.error)
-        settings = next((settings for settings in streams if settings.file == stream.file), None)
-        options.recorder(stream.table, stream.name, settings).failed(stream.error)
+    of_file = (settings for settings in streams if settings.file == stream.file)
+    settings = next((settings for settings in of_file if settings.spec.table == stream.table), None)
+    if settings is not None and stream.name is not None:
+        note_failed(StreamPlace(fs, layout, settings.table, stream.name), settings, stream.error, options)
+
+
+def _note_interrupted(
+    runs: Sequence[StreamRun],
+    options: RunOptions,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Notes an error that ends all streams of the process, as a Spark that does not start."""
+    if isinstance(error, Exception):
+        for run in runs:
+            if run.error is None:
+                note_failed(run.place, run.settings, error, options)
 
 
 def _run_threads(

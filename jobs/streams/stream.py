@@ -33,11 +33,12 @@ from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_group import StreamGroup, left_tables
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import Retention
 from sparkhaven.store.epochs.state.partition_rule import rule_words
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -49,6 +50,8 @@ from sparkhaven.writers.batch.stream_batches import FedTable, FedTables, StreamP
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import OneTable
 from sparkhaven.writers.task.target import StreamTarget
+
+SILENT_HINT = "check that it runs and can be reached from the machine of the stream, which waits for it"
 
 
 @frozen
@@ -102,6 +105,12 @@ def look_at_source(
     def on_change(seen: SourceState) -> None:
         progress.source(group.name, seen.reachable, time.monotonic() - since[0], seen.reason)
         since[0] = time.monotonic()
+        for run in group.runs:
+            if seen.reachable:
+                clear_failure(run.place)
+            else:
+                silent = RetryableFeedError("the source does not answer", found=seen.reason, hint=SILENT_HINT)
+                note_failure(run.place, silent, round(time.time() * 1000), run.settings.file)
 
     since = [time.monotonic()]
     try:
@@ -122,8 +131,14 @@ def fail(group: StreamGroup, error: SparkhavenError, progress: Progress, options
     group.error = error
     progress.stopped(group.name, error)
     for run in group.runs:
-        options.recorder(run.settings.spec.table, run.name, run.settings).failed(error)
-        options.metrics.failed(str(run.settings.table), run.name, error)
+        note_failed(run.place, run.settings, error, options)
+
+
+def note_failed(place: StreamPlace, settings: StreamSettings, error: BaseException, options: RunOptions) -> None:
+    """Reports a failure of a stream to all who look later: beside its log, in the log tables and in the metrics."""
+    note_failure(place, error, round(time.time() * 1000), settings.file)
+    options.recorder(settings.spec.table, place.stream, settings).failed(error)
+    options.metrics.failed(settings.spec.table, place.stream, error)
 
 
 def open_stream(
@@ -167,8 +182,15 @@ def open_stream(
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
     catch_up(place, log.state)
-    remarks = DataWarnings(settings.spec.contract)
-    return StreamRun(settings, schema, log, remarks=remarks, opened_s=time.monotonic() - began, begun=log.state.epoch)
+    return StreamRun(
+        settings,
+        schema,
+        log,
+        place,
+        remarks=DataWarnings(settings.spec.contract),
+        opened_s=time.monotonic() - began,
+        begun=log.state.epoch,
+    )
 
 
 def keep_one(app: Application, group: StreamGroup) -> None:
@@ -200,7 +222,7 @@ def keep_one(app: Application, group: StreamGroup) -> None:
             def on_restart(error: Exception, pause: float) -> None:
                 app.progress.restarts(group.name, pause)
                 for run in group.runs:
-                    metrics.failed(str(run.settings.table), run.name, error)
+                    note_failed(run.place, run.settings, error, app.options)
 
             restarts = keep_running(
                 group,
@@ -214,7 +236,7 @@ def keep_one(app: Application, group: StreamGroup) -> None:
         group.error = group.error or error
     for run in group.runs:
         if run.error is not None:
-            metrics.failed(str(run.settings.table), run.name, run.error)
+            note_failed(run.place, run.settings, run.error, app.options)
         if restarts and run.totals is not None:
             run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
 
@@ -242,8 +264,7 @@ def run_one(app: Application, group: StreamGroup) -> None:
             one.reporter.ended(of_table)
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
         group.error = app.runner.cause(error)
-        for one in ready:
-            one.reporter.failed(group.error or error, shown=one is ready[0])
+        app.progress.stopped(group.name, group.error or error)
     finally:
         for one in ready:
             one.metrics.ended()

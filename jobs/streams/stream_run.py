@@ -13,6 +13,7 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 
@@ -29,6 +30,7 @@ class StreamRun:
     settings: StreamSettings
     schema: TableSchema
     log: StreamLog
+    place: StreamPlace
     totals: StreamTotals | None = None
     error: Exception | None = None
     older: int = 0

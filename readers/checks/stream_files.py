@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.store.epochs.files.failure_note import SUFFIX, failed_streams
 from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.lock import in_progress, read_lock
 from sparkhaven.store.epochs.files.removals import read_removals
@@ -33,6 +34,7 @@ def stray_stream_files(place: TablePlace) -> Iterator[CheckFinding]:
     removed = [name.removesuffix(".removed") for name in names if name.endswith(".removed")]
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
     known |= {stream + suffix for stream in removed for suffix in (".removed", ".quarantine")}
+    known |= {stream + SUFFIX for stream in failed_streams(place)}
     unfinished = {stream + suffix: stream for stream in removed for suffix in STREAM_FILES}
     for name in names:
         if name.startswith(REPLACED):

@@ -80,6 +80,7 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.head", "head", inspect_logs.head),
     (r".+\.removals", "removals", inspect_logs.removals),
     (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
+    (r".+\.failure", "note of a stream's last failure", inspect_records.failure_note),
     (r".+\.lock", "lock", inspect_records.json_file),
     (r"\..+\.locations", "locations of a user table", inspect_records.user_locations),
     (r"\..+-LOCKFILE", "lock of a user table", inspect_records.empty_lock),

@@ -16,6 +16,7 @@ from pyarrow.parquet import ParquetFile
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, shortened
 from sparkhaven.readers.inspect.column_files import changed, extent, record_beside
+from sparkhaven.store.epochs.files.failure_note import load_failure
 from sparkhaven.store.epochs.files.removal_note import decode_removed
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from sparkhaven.store.format.index import tlmi
@@ -177,11 +178,21 @@ def _misplaced(path: Path, noun: str, table: str, date: str, name: str) -> Itera
 def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
     (table, stream), note = decode_removed(fs.read(path), path)
     facts.update(table=table, stream=stream, **asdict(note))
-    expected = (*table.split("."), ".streams", f"{stream}.removed")
+    yield from _of_stream(path, table, f"{stream}.removed")
+
+
+def _of_stream(path: Path, table: str, name: str) -> Iterator[CheckFinding]:
+    expected = (*table.split("."), ".streams", name)
     if path.parent.name == ".streams" and path.parts[-4:] != expected:
         yield finding(
             "error", path, "note of another stream", expected="/".join(path.parts[-4:]), found="/".join(expected)
         )
+
+
+def failure_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
+    (table, stream), failure = load_failure(fs, path)
+    facts.update(table=table, stream=stream, **asdict(failure))
+    yield from _of_stream(path, table, f"{stream}.failure")
 
 
 def user_locations(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:

@@ -352,6 +352,11 @@ class Fs(Durability, CoreReads):
         refuse_change(path)
         os.symlink(target, path)
 
+    def may_write(self, path: Path) -> bool:
+        """Whether this user may write a file, or make entries in a directory."""
+        need = os.W_OK | (os.X_OK if path.is_dir() else 0)
+        return os.access(path, need, effective_ids=os.access in os.supports_effective_ids)
+
     def unlink(self, path: Path) -> None:
         """Removes a file or link; a missing one is no error."""
         refuse_change(path)

@@ -20,6 +20,7 @@ from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatc
 from sparkhaven.jobs.streams.restarts import is_retryable
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.store.epochs.files.failure_note import read_failure
 from sparkhaven.store.errors import (
     EXIT_USAGE,
     FeedSettingsError,
@@ -68,10 +69,12 @@ def test_a_stream_survives_a_broker_that_dies_and_comes_back(
         own_broker.kill()
         wait_for(lambda: run.watch is not None and not run.watch.last.reachable, run)
         assert run.error is None or is_retryable(run.error), "the stream waits, or starts again later"
+        wait_for(lambda: (failure := read_failure(run.place)) is not None and failure.exit_code == 3, run)
         own_broker.start()
         send(own_broker.bootstrap, topic, ticks(range(100, 200, 2)), 0)
         send(own_broker.bootstrap, topic, ticks(range(101, 200, 2)), 1)
         wait_for(lambda: count(tmp_path) == 200, run)
+        wait_for(lambda: read_failure(run.place) is None, run)
     assert run.error is None
     assert ids(tmp_path) == [*range(0, 200, 2), *range(1, 200, 2)]
 

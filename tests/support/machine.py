@@ -24,6 +24,7 @@ PACKAGES = {
     "mount": ("losetup",),
     "strace": ("strace",),
     "gcc": ("clang", "gcc"),
+    "prometheus": ("promtool",),
 }
 
 Which = Callable[[str], str | None]

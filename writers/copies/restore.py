@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.files.failure_note import failed_streams
 from sparkhaven.store.epochs.files.removal_note import noted_streams
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError
@@ -131,12 +132,12 @@ def _is_there(place: TablePlace, snapshot: Path, table: CopiedTable, *, replacin
 
 
 def _has_notes_alone(place: TablePlace) -> bool:
-    """Whether nothing but notes of removed streams is left of a table."""
+    """Whether nothing but notes of streams that were removed, or never began, is left of a table."""
     fs = place.fs
     others = any(fs.stat(path) for path in (place.schema, place.schema_history, place.user_definition))
     if others or fs.names(place.merges) or fs.names(place.intraday) != [place.streams.name]:
         return False
-    return len(noted_streams(place)) == len(fs.names(place.streams))
+    return len(noted_streams(place)) + len(failed_streams(place)) == len(fs.names(place.streams))
 
 
 def _restore(

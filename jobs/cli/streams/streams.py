@@ -14,6 +14,7 @@ from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, StreamArgument
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.doctor.finding import ago
 from sparkhaven.readers.stream_summaries import StreamSummary, table_streams
+from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
@@ -40,7 +41,8 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
     """Lists streams with source, epochs, rows and last commit.
 
     `left` says what is left of a stream: rows, truncated locations, or only its commit log. A start or a removal that
-    was killed leaves files. `running` is the process that holds its lock.
+    was killed leaves files. `running` is the process that holds its lock. `failed` is its last failure, unless it has
+    succeeded since. --json has all parts of the error.
     """
     cli: CliContext = ctx.obj
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
@@ -54,7 +56,7 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
             failed = report(cli, error, table=str(table_name))
             code = code or failed
     now = time.time()
-    header = ["table", "stream", "feed", "epochs", "rows", "last commit", "running", "left"]
+    header = ["table", "stream", "feed", "epochs", "rows", "last commit", "running", "left", "failed"]
 
     def print_text() -> None:
         table(header, [_cells(summary, now) for summary in summaries])
@@ -93,7 +95,11 @@ def remove(ctx: typer.Context, name: TableArgument, stream: StreamArgument, dry_
 def _cells(summary: StreamSummary, now: float) -> list[object]:
     last = None if summary.last_ms is None else f"{ago(now - summary.last_ms / 1000)} ago"
     running = None if summary.running is None else f"process {summary.running}" if summary.running > 0 else "yes"
-    counts = [summary.epochs, summary.rows, last, running, summary.left]
+    failure = summary.failure
+    failed = (
+        f"{ago(now - failure.time_ms / 1000)} ago: {failure.error}" if isinstance(failure, StreamFailure) else failure
+    )
+    counts = [summary.epochs, summary.rows, last, running, summary.left, failed]
     return [summary.table, summary.stream, summary.feed, *counts]
 
 

@@ -32,7 +32,7 @@ from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 LOOPBACK = "127.0.0.1"
-OUTSIDE_REASONS = (Reason.NULL_DATE, Reason.OUT_OF_BOUNDS)
+OF_REASONS = {named.LATE: (Reason.LATE,), named.OUTSIDE: (Reason.NULL_DATE, Reason.OUT_OF_BOUNDS)}
 DECODER_ERRORS = (*(f"rejected.{part}{Reason.DECODER_FAILED}" for part in ("", "key-", "header-")), FAILED_BLOCKS)
 
 
@@ -114,7 +114,10 @@ class StreamMetrics(StreamSink):
                 and item is not named.LAG_FILES
                 and (watch is not None or item not in OF_TOPICS)
             ):
-                self._of(item)  # exported from the start, with 0
+                self._of(item)  # exported from the start, with 0: else the first rows are no increase
+        for item, reasons in {named.REJECTED: tuple(Reason), **OF_REASONS}.items():
+            for reason in reasons:
+                self._of(item, reason=reason)
         self._of(named.CUT).set(log.recovery.cut_bytes)
         self._of(named.EPOCH).set_function(lambda: log.state.epoch)
         self._of(named.FLOOR).set_function(lambda: log.state.floor)
@@ -124,8 +127,7 @@ class StreamMetrics(StreamSink):
         self._positions()
 
     def on_disk(self, fs: Fs, layout: Layout, policy: CommitPolicy, recovery_s: float) -> None:
-        """Sets free space, the loss window of a power failure, and the duration of the opening."""
-        self._of(named.FREE).set_function(lambda: _free(fs, layout))
+        """Sets the loss window of a power failure, and the duration of the opening; adds the table."""
         self._of(named.LOSS_WINDOW).set(policy.loss_window_s)
         self._of(named.RECOVERY).set(recovery_s)
         table = TableName.parse(self._labels["table"])
@@ -146,13 +148,14 @@ class StreamMetrics(StreamSink):
         self._of(named.GAPS).inc(outcome.passed)
         self._of(named.UNKNOWN).inc(outcome.counts.get(UNKNOWN_FIELDS, 0))
         self._of(named.ABSENT).inc(outcome.counts.get(ABSENT_FIELDS, 0))
-        self._of(named.LATE).inc(outcome.counts.get(f"rejected.{Reason.LATE}", 0))
-        self._of(named.OUTSIDE).inc(sum(outcome.counts.get(f"rejected.{reason}", 0) for reason in OUTSIDE_REASONS))
+        for item, reasons in OF_REASONS.items():
+            for reason in reasons:
+                self._of(item, reason=reason).inc(outcome.counts.get(f"rejected.{reason}", 0))
         self._of(named.DECODERS).inc(sum(outcome.counts.get(name, 0) for name in DECODER_ERRORS))
         for name, rows in outcome.counts.items():
-            kind, _, reason = name.partition(".")
-            if kind == "rejected" and reason:
-                self._of(named.REJECTED, reason=reason).inc(rows)
+            kind, _, code = name.partition(".")
+            if kind == "rejected" and code:
+                self._of(named.REJECTED, reason=code).inc(rows)
         self._of(named.COMMIT).observe(outcome.seconds.get("commit", 0.0))
         self._of(named.FSYNC).observe(outcome.seconds.get("sync", 0.0))
         self._of(named.SYNC_BYTES).observe(outcome.written)
@@ -202,13 +205,6 @@ class StreamMetrics(StreamSink):
         if item.labels == MODE:
             labels["mode"] = self._log.state.durability
         return self._made[item.name].labels(**self._labels, **labels)
-
-
-def _free(fs: Fs, layout: Layout) -> float:
-    try:
-        return fs.free_bytes(layout.root)
-    except OSError:
-        return math.nan
 
 
 def _made(item: Metric, registry: CollectorRegistry) -> MetricWrapperBase:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from sparkhaven.store.epochs.files.failure_note import SUFFIX
 from sparkhaven.store.epochs.files.lock import in_progress
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, write_removed
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -31,7 +32,7 @@ def files_of_stream(place: StreamPlace) -> list[Path]:
     names = set(place.fs.names(directory))
     beside = [
         directory / f"{place.stream}{suffix}"
-        for suffix in (".log", *REST, ".lock")
+        for suffix in (".log", *REST, SUFFIX, ".lock")
         if f"{place.stream}{suffix}" in names
     ]
     caches = [path for path in _caches(place) if place.fs.stat(path) is not None]
@@ -41,8 +42,8 @@ def files_of_stream(place: StreamPlace) -> list[Path]:
 
 
 def has_no_files(place: StreamPlace) -> bool:
-    """Whether neither a log nor another file is there that a removal would take away."""
-    return place.fs.stat(place.stream_log) is None and not files_of_stream(place)
+    """Whether neither a log nor another file is there that a removal would take away, but the note of a failure."""
+    return place.fs.stat(place.stream_log) is None and files_of_stream(place) in ([], [place.stream_failure])
 
 
 def remove_files(place: StreamPlace, note: RemovedStream) -> None:
@@ -67,7 +68,7 @@ def finish_removal(place: StreamPlace, note: RemovedStream | None) -> None:
         path = directory / name
         if name.startswith(f".{place.stream}.") and ".tmp-" in name and not in_progress(place.fs, path):
             place.fs.unlink(path)
-    for suffix in REST:
+    for suffix in (*REST, SUFFIX):
         with place.fs.during("remove-rest"):
             place.fs.unlink(directory / f"{place.stream}{suffix}")
     lock = place.stream_lock

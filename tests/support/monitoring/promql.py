@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
 
-FUNCTIONS = frozenset({"count", "sum", "min", "max", "rate", "increase", "histogram_quantile", "time", "vector"})
+FUNCTIONS = frozenset(
+    {
+        *("count", "sum", "min", "max", "rate", "increase", "delta", "max_over_time", "absent"),
+        *("histogram_quantile", "time", "vector"),
+    }
+)
 GROUPING = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 OPERATORS = frozenset({"and", "or", "unless", "bool"})
 METRICS = {item.name: item for item in (*CATALOGUE, *OF_TABLES, *OF_LOGS)}

@@ -163,7 +163,7 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
     spec: Any = SimpleNamespace(stream="s", feed=FilesOptions("/feed"))
-    run = StreamRun(SimpleNamespace(spec=spec, feed=FilesFeed(spec)), None, None)  # type: ignore[arg-type]
+    run = StreamRun(SimpleNamespace(spec=spec, feed=FilesFeed(spec)), None, None, None)  # type: ignore[arg-type]
     listen = run.listener(progress)
     listen({"waiting_files": 3})
     assert out.getvalue() == ""

@@ -1,4 +1,4 @@
-"""A stream that never committed leaves nothing behind, whatever kept it from its first epoch."""
+"""A stream that never committed leaves nothing behind but a note, whatever kept it from its first epoch."""
 
 from __future__ import annotations
 
@@ -81,7 +81,18 @@ IN_BATCH: dict[str, tuple[Change, int]] = {  # what only the first batch shows
 
 
 def tree(root: Path) -> dict[str, bytes | None]:
-    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+    """All files and directories, without notes of failures, and directories that have nothing else."""
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+        if path.suffix != ".failure"
+        and (not noted(path) or any(below.is_file() and below.suffix != ".failure" for below in path.rglob("*")))
+    }
+
+
+def noted(root: Path) -> list[str]:
+    """The streams with a note of a failure."""
+    return sorted(path.stem for path in root.rglob("*.failure"))
 
 
 def start(site: Site, change: Change, *words: str) -> int:
@@ -103,6 +114,7 @@ def test_a_first_start_that_fails_or_ingests_nothing_leaves_the_root_as_it_was(
         assert start(fresh, change) == code
         assert {path.split("/")[0] for path in tree(fresh.root)} <= {"Schemas"}
         assert kind not in BEFORE or not fresh.root.exists()
+        assert noted(fresh.root) == (["new"] if kind in IN_BATCH else [])
     (tmp_path / "used").mkdir()
     used = Site(tmp_path / "used")
     used.stream()
@@ -111,7 +123,8 @@ def test_a_first_start_that_fails_or_ingests_nothing_leaves_the_root_as_it_was(
     before = tree(used.root)
     assert start(used, change) == code
     assert tree(used.root) == before
-    assert [each["stream"] for each in used.do("streams", "list")["streams"]] == ["s"]
+    assert noted(used.root) == (["new"] if code not in (0, 2) else [])  # a wrong file is of no stream yet
+    assert [each["stream"] for each in used.do("streams", "list")["streams"]] == [*noted(used.root), "s"]
 
 
 @pytest.mark.slow
@@ -129,7 +142,7 @@ def test_options_locks_and_schemas_that_are_refused_leave_the_root_as_it_was(tmp
     assert start(site, other_columns) == 2  # also without input
     with take_lock(Fs(), Layout(site.root).stream_lock(NAME, "s")):
         assert run(site.root, "ingest", str(site.base / "s.toml"), "--once", "--local").exit_code == 3
-    assert tree(site.root) == before
+    assert tree(site.root) == before and noted(site.root) == ["s"]
 
 
 @pytest.mark.slow
@@ -140,7 +153,8 @@ def test_a_start_continues_or_removes_only_what_it_has_created(tmp_path: Path) -
     streams.mkdir(parents=True)
     (streams / "new.lock").write_bytes(b"")  # of a start that was killed
     assert start(site, bad) == 1
-    assert sorted(path.name for path in streams.iterdir()) == ["new.lock", "new.log", "new.removals"]
+    names = sorted(path.name for path in streams.iterdir())
+    assert names == ["new.failure", "new.lock", "new.log", "new.removals"]
     (one,) = site.do("streams", "list")["streams"]
     assert (one["stream"], one["epochs"], one["left"]) == ("new", 0, "log")
     site.do("streams", "remove", TABLE, "new")
@@ -160,8 +174,9 @@ def test_a_lost_log_is_an_error_also_where_nothing_waits(tmp_path: Path) -> None
         path.unlink()
     (site.base / "s" / "001.json").unlink()
     before = tree(site.root)
+    assert before.pop("Intraday/Test/Event/.streams", 0) is None  # it has the note then
     site.ingest(code=1)
-    assert tree(site.root) == before
+    assert tree(site.root) == before and noted(site.root) == ["s"]
 
 
 @pytest.mark.slow
@@ -184,6 +199,6 @@ def test_a_first_start_under_the_name_of_a_removed_stream_leaves_its_note(tmp_pa
     Fs().mkdirs(streams)
     write_removed(StreamPlace(Fs(), Layout(site.root), NAME, "new"), RemovedStream(7, 3, 0))
     assert start(site, put('{"A": "x"}\n' * 2000)) == 1
-    assert [path.name for path in streams.iterdir()] == ["new.removed"]
+    assert sorted(path.name for path in streams.iterdir()) == ["new.failure", "new.removed"]
     note = read_removed(StreamPlace(Fs(), Layout(site.root), NAME, "new"))
     assert note is not None and note.epoch > 7
