@@ -31,8 +31,8 @@ def first_offsets(
     offsets: Mapping[TopicPartition, int | None] = {}
     if start.kind == "offsets":
         offsets = _given(start, partitions, view)
-    elif begun:
-        pass
+    elif begun or (start.kind == "timestamp" and (start.at_ms or 0) <= 0):
+        pass  # no message is older than 1970: a broker takes such a time for an offset's name
     elif start.kind == "latest":
         offsets = {partition: positions.end for partition, positions in bounds.items()}
     elif start.kind == "timestamp":

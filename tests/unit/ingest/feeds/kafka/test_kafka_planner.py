@@ -154,3 +154,10 @@ def test_runs_hold_every_message_once_in_order(amounts: list[int], tasks: int) -
         mine = [piece for piece in pieces if piece.partition == item.partition]
         assert (mine[0].start, mine[-1].stop) == (item.start, item.stop)
         assert all(a.stop == b.start for a, b in pairwise(mine))
+
+
+@pytest.mark.parametrize("at_ms", [-315_619_200_000, -1, 0])
+def test_a_start_before_1970_is_the_beginning(at_ms: int) -> None:
+    """A broker is not asked: -1 and -2 are names of offsets, and other negative times an error."""
+    found = first_offsets(Start("timestamp", at_ms), [("t", 0)], VIEW, None, begun=False)  # type: ignore[arg-type]
+    assert found == {("t", 0): Position(10, "one")}
