@@ -16,6 +16,7 @@ READ_ONLY = frozenset(
     | {"schema check", "schema show", "schema history", "schema diff"}
     | {"schema infer", "schema new", "schema from-tbl"}  # write a schema file, which is deployed later
 )
+DRY_IN_COPIES = frozenset({"validate", "recover"})  # look at a copy, and store nothing there
 LOGGED_TOO = frozenset({"snapshot"})
 OWN_ROWS = frozenset({"ingest"})  # its streams write the log tables themselves
 CHANGE_NOTHING = frozenset({"-h", "--help", "--status"})

@@ -27,7 +27,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from sparkhaven.jobs.changing_commands import changes, is_logged
+from sparkhaven.jobs.changing_commands import DRY_IN_COPIES, changes, is_logged
 from sparkhaven.jobs.cli.startup.forgone_imports import forgo_http, forgo_pandas
 from sparkhaven.jobs.cli.startup.plain_values import plain_values
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits
@@ -41,7 +41,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.extras import missing_extra
 from sparkhaven.store.framing.finite_numbers import finite
-from sparkhaven.store.io.read_only_roots import is_writable, require_writable
+from sparkhaven.store.io.read_only_roots import is_copy, is_writable, require_writable
 from sparkhaven.store.io.system_errors import ours
 from sparkhaven.store.layout import Layout
 
@@ -89,7 +89,7 @@ class CliContext:
                 found="a file",
                 hint="check --root or SPARKHAVEN_ROOT",
             )
-        if changes(self.command, self.words):
+        if changes(self.command, self.words) and not (self.command in DRY_IN_COPIES and is_copy(root)):
             require_writable(root)
         forgo_pandas()
         return Layout(root)

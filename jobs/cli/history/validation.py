@@ -20,6 +20,7 @@ from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.read_only_roots import is_copy
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
@@ -89,12 +90,14 @@ def validate(
 ) -> None:
     """Validates merged dates against counts, digests and rules.
 
-    The result is stored: truncate needs one that has passed. Rules without modes of their own run in FULL_DATABASE,
-    or in those of --modes. --validator runs code: name only functions that you trust.
+    The result is stored: truncate needs one that has passed. In a snapshot or a mirror nothing is stored. Rules without
+    modes of their own run in FULL_DATABASE, or in those of --modes. --validator runs code: name only functions that
+    you trust.
     """
     cli: CliContext = ctx.obj
     choice, chosen = parse_choice(dates), _modes(modes)
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    dry_run = dry_run or (is_copy(place.layout.root) and not delete_after)
     load_deployed(place)
     if validator_path and not validator:
         raise SettingsError("--validator-path has no validator", expected="--validator MODULE:FUNCTION", found="none")

@@ -20,6 +20,7 @@ from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import is_copy
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition, check_stream
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -63,7 +64,7 @@ def recover(
     """Runs crash recovery only, without ingest.
 
     Truncates and removes uncommitted data, republishes table.size, and names each path that it changes. A location that
-    may be a copy from a backup is renamed, never removed.
+    may be a copy from a backup is renamed, never removed. In a snapshot or a mirror it only reports.
 
     --quarantine sets a location with missing or short files aside: its directory is renamed in place and nothing is
     deleted. The stream continues without it, every later report names it, and reads that need its rows fail without
@@ -78,6 +79,7 @@ def recover(
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
+    dry_run = dry_run or (is_copy(layout.root) and not from_locations and not quarantine)
     choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
     rebuilt: dict[str, Any] | None = None
     aside: list[SetAside] = []
