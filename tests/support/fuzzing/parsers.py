@@ -175,7 +175,7 @@ def parsers() -> Mapping[str, Parser]:
         "removal": Parser(
             lambda data: decode_removals(data, WHERE), payloads("stream-v1.removals", "stream-v2.removals")
         ),
-        "merge-record": Parser(lambda data: decode_record(data, WHERE), golden("merge-v1.json", "merge-v1-drops.json")),
+        "merge-record": Parser(lambda data: decode_record(data, WHERE), golden("merge-v3.json", "merge-v3-drops.json")),
         "validation": Parser(lambda data: decode_validation(data, WHERE), golden("validation-v1.validation")),
         "history": Parser(
             lambda data: decode_history(data, WHERE), golden("schema-history-v1.json", "schema-history-v2.json")
