@@ -160,9 +160,8 @@ def check_copy(rng: random.Random, root: Path, world: World, *, deep: bool = Fal
 
 
 def rows_now(root: Path, model: Model) -> Rows:
-    """All rows of a table; none where it has no stream yet."""
-    layout, table = Layout(root), TableName.parse(model.name)
-    if not layout.schema(table).exists() or not any(layout.streams(table).glob("*.log")):
+    """All rows of a table; none where it is not deployed yet."""
+    if not Layout(root).schema(TableName.parse(model.name)).exists():
         return Counter()
     names = [column.name for column in model.columns]
     return shown(model.columns, open_table(root, model.name).to_arrow(names))

@@ -165,7 +165,7 @@ def draw_world(rng: random.Random, base: Path) -> tuple[Site, World]:
             tuple(f"{letter}{number}" for letter in "ab"[: rng.randint(1, 2)]),
             rng.choice(("json", "parquet")) if plain else "parquet",
             rng.random() < 0.3,
-            rng.random() < 0.75,
+            rng.random() < 0.75 or site.big,  # rejected rows have a budget
         )
         for name in fed:
             tables[name].streams[stream] = Stream(stream, feeds[stream].takes_late)
