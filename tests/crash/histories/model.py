@@ -418,12 +418,10 @@ class Model:
         self.removed |= {location: False for location, _ in locations}
 
     def delete(self, date: str) -> None:
-        """Refused: no history, merged rows that are not truncated, or nothing to delete. Rows that came since stay."""
+        """Refused: no history, or merged rows that are not truncated. Rows that came since stay."""
         record = self.record(date)
         if record is None or any(record.taken.get(location, 0) for location, _ in self.live(date)):
             raise Refused("not truncated")
-        if not self.standing(date) and date not in self.aside:
-            raise Refused("nothing to delete")
         self.aside.discard(date)
         self.removed |= {location: True for location in self.removed if location.date == date}
 

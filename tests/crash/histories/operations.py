@@ -363,7 +363,7 @@ def on_date(name: str, words: tuple[str, ...], change: Callable[[Model, str], No
         date = _dates(rng, site, model)[0]
         head = len(name.split())
         line = (*words[:head], model.name, "--dates", date, *words[head:])
-        either = name in ("dates drop", "validate") and _has_no_rows(model, date)
+        either = name != "truncate" and _has_no_rows(model, date)
         return Operation(name, line, (partial(_on, model.name, lambda after: change(after, date)),), either=either)
 
     return draw
