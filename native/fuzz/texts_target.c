@@ -266,7 +266,9 @@ static void check_values(const struct array *a, const uint8_t *chosen) {
     HOLDS(sh_digest_values(prefix, ends, a->count, a->data, a->size, hashes, total) == (good ? nulls : -1));
     for (int64_t i = 0; good && i < a->count; i++) {
         bool empty = length_of(a, i) == 1 && a->data[low_of(a, i)] == 0;
-        uint64_t added = length_of(a, i) == 0 ? 0 : (uint64_t)sh_hash_text(prefix, a->data + low_of(a, i), empty ? 0 : length_of(a, i));
+        uint64_t added = length_of(a, i) == 0
+                             ? 0
+                             : (uint64_t)sh_hash_text(prefix, a->data + low_of(a, i), empty ? 0 : length_of(a, i));
         HOLDS(hashes[i] == added);
     }
     free(hashes);

@@ -147,7 +147,7 @@ static sh_u128 row_sum_of(uint64_t prefix, const int64_t *values, const uint64_t
             memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
             masks[i] = (uint64_t)entry == null ? 0 : ~UINT64_C(0);                                                     \
         }                                                                                                              \
-        for (int64_t i = 0; nulls > 0 && masks == NULL && i < part; i++) {                                                            \
+        for (int64_t i = 0; nulls > 0 && masks == NULL && i < part; i++) {                                             \
             type entry;                                                                                                \
             memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                \
             values[kept] = (expression); /* overwritten by the next if it is the null */                               \

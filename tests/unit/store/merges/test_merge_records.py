@@ -12,6 +12,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
+    MAGIC,
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -26,6 +27,7 @@ from sparkhaven.store.merges.merge_records import (
 from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from tests.support.places import REPOSITORY
 
 TABLE = TableName("NS", "T")
 SMALL = MergeRecord("NS.T", "2026-11-20", 0, MergePhase.PLAN, (), ())
@@ -131,3 +133,8 @@ def test_a_proof_holds_only_when_all_is_equal() -> None:
     assert good.holds
     assert not replace(good, left_out=LeftOut()).holds
     assert not replace(good, digests_out={"A": "2"}).holds
+
+
+def test_java_knows_the_form_of_the_records() -> None:
+    source = (REPOSITORY / "java/io/sparkhaven/spark/snapshot/HistoryNames.java").read_text(encoding="utf-8")
+    assert f'MAGIC = "{MAGIC.decode().rstrip()}\\n"' in source

@@ -22,7 +22,7 @@ import java.util.stream.Stream;
  * {@code merges}: directory of the merge records of the table, as {@code store/merges/merge_records.py} writes them.
  */
 record HistoryNames(String merges) implements Serializable {
-  private static final String MAGIC = "SHVMRG2\n";
+  private static final String MAGIC = "SHVMRG3\n";
   private static final String RECORD = ".json";
   private static final Set<String> COMPLETE = Set.of("record", "clean");
   private static final ObjectMapper JSON = new ObjectMapper();
