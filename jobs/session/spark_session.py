@@ -114,6 +114,7 @@ def build_session(
         # Spark starts the planner of a stream's source with a wrong path to --py-files
         sent = session.sparkContext.environment
         sent["PYTHONPATH"] = _with_import_root(sent.get("PYTHONPATH", ""))
+        sent["PYTHONSAFEPATH"] = "1"  # the job may be submitted in a checkout
     session.sparkContext.setLogLevel("ERROR" if verbose else "OFF")
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None and not verbose:

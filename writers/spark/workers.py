@@ -93,7 +93,8 @@ def require_own_package(context: SparkContext) -> None:
     system = jvm.java.lang.System
     package = Path(system.getProperty("user.dir")) / "sparkhaven" / "__init__.py"
     ours = Path(__file__).parents[2] / package.name
-    if system.getenv("PYTHONSAFEPATH") or not package.is_file() or package.resolve() == ours.resolve():
+    safe = system.getenv("PYTHONSAFEPATH") or context.environment.get("PYTHONSAFEPATH")
+    if safe or not package.is_file() or package.resolve() == ours.resolve():
         return
     raise SettingsError(
         "Spark's Python processes would import another sparkhaven than this program",
