@@ -76,6 +76,8 @@ def test_a_day_without_spark(python: Path, tmp_path: Path) -> None:
     assert read["first"] == [{"Id": 1}, {"Id": 3}]
     (asked,) = run("sql", 'select sum("Id") as s from "Test"."Tick"')
     assert asked["first"] == [{"s": 4}]
+    found = run("doctor", "--all")[-1]
+    assert found["wrong"] == 0 and "the extra kafka is not installed" in json.dumps(found)
     for words, extra in (
         (("ingest", "kafka.toml", "--once"), "kafka"),
         (("ingest", "files.toml", "--once", "--spark"), "spark"),
@@ -83,5 +85,5 @@ def test_a_day_without_spark(python: Path, tmp_path: Path) -> None:
     ):
         (failed, *_) = run(*words, code=2)
         assert f"pip install 'sparkhaven[{extra}]'" in json.dumps(failed), words
-    found = run("doctor", "--all")[-1]
-    assert found["wrong"] == 0 and "the extra kafka is not installed" in json.dumps(found)
+    (failure,) = [found for found in run("doctor", code=1)[-1]["findings"] if found["state"] == "wrong"]
+    assert failure["check"] == "failures" and "confluent_kafka" in failure["what"]

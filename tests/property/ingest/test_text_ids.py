@@ -66,7 +66,7 @@ def csv_scan(texts: Texts, scanner: CsvScanner | None = None) -> pa.Array:
 
 
 def json_scanner(room: TextRoom = ROOM) -> Scanner:
-    return Scanner([TEXT], [("v",)], room)
+    return Scanner([TEXT], [("v",)], room=room)
 
 
 def csv_scanner(room: TextRoom = ROOM) -> CsvScanner:
@@ -287,4 +287,4 @@ def test_nothing_is_touched_behind_the_buffers_when_ids_are_given_up() -> None:
 
 
 def test_the_layout_of_a_slot_is_that_of_the_core() -> None:
-    assert ctypes.sizeof(SlotLayout) == 16 and ctypes.sizeof(ColumnLayout) == 22 * 8
+    assert ctypes.sizeof(SlotLayout) == 16 and ctypes.sizeof(ColumnLayout) == 23 * 8

@@ -155,7 +155,8 @@ def typed(rows: TypedRows, targets: Sequence[Target]) -> list[tuple[int, tuple[A
             assert len(set(texts)) == len(texts), "each text once"
             kind = array.type.value_type
         assert kind == one.column.type.arrow
-        plain = array.view("int64") if one.column.type.name == "Instant" else array
+        whole = {"Instant": "int64", "LocalDate": "int32"}.get(one.column.type.name)  # Python has fewer of them
+        plain = array if whole is None else array.view(whole)
         columns.append([bits(value) for value in plain.to_pylist()])
     return list(zip(rows.numbers.tolist(), zip(*columns, strict=True), strict=True))
 
