@@ -245,8 +245,8 @@ class Witnesses:
 
         def agrees(state: StreamState) -> bool:
             location = state.locations.get(key)
-            if location is None or location.epoch != record.epoch:
-                return True
+            if location is None or location.truncated or location.epoch != record.epoch:
+                return True  # a truncate is recorded before the file follows it
             return record.withdraws(location.withdrawn)
 
         if not agrees(self._states[stream]):
