@@ -237,7 +237,7 @@ def test_a_reader_gets_the_error_of_the_dates_that_it_reads(tmp_path: Path) -> N
 def test_history_that_was_moved_without_its_streams_is_read(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
-    small.merge_by_hand(DAY)
+    small.merge_by_hand(DAY, 1)
     _close(small)
     shutil.rmtree(tmp_path / "Intraday")
     assert open_table(tmp_path, "NS.T").count() == 1
