@@ -6,7 +6,7 @@ A null, or a missing object, makes all that is in it null; any other value in it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkhaven.ingest.values.refusals import Refusal
@@ -35,9 +35,9 @@ def value_at(record: dict[str, Any], path: Path) -> Any:
     return value
 
 
-def is_there(record: dict[str, Any], path: Path) -> bool:
+def is_there(record: Mapping[str, object], path: Path) -> bool:
     """Whether a record has a field at a path, be it null."""
-    value: Any = record
+    value: object = record
     for name in path:
         if not isinstance(value, dict) or name not in value:
             return False

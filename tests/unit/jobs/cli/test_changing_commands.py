@@ -152,7 +152,7 @@ READING = {
     *("step", "during", "read", "held", "open", "read_range", "read_block", "map", "map_range", "stat", "is_dir"),
     *("entries", "sizes", "identities", "names", "names_below", "small_files", "resolve", "free_bytes", "used_share"),
     *("boot_id", "user", "sync", "sync_dirs", "start_writeback", "drop_cached", "sync_guard", "record_lock"),
-    *("read_together", "descriptors", "release"),
+    *("read_together", "descriptors", "release", "may_write"),
 }
 
 

@@ -104,7 +104,7 @@ def test_a_damaged_note_is_named_everywhere_and_can_be_written_again(tmp_path: P
         assert shown["sound"] == (damage == "older"), shown
     before = tree(site.root)
     assert what in site.ingest(code=1)
-    assert tree(site.root) == before
+    assert {path: data for path, data in tree(site.root).items() if not path.endswith(".failure")} == before
     code, value = run_json(site.root, "recover")
     assert code == 1 and what in json.dumps(value)
     assert [each["stream"] for each in value["streams"] if each["clean"]] == ["t"], value

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.doctor import streams
 from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.store.epochs.files.failure_note import StreamFailure, encode_failure, read_failure
 from sparkhaven.store.epochs.files.lock import take_lock
@@ -128,8 +127,7 @@ def test_the_page_shows_it_without_values(site: Site) -> None:
     assert error.where == f"{TABLE} s" and "more bad rows" in error.what and "secret" not in repr(facts)
 
 
-def test_doctor_asks_the_broker_of_a_stream_file(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "ASK_SECONDS", 0.3)
+def test_doctor_asks_the_broker_of_a_stream_file(site: Site) -> None:
     file = site.base / "away.toml"
     file.write_text((site.base / "s.toml").read_text().replace(FILES, KAFKA))
     code, told = run_json(site.root, "doctor", str(file))
