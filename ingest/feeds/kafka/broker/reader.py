@@ -74,7 +74,14 @@ class _Silence:
 
     def __init__(self, clock: Callable[[], float], patience: float) -> None:
         self._clock, self._patience = clock, patience
+        self._furthest = -1
         self.broken()
+
+    def reached(self, offset: int) -> None:
+        """A message of this offset came; one that an earlier client has received too breaks no silence."""
+        if offset > self._furthest:
+            self._furthest = offset
+            self.broken()
 
     def broken(self) -> None:
         """Something came."""
@@ -198,7 +205,7 @@ class MessageRangeReader(ABC, Generic[Some]):
             raise self._error(consumer, wanted, error.args[0]) from None
         denied = self._troubles.denied
         if client.last != before:
-            silence.broken()
+            silence.reached(client.last)
         elif denied is not None:
             raise translated(denied, wanted.path, self._feed.client.hide(denied.str()), self._feed)
         elif silence.is_over:
