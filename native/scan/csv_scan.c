@@ -172,9 +172,9 @@ static const uint8_t *record_end(const struct sh_csv *csv, const uint8_t *p, con
     }
 }
 
-/* Whether a line is passed over where a record could begin: blank, or a comment. */
+/* Whether a line is passed over where a record could begin: a comment, or blank where a record has several fields. */
 static int no_record(const struct sh_csv *csv, const uint8_t *p, const uint8_t *stop) {
-    if (*p == '\n' || (*p == '\r' && (stop - p == 1 || p[1] == '\n'))) {
+    if (csv->field_count > 1 && (*p == '\n' || (*p == '\r' && (stop - p == 1 || p[1] == '\n')))) {
         return 1;
     }
     return csv->comment_length > 0 && stop - p >= csv->comment_length &&

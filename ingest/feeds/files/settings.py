@@ -44,7 +44,7 @@ class FilesFeedModel(SettingsModel):
     quote: str | None = Field(default=None, min_length=1, max_length=1)
     """CSV: one character. Default: the double quote."""
     null: list[str] | None = None
-    """CSV: texts that mean null where they are not quoted. Default: `[""]`."""
+    """CSV: texts that mean null where they are not quoted. Default: `[""]`. So is an empty line of one column."""
     quoted_null: bool | None = None
     """CSV: the texts of `null` mean null in quotes too. Default: false."""
     skip_lines: int | None = Field(default=None, ge=0)

@@ -35,6 +35,11 @@ class Header:
 
     names: tuple[str, ...]
 
+    @property
+    def one_field(self) -> bool:
+        """Whether an empty line is a record: one whose only field is empty."""
+        return len(self.names) == 1
+
 
 def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
     """Fields of one record without its line end.
@@ -105,8 +110,8 @@ def read_header(line: bytes, options: CsvOptions, where: str, taken: Collection[
     return Header(tuple(names))
 
 
-def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints, Ints]:
-    """Lines from ``first`` that are plain records, and the others; blank lines are in neither."""
+def sort_lines(block: LineBlock, first: int, options: CsvOptions, *, one_field: bool = False) -> tuple[Ints, Ints]:
+    """Lines from ``first`` that are plain records, and the others; blank lines are in neither unless ``one_field``."""
     octets = np.frombuffer(block.data, np.uint8)
     starts, stops = block.ends[:-1].astype(np.int64), block.ends[1:].astype(np.int64)
     odd = np.zeros(len(block), np.bool_)
@@ -126,7 +131,7 @@ def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints,
         _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
     if options.quote:
         odd |= _oddly_quoted(octets, block, options, judged=~odd)
-    kept = ~blank | block.framed
+    kept = ~blank | block.framed | one_field
     kept[:first] = False
     kept &= ~commented(block, options)
     return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
@@ -162,7 +167,7 @@ def _whole_record(delimiter: str, quote: str) -> re.Pattern[bytes]:
 
 
 def blank(block: LineBlock, index: int) -> bool:
-    """Whether a line has nothing but its end. Such lines are no records, and no header."""
+    """Whether a line has nothing but its end. Such a line is no header, and a record only if it has one field."""
     return not block.framed and not block.line(index)
 
 

@@ -136,7 +136,7 @@ class CsvRows:
         self._held = block, decoded.starts, decoded.stops
         rejects.read += len(decoded.fast)
         exact, values = exact_rows(self._exact(block, decoded.todo, header, file, rejects), rejects)
-        self.lines_left += self._left(block, first, decoded)
+        self.lines_left += self._left(block, first, header, decoded)
         if len(decoded.fast):
             self._count(header, len(decoded.fast), rejects)
         return merge_rows(block.numbers, decoded.fast, decoded.columns, exact, values, self._targets), decoded.used
@@ -214,7 +214,7 @@ class CsvRows:
         self._head_lines = int(block.numbers[first])
         return first + 1
 
-    def _left(self, block: LineBlock, first: int, decoded: _Decoded) -> int:
+    def _left(self, block: LineBlock, first: int, header: Header, decoded: _Decoded) -> int:
         """Of the lines that were decoded, those that are blank, a comment, or the further lines of a record."""
         if block.framed:
             return 0
@@ -223,7 +223,7 @@ class CsvRows:
         records = len(decoded.fast) + len(decoded.todo)
         if decoded.stop - first == records + int((stops - starts - 1).sum()):
             return further  # each line begins a record, or is inside of one
-        passed = self._passed(block)
+        passed = commented(block, self._options) if header.one_field else self._passed(block)
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             passed[start:stop] = False
         passed[[span.start for span in decoded.todo]] = False
@@ -263,7 +263,7 @@ class CsvRows:
         rejects: Rejects,
     ) -> _Decoded:
         """Without the scanner: plain records by PyArrow. Lines before the number ``hidden`` are no records."""
-        plain, odd = sort_lines(block, first, self._options)
+        plain, odd = sort_lines(block, first, self._options, one_field=header.one_field)
         cut = self._spans.cut(block, odd, last)
         plain = plain[~cut.inner(len(block))[plain]]
         if block.too_long:
@@ -304,10 +304,10 @@ class CsvRows:
     def _exact(
         self, block: LineBlock, records: list[RecordSpan], header: Header, file: str, rejects: Rejects
     ) -> Iterator[tuple[int, list[Value] | BadRow]]:
-        """Record by record, without blank lines."""
+        """Record by record, without blank lines that are none."""
         for span in records:
             raw, number = block.lines(span.start, span.stop), int(block.numbers[span.start])
-            if not raw and not block.framed:
+            if not (raw or block.framed or header.one_field):
                 self.lines_left += 1
                 continue
             rejects.read += 1

@@ -44,7 +44,7 @@ def csv_records(content: bytes, options: CsvOptions, width: int, max_line: int, 
         if header:
             header = False
             continue
-        if not line.rstrip(b"\r\n"):
+        if not line.rstrip(b"\r\n") and width > 1:
             continue
         held, long, next_line = line, 0, at
         while _fields(held, options)[2] and next_line < len(lines):

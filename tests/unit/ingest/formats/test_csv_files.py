@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.csv_records import Header
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvPass, CsvRows
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.ingest.values.refusals import Value
@@ -103,6 +104,45 @@ def test_delimiter_behind_the_last_field(tmp_path: Path, count: int) -> None:
     assert [row.explanation for row in rejects.rows] == [f"wrong number of fields ({n})" for n in (4, 3, 3, 4)]
     with pytest.raises(FeedError, match="lacks columns that the table stores"):
         decode(write(tmp_path / "b.csv", "a,,\n1,,\n"), stream(form="csv"), schema(a="int", b="String"))
+
+
+ONE_FIELD = [
+    "S\nx\n\ny\n",
+    "S\r\nx\r\n\r\ny\r\n",
+    'S\n\n""\nx\n',
+    "S\nx\n\n\n",
+    "S\n\n",
+    "S\n",
+    "S\n\nx",
+    'S\n"two\n\nlines"\n\n',
+]
+
+
+@pytest.mark.parametrize("text", ONE_FIELD)
+@pytest.mark.parametrize("way", ["scanner", "pyarrow", "exact"])
+@pytest.mark.parametrize("header", [True, False])
+def test_an_empty_line_of_a_file_with_one_field_is_a_record(
+    tmp_path: Path, text: str, way: CsvPass, header: bool
+) -> None:
+    """As DuckDB reads it. pandas writes ``""`` for a null, so that no line is empty."""
+    body = text if header else text.partition("\n")[2]
+    options = CsvOptions() if header else CsvOptions(header=False, names=("S",))
+    rejects, decoder = Rejects(PLENTY), CsvRows([target("String", "S")], [], options, by=way)
+    found: list[object] = []
+    for block in line_blocks([body.encode()]):
+        rows, used = decoder.decode(block, "f", rejects)
+        assert used == len(block) == len(rows) + decoder.lines_left
+        found += rows.columns[0].to_pylist()
+    (tmp_path / "a.csv").write_text(body, newline="")
+    dialect = f"header = {header}, auto_detect = false, columns = {{'S': 'VARCHAR'}}, allow_quoted_nulls = false"
+    assert found == [row[0] for row in duckdb.sql(f"FROM read_csv('{tmp_path}/a.csv', {dialect})").fetchall()]
+
+
+def test_an_empty_line_may_be_a_bad_row_of_its_own(tmp_path: Path) -> None:
+    split = write(tmp_path / "a.csv", "a\n1\n\n3\n")
+    routed, rejects = decode(split, stream(form="csv", csv=CsvOptions(null=("NA",))), schema(a="int"))
+    assert values(routed, "a") == [1, 3]
+    assert [(row.line, row.value, row.payload) for row in rejects.rows] == [(3, "", b"")]
 
 
 @pytest.mark.parametrize("count", [1, AMONG])
