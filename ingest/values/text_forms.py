@@ -31,7 +31,7 @@ def clean(text: str, target: Target) -> str | Refusal | None:
         return text
     if form.trim:
         text = text.strip(BLANKS)
-        if not text and name not in ("String", "char"):
+        if not text and name != "String":
             return None
     if name in DATED and form.pattern is not None:
         iso = date_pattern(form.pattern, clock=name == "LocalTime").iso(text)
@@ -57,7 +57,7 @@ def clean_texts(texts: pa.StringArray, target: Target) -> Typed:
         return texts, None
     if form.trim:
         texts = pc.utf8_trim(texts, BLANKS)
-        if name not in ("String", "char"):
+        if name != "String":
             texts = pc.if_else(pc.equal(texts, ""), None, texts)
         texts = compact(texts)
     if name in DATED and form.pattern is not None:

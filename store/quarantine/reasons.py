@@ -158,7 +158,7 @@ class Reason(StrEnum):
     NOT_ONE_CHARACTER = (
         "not-one-character",
         "A char takes exactly one UTF-16 unit.",
-        "Choose String for the column, or correct the value.",
+        "Choose String for the column, or correct the value. An empty text is null with `trim`.",
     )
     HALF_A_PAIR = (
         "half-a-surrogate-pair",

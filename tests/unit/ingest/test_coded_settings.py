@@ -23,6 +23,7 @@ WORKS: list[tuple[str, TextForm, dict[str, Any]]] = [
     ("BigDecimal 8,2", TextForm(thousands=".", decimal=","), {"1.234,5": Decimal("1234.50"), "1,5": Decimal("1.50")}),
     ("BigInteger 9", TextForm(quoted=True, thousands="'"), {"1'234": Decimal(1234), "1.5": 0}),
     ("byte[] SimpleByteArrayCodec", TextForm(trim=True), {" AQI= ": b"\x01\x02"}),
+    ("char", TextForm(trim=True), {" A\t": ord("A"), "": None, " ": None, "AB": 0}),
 ]  # fmt: skip
 
 

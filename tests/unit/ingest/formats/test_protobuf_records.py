@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,6 +27,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     PartitionSpec,
     StreamSpec,
     Target,
+    TextForm,
     Unit,
     ValueRule,
 )
@@ -224,6 +226,13 @@ def test_a_wrong_value_is_a_bad_row_and_its_neighbours_are_untouched(
     assert rows.numbers.tolist() == [0, 2] and len(set(values(rows)[0])) == 1
     (row,) = rejects.rows
     assert (row.line, row.column, row.code, row.payload) == (1, name, code, bad)
+
+
+@pytest.mark.parametrize("kind", ["char", "LocalDate", "BigDecimal", "LocalTime", "Instant"])
+def test_a_text_that_was_not_set_is_null_with_trim(kind: str) -> None:
+    column = replace(target("text", kind), form=TextForm(trim=True))
+    rows, rejects = decode([payload(""), payload("text: ' '")], [column])
+    assert (values(rows)[0], rejects.bad) == ([None, None], 0)
 
 
 @pytest.mark.parametrize(
