@@ -76,6 +76,11 @@ def row_content(record: MergeRecord | None) -> RowContent:
     return RowContent(sum(output.rows for output in outputs), to_hex(digest))
 
 
+def has_digests_of(schema: TableSchema, digests: Mapping[str, str]) -> bool:
+    """Whether recorded digests are of no column but those that are stored now, so that one of rows is of these too."""
+    return set(renamed(digests, schema.labels)) <= {column.name for column in schema.stored}
+
+
 def keeps_rows(before: MergeRecord | None, after: MergeRecord, columns: Collection[int]) -> bool:
     """Whether a reader of ``before`` (None: of intraday alone) finds its rows, and no others, in ``after``.
 

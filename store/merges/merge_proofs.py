@@ -1,8 +1,8 @@
 """The proof of a merge: rows and digests on both sides, and the rows that a rule or a command left out.
 
-Where rows were left out, the proof in the record has ``identical`` and ``digestsDropped``. It has ``withdrawn`` where
-a command took rows out, and ``deleted`` where some were in history: lists [where, generation, rows]. ``filledDropped``
-has lists [column id, rows with a value]; records of earlier releases lack it.
+Where rows were left out, the proof in the record has ``identical``, ``digestsDropped`` and ``rowDigestDropped``. It has
+``withdrawn`` where a command took rows out, and ``deleted`` where some were in history: lists [where, generation,
+rows]. ``filledDropped`` has lists [column id, rows with a value].
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class RowDeletion:
 class LeftOut:
     """Rows of the sources that the outputs lack by a rule: how many, and how many of them were equal to a kept row.
 
-    ``digests`` are those of the rows by column, as 32 hex digits. ``withdrawn``: how many were withdrawn by a command.
+    ``digests`` are those of the rows by column, as 32 hex digits, and ``row_digest`` that of all columns together.
+    ``withdrawn``: how many were withdrawn by a command.
     ``deletions``: which of these were deleted from history; the others were withdrawn before they were merged.
     ``filled``: rows with a value by the id of the column, of those that were stored then; where rows were left out by
     a release that did not count, fewer or none.
@@ -39,6 +40,7 @@ class LeftOut:
     withdrawn: int = 0
     deletions: tuple[RowDeletion, ...] = ()
     filled: dict[int, int] = field(default_factory=dict)
+    row_digest: str = "0" * 32
 
 
 @frozen
@@ -68,7 +70,11 @@ def encode_left_out(rows: LeftOut) -> dict[str, object]:
     """The entries of a proof, but for ``dropped``."""
     if not rows.rows:
         return {}
-    entries: dict[str, object] = {"identical": rows.identical, "digestsDropped": rows.digests}
+    entries: dict[str, object] = {
+        "identical": rows.identical,
+        "digestsDropped": rows.digests,
+        "rowDigestDropped": rows.row_digest,
+    }
     if rows.withdrawn:
         entries["withdrawn"] = rows.withdrawn
     if rows.deletions:
@@ -87,4 +93,5 @@ def decode_left_out(proof: Mapping[str, Any]) -> LeftOut:
         proof.get("withdrawn", 0),
         tuple(RowDeletion(*entry) for entry in proof.get("deleted", ())),
         dict(proof.get("filledDropped", ())),
+        proof["rowDigestDropped"] if proof["dropped"] else "0" * 32,
     )

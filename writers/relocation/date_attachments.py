@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sparkhaven.store.digest.column_digest import MODULUS, from_hex, to_hex
+from sparkhaven.store.digest.column_digest import MODULUS, add, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SchemaMismatchError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.layout import without_generation
 from sparkhaven.store.merges.detached import LOCATIONS, NAME, DetachedManifest, load_detached
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
     MergeOutput,
@@ -310,4 +310,5 @@ def without(left_out: LeftOut, record: MergeRecord, schema: TableSchema) -> Left
         name: to_hex((from_hex(digest) - from_hex(back.get(name, "0"))) % MODULUS)
         for name, digest in left_out.digests.items()
     }
-    return replace(left_out, rows=left_out.rows - rows, digests=less)
+    rest = to_hex(add(from_hex(left_out.row_digest), -from_hex(row_content(record).digest)))
+    return replace(left_out, rows=left_out.rows - rows, digests=less, row_digest=rest)

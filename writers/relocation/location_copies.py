@@ -9,14 +9,14 @@ from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import COPY_CHUNK
 from sparkhaven.store.io.walking import stats_below
-from sparkhaven.store.merges.history import renamed
+from sparkhaven.store.merges.history import has_digests_of, renamed
 from sparkhaven.store.merges.merge_records import MergeOutput
 from sparkhaven.store.scan.checksums import checksum, crc32, file_state
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.sources.merge_source import MergeSource, check_crc
 from sparkhaven.writers.validation.rows.date_rows import RowSet
-from sparkhaven.writers.validation.rules.merge_rules import digest
+from sparkhaven.writers.validation.rules.merge_rules import digest_rows_of
 
 Sums = Mapping[str, FileState]
 """Size and CRC-32 of whole files, by their path below a directory."""
@@ -84,14 +84,15 @@ def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, out
         check_crc(fs, directory / name, state, stream="")
     require_sums(fs, directory, output.indexes)
     source = MergeSource(directory, "", output.internal, 0, 0, 0, output.rows, output.rows, output.files)
-    rows = RowSet(fs, schema, value, (source,))
-    recorded = renamed(output.digests, schema.labels)
-    for column in schema.stored:
-        if column.name in recorded and (computed := digest(rows, column)) != recorded[column.name]:
-            raise ValidationFailedError(
-                f"values of column {column.name} are not those of the merge",
-                where=directory,
-                expected=f"digest {recorded[column.name]} over {output.rows:,} rows",
-                found=computed,
-                hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
-            )
+    found, recorded = digest_rows_of(RowSet(fs, schema, value, (source,))), renamed(output.digests, schema.labels)
+    differing = [name for name, digest in found.columns.items() if recorded.get(name, digest) != digest]
+    whole = has_digests_of(schema, output.digests)
+    if differing or (whole and found.rows != output.row_digest):
+        what = f"values of column {differing[0]} are" if differing else "rows, all columns together, are"
+        raise ValidationFailedError(
+            f"{what} not those of the merge",
+            where=directory,
+            expected=f"digest {recorded[differing[0]] if differing else output.row_digest} over {output.rows:,} rows",
+            found=found.columns[differing[0]] if differing else found.rows,
+            hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
+        )

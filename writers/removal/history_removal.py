@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sparkhaven.store.errors import MergeError, TableNotFoundError
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
@@ -128,8 +128,8 @@ def emptying_record(schema: TableSchema, history: DateHistory, reason: str, cloc
     base = history.current
     assert base is not None  # noqa: S101
     rows, digests = sum(output.rows for output in base.outputs), column_digests(base, schema.stored)
-    none = dict.fromkeys(digests, "0" * 32)
-    left_out = add_left_out(left_out_before(base, schema), LeftOut(rows, 0, digests), schema)
+    none, gone = dict.fromkeys(digests, "0" * 32), LeftOut(rows, 0, digests, row_digest=row_content(base).digest)
+    left_out = add_left_out(left_out_before(base, schema), gone, schema)
     proof = Proof(left_out.rows, 0, none, none, left_out)
     kept = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, detached=base.run.outside)
     run = replace(kept, others={REASON: reason})

@@ -24,7 +24,7 @@ from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_co
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
 from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes, RowSet
 from sparkhaven.writers.validation.rule_runs import SCHEMA_RULES, DateRows, RuleChoice, RuleRuns, StoredResults
-from sparkhaven.writers.validation.rules.merge_rules import merge_rules
+from sparkhaven.writers.validation.rules.merge_rules import DIGEST_RULES, merge_rules
 from sparkhaven.writers.validation.rules.rule_scope import Surroundings
 
 
@@ -69,7 +69,7 @@ def validate_date(
     around = Surroundings(
         partial(_neighbours, place, value),
         partial(_gaps, place, record, pins),
-        lambda: all(result.passed for result in passed if result.rule == "DigestEqual"),
+        lambda: all(result.passed for result in passed if result.rule in DIGEST_RULES),
     )
     told = with_null_char(schema, chosen_null_char(None, os.environ))
     shown = replace(history, schema=told), intraday and replace(intraday, schema=told, sources=tuple(sources))

@@ -36,6 +36,7 @@ from sparkhaven.writers.removal.state_cache import States
 from sparkhaven.writers.removal.validated_removal import RemovedDate, truncate_and_delete
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rule_runs import RuleChoice
+from sparkhaven.writers.validation.rules.merge_rules import DIGEST_RULES
 from sparkhaven.writers.validation.validators.loading import load_validators
 
 ModesOption = Annotated[
@@ -222,6 +223,6 @@ def _matters(rule: RuleResult) -> bool:
 
 def _cell(cli: CliContext, rule: RuleResult, name: str) -> Any:
     cell = getattr(rule, name)
-    if rule.rule == "DigestEqual" and name in ("measured", "lower", "upper") and not cli.verbose:
+    if rule.rule in DIGEST_RULES and name in ("measured", "lower", "upper") and not cli.verbose:
         return None  # 32 digits; -v and --json have them
     return "not evaluated" if name == "passed" and cell is None else cell

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
-from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.store.digest.row_hashes import digest_rows, value_hashes
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask, pc
@@ -190,18 +190,19 @@ def _column(schema: TableSchema, name: str) -> Column:
 def _told(rows: _Rows, schema: TableSchema, dropped: Positions, winners: Positions) -> LeftOut:
     """What the record says of the rows that are left out: their digests, and how many equal the row that is kept."""
     digests, identical = {column.name: 0 for column in schema.stored}, 0
-    filled = {column.id: 0 for column in schema.stored}
+    filled, row_digest = {column.id: 0 for column in schema.stored}, 0
     for first in range(0, len(dropped), SIZES.rows):
         gone, instead = dropped[first : first + SIZES.rows], winners[first : first + SIZES.rows]
         kept, of = np.unique(instead, return_inverse=True)
-        differing = np.zeros(len(gone), np.uint64)
+        hashes, others = np.zeros(len(gone), np.uint64), np.zeros(len(kept), np.uint64)
         for column in schema.stored:
             values = rows.take(column, gone)
-            digests[column.name] = add(digests[column.name], digest_array(column, values))
+            digests[column.name] = add(digests[column.name], digest_array(column, values, hashes))
             filled[column.id] += len(values) - values.null_count
-            differing += value_hashes(column, values) - value_hashes(column, rows.take(column, kept))[of]
+            others += value_hashes(column, rows.take(column, kept))
+        differing, row_digest = hashes - others[of], add(row_digest, digest_rows(hashes))
         identical += int(np.count_nonzero(differing == 0))
     if not len(dropped):
         return LeftOut()
     as_text = {name: to_hex(digest) for name, digest in digests.items()}
-    return LeftOut(len(dropped), identical, as_text, filled=filled)
+    return LeftOut(len(dropped), identical, as_text, filled=filled, row_digest=to_hex(row_digest))

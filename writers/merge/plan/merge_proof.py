@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import (
     add,
+    add_symbol_hashes,
     digest_array,
     digest_bytes,
     digest_counted_texts,
@@ -20,8 +22,10 @@ from sparkhaven.store.digest.column_digest import (
     digest_summed,
     digest_values,
     from_hex,
+    symbol_hashes,
     to_hex,
 )
+from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
@@ -29,9 +33,11 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.native.digests import Hashes, Sum
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
-from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.merge.sources.merge_source import decode_texts
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.sources.merge_source import ColumnSource, decode_texts
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL
+
+CACHED_ROWS = 1 << 16  # whose columns are hashed one after the other while their hashes stay in the processor's cache
 
 
 class Digests:
@@ -95,6 +101,57 @@ class Digests:
         return digest_and_nulls[1]
 
 
+class HashedColumn:
+    """One column of a source. It is digested, and the hashes of its values are added to those of rows.
+
+    ``counted``: symbols are checked and digested too, once ``close`` was called.
+    """
+
+    def __init__(self, source: ColumnSource, column: Column, digests: Digests, *, counted: bool) -> None:
+        self.source, self.column, self.digests, self._counted = source, column, digests, counted
+        self._symbols = source.symbols() if column.storage in (Storage.SYMBOL, Storage.SET) else None
+        self._table = symbol_hashes(column, self._symbols) if column.storage is Storage.SYMBOL else None
+        self._counts = np.zeros(0 if self._symbols is None else len(self._symbols) + 1, np.int64)
+
+    def block(self, first: int, stop: int) -> Callable[[int, Hashes], object]:
+        """What adds the hashes of the rows from a number on, counted from ``first``."""
+        if self.column.storage is Storage.BLOB:
+            return partial(self._texts, self.source.blobs(first, stop))
+        if self._table is None or not self._counted:
+            return partial(self._entries, self.source.entries(first, stop))
+        ids = self.source.ids(first, stop, len(self._counts) - 1)
+        count_ids(ids, self._counts)
+        return partial(self._entries, ids)
+
+    def close(self) -> None:
+        """Digests the symbols that were counted."""
+        if self._counted and self._table is not None:
+            self.digests.counted(self.column, self._symbols, self._counts)
+
+    def _texts(self, values: Any, low: int, hashes: Hashes) -> None:
+        self.digests.encoded(self.column, values.slice(low, len(hashes)), f"column {self.column.name}", hashes)
+
+    def _entries(self, entries: npt.NDArray[Any], low: int, hashes: Hashes) -> None:
+        part = entries[low : low + len(hashes)]
+        if self._table is not None:
+            add_symbol_hashes(part, self._table, hashes)
+        elif self.column.storage is Storage.SET:
+            self.digests.sets(self.column, part, self._symbols, hashes)
+        else:
+            self.digests.fixed(self.column, part, hashes)
+
+
+def digest_block(columns: Sequence[HashedColumn], first: int, stop: int) -> int:
+    """The digest of rows ``[first, stop)``, all columns together."""
+    adding = [column.block(first, stop) for column in columns]
+    hashes = np.zeros(stop - first, np.uint64)
+    for low in range(0, stop - first, CACHED_ROWS):
+        part = hashes[low : low + CACHED_ROWS]
+        for add_to in adding:
+            add_to(low, part)
+    return digest_rows(hashes)
+
+
 def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Digests of all parts together, by column."""
     digests: dict[str, int] = {}
@@ -127,7 +184,8 @@ def add_left_out(one: LeftOut, other: LeftOut, schema: TableSchema) -> LeftOut:
     ids = {*one.filled, *other.filled}
     filled = {column: one.filled.get(column, 0) + other.filled.get(column, 0) for column in ids}
     digests = _added((one.rows, one.digests), (other.rows, other.digests), schema)
-    return LeftOut(*counts, digests, *withdrawn, filled)
+    row_digest = to_hex(add(from_hex(one.row_digest), from_hex(other.row_digest)))
+    return LeftOut(*counts, digests, *withdrawn, filled, row_digest)
 
 
 def left_out_before(record: MergeRecord, schema: TableSchema) -> LeftOut:

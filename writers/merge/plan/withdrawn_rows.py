@@ -5,7 +5,7 @@ A merge itself reads its sources in another way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
 from sparkhaven.store.digest.row_hashes import digest_rows, row_hashes
@@ -32,15 +32,20 @@ def withdrawn_rows(fs: Fs, schema: TableSchema, sources: Sequence[MergeSource]) 
             totals[column.name] = add(totals[column.name], digest)
             filled[column.id] += values
     count = sum(rows.rows for _, rows in gone)
-    return LeftOut(count, 0, {name: to_hex(digest) for name, digest in totals.items()}, count, filled=filled)
+    digests, row_digest = {name: to_hex(digest) for name, digest in totals.items()}, _digest(fs, schema, gone)
+    return LeftOut(count, 0, digests, count, filled=filled, row_digest=row_digest)
 
 
 def kept_rows_digest(fs: Fs, schema: TableSchema, sources: Sequence[MergeSource]) -> str:
     """The digest of the rows that sources keep, with what was computed of them, all stored columns together."""
+    return _digest(fs, schema, [(source, source.rows_kept) for source in sources])
+
+
+def _digest(fs: Fs, schema: TableSchema, rows_of: Iterable[tuple[MergeSource, RowRanges]]) -> str:
     total = 0
-    for source in sources:
+    for source, rows in rows_of:
         opened = list(_opened(fs, schema, source))
-        for part in source.rows_kept.steps(SIZES.rows):
+        for part in rows.steps(SIZES.rows):
             arrays = [file.take(part) for _, file in opened]
             total = add(total, digest_rows(row_hashes(schema.stored, arrays, part.rows)))
     return to_hex(total)

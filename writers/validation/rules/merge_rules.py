@@ -1,58 +1,54 @@
 """The default rules of every validation: history holds exactly the rows that the merge read.
 
-They compare the row count, the rows per value of every grouping column, and the order-free digest of every column.
+They compare the row count, the rows per value of every grouping column, and order-free digests: of every column, and of
+rows with all of their columns together.
 Intraday is read again as long as it has the merged rows; after its removal the merge record takes its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.merges.column_corrections import corrected
+from sparkhaven.store.merges.history import has_digests_of, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
-from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.merge_proof import Digests
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, as_hex, digest_block
 from sparkhaven.writers.merge.sources.parquet_source import open_source
 from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import counted, feed, row_keys
 from sparkhaven.writers.validation.rules.rule_scope import SHOWN, some
 
-TEXT_ROWS = 1 << 16
+DIGEST_RULES = ("DigestEqual", "RowDigestEqual")
 
 
-def digest(rows: RowSet, column: Column) -> str:
-    """The digest of a column as 32 hex digits."""
-    digests = Digests(rows.schema)
+@frozen
+class RowSetDigests:
+    """Digests of rows as 32 hex digits: of each stored column, and of all columns together."""
+
+    columns: Mapping[str, str]
+    rows: str
+
+
+def digest_rows_of(rows: RowSet) -> RowSetDigests:
+    """Reads all stored columns. Raises what ``open_source`` raises."""
+    digests, total, columns = Digests(rows.schema), 0, rows.schema.stored
     for source in rows.sources:
-        opened = open_source(rows.fs, source, column)
-        if column.storage is Storage.SYMBOL:
-            symbols = opened.symbols()
-            counts = np.zeros(len(symbols) + 1, np.int64)
-            for first, stop in source.blocks(rows.sizes.rows):
-                count_ids(opened.ids(first, stop, len(symbols)), counts)
-            digests.counted(column, symbols, counts)
-        elif column.storage is Storage.BLOB:
-            for first, stop in source.blocks(rows.sizes.rows):
-                for low in range(first, stop, TEXT_ROWS):
-                    high = min(low + TEXT_ROWS, stop)
-                    if column.type.coding is not None:
-                        digests.encoded(column, opened.blobs(low, high), f"column {column.name}")
-                    else:
-                        digests.texts(column, opened.texts(low, high))
-        elif column.storage is Storage.SET:
-            for first, stop in source.blocks(rows.sizes.rows):
-                digests.sets(column, opened.entries(first, stop), opened.symbols())
-        else:
-            for first, stop in source.blocks(rows.sizes.rows):
-                digests.fixed(column, opened.entries(first, stop))
-    return to_hex(digests.totals.get(column.name, 0))
+        hashed = [
+            HashedColumn(open_source(rows.fs, source, column), column, digests, counted=True) for column in columns
+        ]
+        for first, stop in source.blocks(rows.sizes.rows):
+            total = add(total, digest_block(hashed, first, stop))
+        for column in hashed:
+            column.close()
+    return RowSetDigests(as_hex(digests.totals, rows.schema), to_hex(total))
 
 
 def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, later: int) -> Iterator[RuleResult]:
@@ -66,26 +62,31 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
         against += f", without the {left_out.rows:,} rows that were left out"
     expected = intraday.rows - left_out.rows if intraday else proof.rows_in - left_out.rows if proof else -1
     yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")
-    digests = list(_digests(record, history, intraday, against))
+    found, merged = digest_rows_of(history), digest_rows_of(intraday) if intraday else None
+    digests = list(_digests(record, history, found, merged, against))
     equal = {result.column for result in digests if result.passed}
     changed = {correction.id for correction in record.corrections}
     for column in history.schema.grouping:
         counted_in = intraday if not left_out.rows and column.id not in changed else None
         yield _per_value(column, history, counted_in, column.name in equal)
     yield from digests
+    if all(result.passed for result in digests):  # else rows differ as well, and the columns tell more
+        yield _rows_equal(record, history, found, merged, against)
     if later:
         message = f"{later} rows came after the merge. They block truncate until they are merged"
         yield RuleResult("LaterRows", None, later, None, None, True, message)
 
 
-def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, against: str) -> Iterator[RuleResult]:
+def _digests(
+    record: MergeRecord, history: RowSet, found: RowSetDigests, merged: RowSetDigests | None, against: str
+) -> Iterator[RuleResult]:
     for column in history.schema.stored:
         recorded = record.proof.digests_in[column.name] if record.proof else None
-        expected = _without(digest(intraday, column), record, column) if intraday else recorded
+        expected = _without(merged.columns[column.name], record, column) if merged else recorded
         message = f"digests of history and of {against}"
-        if intraday and column.id in {correction.id for correction in record.corrections}:
+        if merged and column.id in {correction.id for correction in record.corrections}:
             message += ", with what a command has changed in it,"
-        yield _equal("DigestEqual", column.name, digest(history, column), expected, message)
+        yield _equal("DigestEqual", column.name, found.columns[column.name], expected, message)
 
 
 def _without(whole: str, record: MergeRecord, column: Column) -> str:
@@ -93,6 +94,23 @@ def _without(whole: str, record: MergeRecord, column: Column) -> str:
     left_out = record.proof.left_out if record.proof else LeftOut()
     dropped = from_hex(left_out.digests[column.name]) if left_out.rows else 0
     return to_hex(corrected(add(from_hex(whole), -dropped), record.corrections, column.id))
+
+
+def _rows_equal(
+    record: MergeRecord, history: RowSet, found: RowSetDigests, merged: RowSetDigests | None, against: str
+) -> RuleResult:
+    """Whether each value is in the row that it was merged in: digests of columns do not tell rows apart."""
+    schema, left_out = history.schema, record.proof.left_out if record.proof else LeftOut()
+    if merged is not None and not record.corrections and has_digests_of(schema, left_out.digests):
+        expected = to_hex(add(from_hex(merged.rows), -from_hex(left_out.row_digest)))
+        return _equal(
+            "RowDigestEqual", None, found.rows, expected, f"digests of whole rows of history and of {against}"
+        )
+    if all(has_digests_of(schema, output.digests) for output in record.outputs):
+        message = "digests of whole rows of history and of the merge's record"
+        return _equal("RowDigestEqual", None, found.rows, row_content(record).digest, message)
+    message = "not compared: since the merge a column was dropped, whose values are in the digest of its record"
+    return RuleResult("RowDigestEqual", None, None, None, None, True, message)
 
 
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:

@@ -193,6 +193,23 @@ def test_other_ids_and_other_columns(tmp_path: Path) -> None:
     assert run(tmp_path / "one", "compare", str(tmp_path / "two")).exit_code == 1
 
 
+def test_a_column_that_was_dropped_after_the_merge_is_in_no_digest_of_rows(tmp_path: Path) -> None:
+    """The record of the merge has it in its digest of whole rows, that of a merge again has not."""
+    without_l = tmp_path / "Test.Every.schema"
+    without_l.write_bytes(b"".join(line for line in SCHEMA.splitlines(keepends=True) if b'name="L"' not in line))
+    for name in ("one", "two"):
+        db, _ = make(tmp_path / name, 30)
+        db.log.close()
+        merge(db.layout)
+        dropped = run(tmp_path / name, "schema", "deploy", without_l, "--drop", "L")
+        assert dropped.exit_code == 0, dropped.output
+    again = run(tmp_path / "two", "merge", NAME, "--date", DAY, "--local", "--rewrite")
+    assert again.exit_code == 0, again.output
+    for words in ((), ("--whole-rows",)):
+        assert compared(tmp_path / "one", tmp_path / "two", *words)["equal"]
+    assert run(tmp_path / "one", "validate", NAME, "--date", DAY).exit_code == 0
+
+
 def test_a_wrong_digest_of_a_record_is_not_equal(tmp_path: Path) -> None:
     for name in ("one", "two"):
         db, _ = make(tmp_path / name, 30)

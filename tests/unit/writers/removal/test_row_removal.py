@@ -198,7 +198,7 @@ def test_a_date_that_was_never_validated_is_validated_first(tmp_path: Path) -> N
 def test_a_validation_that_failed_is_refused(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertSize min="21" max="30"/>')
     for _ in range(2):  # found, then stored
-        with pytest.raises(ValidationFailedError, match="1 of 15 rules failed") as refused:
+        with pytest.raises(ValidationFailedError, match="1 of 16 rules failed") as refused:
             prove(db.place, DAY)
         assert "sparkhaven validate" in str(refused.value)
     assert state_of(db) == {A: (20, False)}
@@ -206,7 +206,7 @@ def test_a_validation_that_failed_is_refused(tmp_path: Path) -> None:
 
 def test_rules_that_are_not_evaluated_are_refused_unless_allowed(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertPercentile column="I" percentile="50" min="0" max="1"/>')
-    with pytest.raises(ValidationFailedError, match="1 of 15 rules were not evaluated"):
+    with pytest.raises(ValidationFailedError, match="1 of 16 rules were not evaluated"):
         prove(db.place, DAY)
     proof = prove(db.place, DAY, tolerant=True)
     assert proof.evidence()["validation"]["notEvaluated"] == ["assertPercentile"]
@@ -222,7 +222,7 @@ def test_a_stale_validation_is_made_again(tmp_path: Path) -> None:
     with pytest.raises(ValidationFailedError, match="rows that history does not have"):
         empty(db)
     merge(db.layout)
-    with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):  # 21 rows now
+    with pytest.raises(ValidationFailedError, match="1 of 16 rules failed"):  # 21 rows now
         prove(db.place, DAY)
 
 
@@ -231,7 +231,7 @@ def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
     prove(db.place, DAY)
     deploy(FS, db.layout, db.schema_xml.replace(b'max="20"', b'max="19"'), consent=ACCEPTED)
     reported: list[str] = []
-    with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
+    with pytest.raises(ValidationFailedError, match="1 of 16 rules failed"):
         prove(db.place, DAY, on_progress=reported.append)
     assert reported == [f"{DAY}: merge 1 was validated with other rules. Validating it"]
 
@@ -262,7 +262,7 @@ def test_evidence_of_a_validation_stays_with_the_removal(tmp_path: Path) -> None
     db = ruled(tmp_path, "")
     empty(db)
     removal = read_removals(db.place).entries[0][1]
-    assert removal.proof["validation"]["rules"] == 14
+    assert removal.proof["validation"]["rules"] == 15
     assert len(removal.proof["validation"]["binding"]) == 64
 
 

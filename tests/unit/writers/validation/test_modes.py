@@ -98,7 +98,7 @@ def test_a_validation_of_some_modes_is_none_for_a_removal(tmp_path: Path) -> Non
     db = table(tmp_path / "one", WHOLE + EACH)
     assert run(db, "SIMPLE_TABLE").passed is False
     assert [s.validation for s in table_status(db.place, 0.0)] == [DateValidation.FAILED]
-    with pytest.raises(ValidationFailedError, match="1 of 16 rules failed"):
+    with pytest.raises(ValidationFailedError, match="1 of 17 rules failed"):
         prove(db.place, DAY)
     db = table(tmp_path / "other", WHOLE + EACH)
     assert run(db, "FULL_DATABASE").passed

@@ -11,9 +11,12 @@ import pytest
 from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation
+from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes
+from tests.support.commands import run
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import compact
@@ -33,7 +36,7 @@ def test_the_gate_passes_a_sound_merge_and_names_what_it_compared(tmp_path: Path
     assert found.passed
     assert found.require() is found
     assert (found.rows, found.generation) == (20, 1)
-    assert [r.rule for r in found.results] == ["RowCount", "RowCountPerGroup", *["DigestEqual"] * 12]
+    assert [r.rule for r in found.results] == ["RowCount", "RowCountPerGroup", *["DigestEqual"] * 12, "RowDigestEqual"]
     assert result(found, "RowCount").measured == 20
     db.commit({("a", DAY): as_table(plain_rows(2))})
     later = validate_date(db.place, DAY)
@@ -60,6 +63,44 @@ def test_a_changed_value_in_history_fails_the_digest_of_its_column(tmp_path: Pat
     assert [r.column for r in found.results if r.passed is False] == ["L"]
     with pytest.raises(ValidationFailedError, match="1 of 14 rules failed"):
         found.require()
+
+
+def swap(path: Path, one: int, other: int, *, first: int = 4096) -> None:
+    """Exchanges two entries of 8 bytes: a digest of the column alone does not see it."""
+    data = bytearray(path.read_bytes())
+    here, there = (slice(first + 8 * row, first + 8 * row + 8) for row in (one, other))
+    assert data[here] != data[there]
+    data[here], data[there] = data[there], data[here]
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("left_out", ["nothing", "duplicates", "withdrawn", "deleted"])
+@pytest.mark.parametrize("truncated", [False, True])
+def test_values_that_stand_in_other_rows_fail_the_digest_of_rows(
+    tmp_path: Path, left_out: str, *, truncated: bool
+) -> None:
+    db = IntradayRows(tmp_path, SCHEMA, fs=FS)
+    db.commit({("a", DAY): as_table(plain_rows())})
+    if left_out == "withdrawn":
+        db.log.close()
+        deleted = run(tmp_path, "delete-rows", str(TABLE), "--where", "I < 3")
+        assert deleted.exit_code == 0, deleted.output
+    merge(db.layout, dedupe=DedupeRule(("Note",), "last") if left_out == "duplicates" else None)
+    if left_out == "deleted":
+        db.log.close()
+        deleted = run(tmp_path, "delete-rows", str(TABLE), "--where", "I < 3")
+        assert deleted.exit_code == 0, deleted.output
+    if truncated:
+        empty(db)
+    sound = validate_date(db.place, DAY)
+    assert sound.passed and result(sound, "RowDigestEqual").measured is not None
+    record = newest(db.place, DAY)
+    assert record is not None and record.proof is not None
+    assert (record.proof.left_out.rows > 0) == (left_out != "nothing")
+    (output,) = record.outputs
+    swap(db.layout.history_location(TABLE, LocationKey(output.internal, DAY)) / "D.dat", 0, output.rows - 1)
+    found = validate_date(db.place, DAY)
+    assert [r.rule for r in found.results if r.passed is False] == ["RowDigestEqual"]
 
 
 CASES = [
