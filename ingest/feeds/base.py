@@ -37,8 +37,8 @@ from sparkhaven.store.types.model import TableSchema
 DATA_FILES, DATA_BYTES = "data_files", "data_bytes"
 """Counts by which a feed tells how many files a split held, and how large they were, where the split does not."""
 
-PATIENCE_S, LOOK_S = 30.0, 3.0
-"""How long a server is waited for: by a run, and by a command that only looks."""
+PATIENCE_S, ONCE_S, LOOK_S = 30.0, 5.0, 3.0
+"""How long a server is waited for: by a run, at the start of a run that ends, and by a command that only looks."""
 SILENT = BadRowBudget(max_rows=2**62)
 
 O = TypeVar("O", bound=FeedOptions)  # noqa: E741 of options

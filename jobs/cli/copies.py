@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_duration
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DirectIo, DryRun, help_end
+from sparkhaven.jobs.cli.options import DirectIo, DryRun, help_end, seconds_of
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -134,7 +133,7 @@ def mirror(
     """
     cli: CliContext = ctx.obj
     fs, layout = DirectFs() if direct_io else Fs(), Layout(root.absolute())
-    pause = _seconds(every) if every is not None else None
+    pause = seconds_of(every, "--every", '"10s" or "1 minute"') if every is not None else None
     if not layout.root.is_dir():
         raise TableNotFoundError("no such database root", where=root, hint="check ROOT")
     shipping = Mirror(fs, other.absolute())
@@ -150,14 +149,6 @@ def mirror(
         if pause is None:
             return
         stop.wait(pause)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        expected = 'a time like "10s" or "1 minute"'
-        raise SettingsError("--every is not a time", expected=expected, found=text, hint=str(error)) from None
 
 
 def _chosen(fs: Fs, database: Layout, names: list[str] | None) -> list[TableName]:

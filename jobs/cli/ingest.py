@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparkhaven.ingest.feeds.base import LOOK_S, Trial
+from sparkhaven.ingest.feeds.base import LOOK_S, ONCE_S, PATIENCE_S, Trial
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.failed_streams import report_failed
 from sparkhaven.jobs.cli.options import (
@@ -17,11 +17,13 @@ from sparkhaven.jobs.cli.options import (
     SparkOption,
     StopOnErrorOption,
     StreamFilesArgument,
+    WaitOption,
     WorkersOption,
     chosen_runner,
     help_end,
     memory_bytes,
     old_spelling,
+    seconds_of,
 )
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
@@ -60,6 +62,7 @@ def ingest(
     ctx: typer.Context,
     files: StreamFilesArgument,
     once: Annotated[bool, typer.Option("--once", help="Process all available input, then exit.")] = False,
+    wait: WaitOption = None,
     local: LocalOption = False,
     spark: SparkOption = False,
     workers: WorkersOption = None,
@@ -101,6 +104,14 @@ def ingest(
         )
     if stop_on_failure:
         old_spelling(cli, "--stop-on-failure", "--stop-on-error")
+    if wait is not None and not once:
+        raise SettingsError(
+            "--wait is given without --once",
+            expected="--wait beside --once",
+            found=f"--wait {wait}",
+            hint="leave --wait out. A run that goes on waits for its source as long as it takes",
+        )
+    patience = PATIENCE_S if not once else ONCE_S if wait is None else seconds_of(wait, "--wait", '"10s" or "1 min"')
     heap = f"{memory_bytes(memory) >> 10}k"
     streams, failed = load_streams(files)
     consent = ACCEPTED if accept_schema else ADDITIONS
@@ -141,6 +152,7 @@ def ingest(
             consent=consent,
             accept_rule=accept_rule,
             limits=cli.limits,
+            patience=patience,
         )
         runs = run_streams(fs, layout, streams, options, progress)
     exit_with(_report(cli, runs, failed))

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_size
+from sparkhaven.ingest.settings.units import parse_duration, parse_size
 from sparkhaven.jobs.cli.context import CliContext, CommandGroup
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.store.errors import SettingsError
@@ -35,6 +35,15 @@ def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: s
 def old_spelling(cli: CliContext, old: str, new: str) -> None:
     """Reports that a word of the command line has a new name; the old one works for one more release."""
     cli.note(f"{old} is now {new}. The next release removes the old spelling")
+
+
+def seconds_of(text: str, option: str, example: str) -> float:
+    """The seconds of an option that takes a time; SettingsError for anything else."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        expected = f"a time like {example}"
+        raise SettingsError(f"{option} is not a time", expected=expected, found=text, hint=str(error)) from None
 
 
 def memory_bytes(text: str) -> int:
@@ -188,6 +197,12 @@ WorkersOption = Annotated[
 ]
 LocalOption = Annotated[bool, typer.Option("--local", help="Run in this process, without Spark, also for large input.")]
 SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, also for small input.")]
+WaitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--wait", metavar="TIME", help="With --once: how long a server may take to answer, like 1min. Default: 5s."
+    ),
+]
 StopOnErrorOption = Annotated[
     bool, typer.Option("--stop-on-error", help="End with the first failure. Default: go on with the others.")
 ]

@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sparkhaven.ingest.feeds.base import PassedFiles, Remote, WaitingCounts
+from sparkhaven.ingest.feeds.base import PassedFiles, Remote, Waiting, WaitingCounts
 from sparkhaven.ingest.spec.stream_spec import DAY_S
 from sparkhaven.jobs.session.interpreter import require_program
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import RetryableFeedError
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import SplitOf, file_of, range_of
@@ -46,6 +49,16 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, 
     spark.dataSource.register(kind)
     frame = spark.readStream.format(kind.name()).options(**source.options).load()
     return OpenedFeed(frame, SPLIT_OF[feed.options.traits.split], feed.resume.allow_gap)
+
+
+def ask_source(fs: Fs, settings: StreamSettings, state: StreamState | None, patience: float) -> Waiting:
+    """What waits for a stream. The RetryableFeedError of a server that does not answer says how long it was asked."""
+    try:
+        return settings.feed.waiting(fs, state, patience)
+    except RetryableFeedError as error:
+        if settings.feed.remote() is not None:
+            error.hint = f"{error.hint}. It had {patience:g} s to answer: `--wait` gives it more"
+        raise
 
 
 def watch_ends(

@@ -16,7 +16,7 @@ from pathlib import Path
 from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
+from sparkhaven.jobs.streams.feeds import ask_source, passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.jobs.streams.stream_group import fed_places
@@ -85,7 +85,7 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Run
         remote.check()
     if not options.once:
         return FirstStart(settings, True)
-    waiting = settings.feed.waiting(fs, None)
+    waiting = ask_source(fs, settings, None, options.patience)
     if waiting.nothing:
         deploy_schema(fs, layout, settings.schema_file, consent=options.consent, dry_run=True)
         for table in fed:

@@ -18,6 +18,7 @@ from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.feeds import ask_source
 from sparkhaven.jobs.streams.first_start import FirstLooks, FirstStart, IdleRun, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
@@ -90,7 +91,9 @@ def run_streams(
             look_at_source(group, opened, progress, options, checked=group.first.settings.file in first)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
             return [*runs, *idle, *failed]  # nothing to start Spark for
-        choice = fixed or choose_by_input(waiting_input(fs, groups, first, progress, options), options.limits)
+        asked = [group for group in groups if fixed is None or (options.once and group.first.watch is not None)]
+        inputs = waiting_input(fs, asked, first, progress, options)
+        choice = fixed or choose_by_input(inputs, options.limits)
         if fixed is None and not choice.local:
             require_jdk(fs, os.environ)
         if all(run.error is not None for run in runs):
@@ -191,7 +194,7 @@ def waiting_input(
         try:
             if group.error is None:
                 waiting = start.waiting if start is not None else None
-                inputs.append(waiting or settings.feed.waiting(fs, group.state))
+                inputs.append(waiting or ask_source(fs, settings, group.state, options.patience))
         except (SparkhavenError, OSError) as error:
             fail(group, as_ours(error), progress, options)
     return inputs

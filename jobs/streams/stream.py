@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sparkhaven.ingest.feeds.base import PATIENCE_S
 from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.stream_rows import StreamRecorder
@@ -61,7 +62,8 @@ class RunOptions:
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
     ``logs`` None: no log tables. ``consent``: what a start may do to deployed schemas. ``accept_rule``: the partition
-    rule may be another one than that of the rows that are stored.
+    rule may be another one than that of the rows that are stored. ``patience``: seconds that a source has to answer
+    before the streams run.
     """
 
     once: bool = False
@@ -75,6 +77,7 @@ class RunOptions:
     consent: Consent = ADDITIONS
     accept_rule: bool = False
     limits: LocalLimits = LIMITS
+    patience: float = PATIENCE_S
 
     def recorder(self, table: str, stream: str, settings: StreamSettings | None = None) -> StreamRecorder:
         """What adds the rows of a stream to the log tables; without ``settings`` its stream file allows it."""

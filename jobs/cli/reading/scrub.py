@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_duration, parse_size
+from sparkhaven.ingest.settings.units import parse_size
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end, seconds_of
 from sparkhaven.jobs.operations.scrub import Pace, ScrubRound, load_position, only_scrub, tables
 from sparkhaven.readers.checks.committed_files import committed_files
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
@@ -53,7 +53,8 @@ def scrub(
     if table is not None and table not in tables(fs, layout):
         load_deployed(TablePlace(fs, layout, table))  # raises: no such table
     pace = Pace(_rate(rate))
-    until = float("inf") if time_limit is None else time.monotonic() + _seconds(time_limit)
+    seconds = float("inf") if time_limit is None else seconds_of(time_limit, "--for", '"30 min" or "2h"')
+    until = time.monotonic() + seconds
     if dry_run:
         _plan(cli, fs, layout, table, pace)
         return
@@ -109,11 +110,3 @@ def _rate(text: str) -> int:
         return parse_size(f"{text}MB" if text.strip().isdigit() else text)
     except ValueError:
         raise SettingsError("--rate is not a size", expected='bytes a second like "50MB"', found=text) from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        expected = 'a time like "30 min" or "2h"'
-        raise SettingsError("--for is not a duration", expected=expected, found=text, hint=str(error)) from None

@@ -6,14 +6,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.feed import KafkaFeed
+from sparkhaven.ingest.feeds.base import Waiting
+from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.store.epochs.files.lock import take_lock
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
+from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
@@ -98,15 +99,12 @@ def noted(root: Path) -> list[str]:
 def start(site: Site, change: Change, *words: str) -> int:
     file = Path(site.stream("new"))
     change(site, file)
-    return run(site.root, "ingest", str(file), "--once", "--local", *words).exit_code
+    return run(site.root, "ingest", str(file), "--once", "--local", "--wait", "0.3 s", *words).exit_code
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*BEFORE, *UNSAID, *IN_BATCH])
-def test_a_first_start_that_fails_or_ingests_nothing_leaves_the_root_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(KafkaFeed, "waiting", partialmethod(KafkaFeed.waiting, patience=0.3))
+def test_a_first_start_that_fails_or_ingests_nothing_leaves_the_root_as_it_was(tmp_path: Path, kind: str) -> None:
     change, code = (BEFORE | UNSAID | IN_BATCH)[kind]
     (tmp_path / "fresh").mkdir()
     fresh = Site(tmp_path / "fresh")
@@ -127,6 +125,39 @@ def test_a_first_start_that_fails_or_ingests_nothing_leaves_the_root_as_it_was(
     assert [each["stream"] for each in used.do("streams", "list")["streams"]] == [*noted(used.root), "s"]
 
 
+class Unanswered:
+    """A server that has not been asked for anything yet."""
+
+    def check(self) -> None:
+        pass
+
+    def ends(self, known: object) -> dict[str, int]:
+        return {}
+
+
+@pytest.mark.parametrize("words", [(), ("--local",), ("--wait", "0.4 s"), ("--wait", "1 min", "--local")])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_once_says_how_long_it_waited_for_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], begun: bool
+) -> None:
+    site, asked = Site(tmp_path), list[float]()
+    file = site.stream()
+    site.put({"A": 1, "B": "b", "C": 1.5})
+    if begun:
+        site.ingest()
+
+    def unanswered(self: FilesFeed, fs: Fs, state: object, patience: float) -> Waiting:
+        asked.append(patience)
+        raise RetryableFeedError("the broker cannot be read", hint="check that it runs")
+
+    monkeypatch.setattr(FilesFeed, "waiting", unanswered)
+    monkeypatch.setattr(FilesFeed, "remote", lambda self: Unanswered())
+    found = run(site.root, "ingest", str(file), "--once", *words)
+    seconds = {"0.4 s": 0.4, "1 min": 60.0}.get(words[1] if len(words) > 1 else "", 5.0)
+    assert (found.exit_code, asked) == (3, [seconds])
+    assert f"check that it runs. It had {seconds:g} s to answer: `--wait` gives it more" in found.stderr
+
+
 @pytest.mark.slow
 def test_options_locks_and_schemas_that_are_refused_leave_the_root_as_it_was(tmp_path: Path) -> None:
     site = Site(tmp_path)
@@ -136,6 +167,8 @@ def test_options_locks_and_schemas_that_are_refused_leave_the_root_as_it_was(tmp
     before = tree(site.root)
     good = put('{"A": 1}\n')
     assert start(site, good, "--memory", "1x") == 2
+    assert start(site, good, "--wait", "soon") == 2
+    assert run(site.root, "ingest", str(site.base / "s.toml"), "--wait", "1 s").exit_code == 2  # without --once
     assert start(site, good, "--workers", "3") == 2
     assert start(site, other_columns) == 2
     (site.base / "new" / "one.json").unlink()
