@@ -21,6 +21,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
+from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.kept_states import newest_state
 from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
@@ -170,6 +171,10 @@ class Pin:
     def _look(self) -> None:
         stat = self._place.fs.stat(self._log)
         if stat != self._seen:
+            if stat is None and self._is_removed():  # with proof, after all of its locations
+                self._removed = dict.fromkeys(self.state.locations, RemovalPhase.DELETE)
+                self._seen = None
+                return
             pairs = None if stat is None else self._appended(stat.size)
             older = restored(self._all() if pairs is None else pairs, self.state.epoch)
             if older is not None:
@@ -184,6 +189,10 @@ class Pin:
                     self._removed[removal.key] = removal.phase
             self._removals_end = max(self._removals_end, new.end)
             self._removals_seen = removals
+
+    def _is_removed(self) -> bool:
+        """Whether the stream was removed since, where it has no log; else the log is lost."""
+        return not self.state.locations or read_removed(self._place.of_stream(self.state.stream)) is not None
 
     def _appended(self, size: int) -> RolledBack | None:
         """Rollbacks after the last known frame; None if the log does not continue from there."""

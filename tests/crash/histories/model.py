@@ -302,9 +302,11 @@ class Model:
         stream.epochs[stream.newest] = replace(restored, changed=restored.changed | changed)
 
     def undo(self, name: str, epoch: int) -> None:
-        """Refused: it added no rows that are left, was rolled back or undone, or its rows are merged or removed."""
+        """Refused: it added no rows that are left, was rolled back, or its rows are merged or removed."""
         stream = self.streams[name]
-        if epoch not in stream.added or epoch not in stream.epochs or epoch in stream.undone:
+        if epoch in stream.undone:
+            return  # nothing to do
+        if epoch not in stream.added or epoch not in stream.epochs:
             raise Refused("no such rows")
         rows = dict(stream.now.rows)
         for location, (start, stop) in stream.added[epoch].items():
@@ -407,13 +409,9 @@ class Model:
     # --- what removals and moves do --------------------------------------------------------------------
 
     def truncate(self, date: str) -> None:
-        """Refused: no history, or rows that it does not have, or nothing in intraday."""
+        """Refused: no history, or rows that it does not have. Nothing in intraday is nothing to do."""
         record, locations = self.record(date), list(self.live(date))
-        if (
-            not self.standing(date)
-            or record is None
-            or any(len(rows) > record.taken.get(loc, 0) for loc, rows in locations)
-        ):
+        if record is None or any(len(rows) > record.taken.get(loc, 0) for loc, rows in locations):
             raise Refused("rows are not merged")
         self.removed |= {location: False for location, _ in locations}
 

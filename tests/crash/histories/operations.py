@@ -363,7 +363,7 @@ def on_date(name: str, words: tuple[str, ...], change: Callable[[Model, str], No
         date = _dates(rng, site, model)[0]
         head = len(name.split())
         line = (*words[:head], model.name, "--dates", date, *words[head:])
-        either = name != "truncate" and _has_no_rows(model, date)
+        either = _has_no_rows(model, date)
         return Operation(name, line, (partial(_on, model.name, lambda after: change(after, date)),), either=either)
 
     return draw
@@ -463,7 +463,8 @@ def deploy(rng: random.Random, site: Site, world: World) -> Operation | None:
     extra = [column for column in model.columns if column.name not in {base.name for base in BASE}]
     site.numbers += 1
     fresh = f"Y{site.numbers}"
-    added = Col(fresh, fresh, rng.choice([*PLAIN, *KINDS.values()]))
+    as_json = any(feed.form == "json" for feed in world.feeds.values() if model.name in feed.tables)
+    added = Col(fresh, fresh, rng.choice([k for k in (*PLAIN, *KINDS.values()) if k.json or not as_json]))
     kind = rng.choice(("add", "add", "drop", "rename", "rename", "widen", "rename and add"))
     chosen = rng.choice(extra) if extra else None
     columns, words = list(model.columns), tuple[str, ...]()
@@ -483,9 +484,11 @@ def deploy(rng: random.Random, site: Site, world: World) -> Operation | None:
             columns.append(Col(fresh + "new", chosen.name, chosen.kind))
     after = replace(model.copy(), columns=tuple(columns))
     write_schema(site, after)
+    deployed = Layout(site.root).schema(TableName.parse(model.name)).exists()
+    takes_name = kind == "rename and add" and chosen is not None and deployed
 
     def change(world: World) -> None:
-        if kind == "rename and add":
+        if takes_name:
             raise Refused("the old name is another column's")
         world.tables[model.name] = replace(world.tables[model.name], columns=tuple(columns))
 

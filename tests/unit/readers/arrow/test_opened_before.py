@@ -193,3 +193,22 @@ def test_a_lost_index_hides_nothing(tmp_path: Path, damage: str) -> None:
     assert rows_of(table) == expected
     done(root, "rewrite-column", NAME, "--dates", DAY, "--set", "Size = 11 - Size")
     assert rows_of(table) == expected != rows_of(open_table(root, NAME))
+
+
+@pytest.mark.parametrize("opened", ["before the merge", "after it"])
+def test_a_removed_stream_leaves_its_rows_in_history(tmp_path: Path, opened: str) -> None:
+    root = tmp_path / "db"
+    db = merged(root, removed=False)
+    if opened == "before the merge":
+        db.commit({("b", DAY): table_of(range(20, 25))})
+    table, expected = open_table(root, NAME), rows_of(open_table(root, NAME))
+    done(root, "merge", NAME, "--dates", DAY)
+    done(root, "truncate", NAME, "--dates", DAY)
+    done(root, "delete", NAME, "--dates", DAY, "--grace", "0")
+    db.log.close()
+    done(root, "streams", "remove", NAME, db.place.stream)
+    assert rows_of(table) == expected
+    done(root, "rewrite-column", NAME, "--dates", DAY, "--set", "Size = Size + 1000")
+    without_replaced(db)
+    with pytest.raises(SnapshotMovedError, match="open the table again"):
+        rows_of(table)

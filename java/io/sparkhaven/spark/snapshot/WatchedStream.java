@@ -17,6 +17,8 @@ import java.util.Map;
  */
 final class WatchedStream {
   private static final int MOST = 64;
+  private static final String LOG = ".log";
+  private static final String NOTE = ".removed";
   private static final Map<PinnedStream, WatchedStream> WATCHED =
       new LinkedHashMap<>(MOST, 0.75f, true) {
         private static final long serialVersionUID = 1;
@@ -33,6 +35,7 @@ final class WatchedStream {
   private final CommitLog log;
   private final Path logPath;
   private final Path removalsPath;
+  private final Path notePath;
   private final Map<Key, List<Removal>> removed = new HashMap<>();
   private FileIdentity logSeen;
   private FileIdentity removalsSeen;
@@ -40,11 +43,13 @@ final class WatchedStream {
   private byte[] mark;
   private long removalsEnd;
   private Long restored;
+  private boolean ended;
 
   private WatchedStream(PinnedStream pinned) {
     this.pinned = pinned;
     logPath = Path.of(pinned.log());
     removalsPath = Path.of(pinned.removals());
+    notePath = Path.of(pinned.log().substring(0, pinned.log().length() - LOG.length()) + NOTE);
     log = new CommitLog(logPath, Path.of(pinned.checkpoint()));
     logSeen = pinned.logSeen();
     removalsSeen = pinned.removalsSeen();
@@ -64,6 +69,11 @@ final class WatchedStream {
   /** Reads what was recorded since the last look. ReadFailure: log, checkpoint or removals are damaged or gone. */
   synchronized void look() throws IOException, ReadFailure {
     FileIdentity now = FileIdentity.of(logPath);
+    if (now == null && FileIdentity.of(notePath) != null) { // with proof, after all of its locations
+      ended = true;
+      logSeen = null;
+      return;
+    }
     if (now == null || !now.equals(logSeen)) {
       CommitLog.Content appended = now == null ? null : log.appended(last, mark);
       CommitLog.Content content = appended == null ? log.whole() : appended;
@@ -92,6 +102,9 @@ final class WatchedStream {
 
   /** The last removal of a location of the snapshot; null where it was not removed. */
   synchronized Removal removal(LocationRef location) {
+    if (ended) {
+      return new Removal(location.internal(), location.value(), location.since(), location.made(), true);
+    }
     Removal newest = null;
     for (Removal removal : removed.getOrDefault(new Key(location.internal(), location.value()), List.of())) {
       newest = removal.means(location) ? removal : newest;
