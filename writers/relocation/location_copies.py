@@ -84,15 +84,15 @@ def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, out
         check_crc(fs, directory / name, state, stream="")
     require_sums(fs, directory, output.indexes)
     source = MergeSource(directory, "", output.internal, 0, 0, 0, output.rows, output.rows, output.files)
-    found, recorded = digest_rows_of(RowSet(fs, schema, value, (source,))), renamed(output.digests, schema.labels)
-    differing = [name for name, digest in found.columns.items() if recorded.get(name, digest) != digest]
+    there, recorded = digest_rows_of(RowSet(fs, schema, value, (source,))), renamed(output.digests, schema.labels)
+    differing = [name for name, digest in there.columns.items() if recorded.get(name, digest) != digest]
     whole = has_digests_of(schema, output.digests)
-    if differing or (whole and found.rows != output.row_digest):
+    if differing or (whole and there.rows != output.row_digest):
         what = f"values of column {differing[0]} are" if differing else "rows, all columns together, are"
         raise ValidationFailedError(
             f"{what} not those of the merge",
             where=directory,
             expected=f"digest {recorded[differing[0]] if differing else output.row_digest} over {output.rows:,} rows",
-            found=found.columns[differing[0]] if differing else found.rows,
+            found=there.columns[differing[0]] if differing else there.rows,
             hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
         )

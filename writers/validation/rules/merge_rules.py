@@ -62,8 +62,8 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
         against += f", without the {left_out.rows:,} rows that were left out"
     expected = intraday.rows - left_out.rows if intraday else proof.rows_in - left_out.rows if proof else -1
     yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")
-    found, merged = digest_rows_of(history), digest_rows_of(intraday) if intraday else None
-    digests = list(_digests(record, history, found, merged, against))
+    there, merged = digest_rows_of(history), digest_rows_of(intraday) if intraday else None
+    digests = list(_digests(record, history, there, merged, against))
     equal = {result.column for result in digests if result.passed}
     changed = {correction.id for correction in record.corrections}
     for column in history.schema.grouping:
@@ -71,14 +71,14 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
         yield _per_value(column, history, counted_in, column.name in equal)
     yield from digests
     if all(result.passed for result in digests):  # else rows differ as well, and the columns tell more
-        yield _rows_equal(record, history, found, merged, against)
+        yield _rows_equal(record, history, there, merged, against)
     if later:
         message = f"{later} rows came after the merge. They block truncate until they are merged"
         yield RuleResult("LaterRows", None, later, None, None, True, message)
 
 
 def _digests(
-    record: MergeRecord, history: RowSet, found: RowSetDigests, merged: RowSetDigests | None, against: str
+    record: MergeRecord, history: RowSet, there: RowSetDigests, merged: RowSetDigests | None, against: str
 ) -> Iterator[RuleResult]:
     for column in history.schema.stored:
         recorded = record.proof.digests_in[column.name] if record.proof else None
@@ -86,7 +86,7 @@ def _digests(
         message = f"digests of history and of {against}"
         if merged and column.id in {correction.id for correction in record.corrections}:
             message += ", with what a command has changed in it,"
-        yield _equal("DigestEqual", column.name, found.columns[column.name], expected, message)
+        yield _equal("DigestEqual", column.name, there.columns[column.name], expected, message)
 
 
 def _without(whole: str, record: MergeRecord, column: Column) -> str:
@@ -97,18 +97,18 @@ def _without(whole: str, record: MergeRecord, column: Column) -> str:
 
 
 def _rows_equal(
-    record: MergeRecord, history: RowSet, found: RowSetDigests, merged: RowSetDigests | None, against: str
+    record: MergeRecord, history: RowSet, there: RowSetDigests, merged: RowSetDigests | None, against: str
 ) -> RuleResult:
     """Whether each value is in the row that it was merged in: digests of columns do not tell rows apart."""
     schema, left_out = history.schema, record.proof.left_out if record.proof else LeftOut()
     if merged is not None and not record.corrections and has_digests_of(schema, left_out.digests):
         expected = to_hex(add(from_hex(merged.rows), -from_hex(left_out.row_digest)))
         return _equal(
-            "RowDigestEqual", None, found.rows, expected, f"digests of whole rows of history and of {against}"
+            "RowDigestEqual", None, there.rows, expected, f"digests of whole rows of history and of {against}"
         )
     if all(has_digests_of(schema, output.digests) for output in record.outputs):
         message = "digests of whole rows of history and of the merge's record"
-        return _equal("RowDigestEqual", None, found.rows, row_content(record).digest, message)
+        return _equal("RowDigestEqual", None, there.rows, row_content(record).digest, message)
     message = "not compared: since the merge a column was dropped, whose values are in the digest of its record"
     return RuleResult("RowDigestEqual", None, None, None, None, True, message)
 
