@@ -20,7 +20,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, as_hex, digest_block
+from sparkhaven.writers.merge.plan.merge_proof import CACHED_ROWS, Digests, HashedColumn, as_hex, digest_block
 from sparkhaven.writers.merge.sources.parquet_source import open_source
 from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import counted, feed, row_keys
@@ -44,7 +44,7 @@ def digest_rows_of(rows: RowSet) -> RowSetDigests:
         hashed = [
             HashedColumn(open_source(rows.fs, source, column), column, digests, counted=True) for column in columns
         ]
-        for first, stop in source.blocks(rows.sizes.rows):
+        for first, stop in source.blocks(min(rows.sizes.rows, CACHED_ROWS)):  # of all columns at once
             total = add(total, digest_block(hashed, first, stop))
         for column in hashed:
             column.close()
