@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sparkhaven.store.digest.column_digest import add, to_hex
+from sparkhaven.store.digest.row_hashes import digest_rows, row_hashes
 from sparkhaven.store.epochs.files.published_size import physical_size
-from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, ValidationFailedError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import crc32
+from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.users.location_record import CommittedRows
@@ -25,11 +28,12 @@ from sparkhaven.writers.append.column_values import column_values
 from sparkhaven.writers.append.worker_cache import Ids, ids_of
 
 EMPTY = FileState(0, UNKNOWN)
+CACHED_ROWS = 1 << 16  # whose values are hashed while their hashes stay in the processor's cache
 SYMBOLIC = (Storage.SYMBOL, Storage.SET)
 
 
 class LocationWriter:
-    """Writes to one directory. ``touched`` files, then the directory, must be synced before the commit.
+    """Writes to one directory. Before the commit sync ``touched`` files, then the directory, and call ``prove``.
 
     ``held``: what is committed there; None makes the directory with empty files. CorruptFileError: a file is shorter
     than committed. SchemaMismatchError: another program wrote it in another form.
@@ -40,7 +44,7 @@ class LocationWriter:
         self.touched: dict[Path, None] = {}
         self._files: dict[str, FileState] = {}
         self._ids: dict[str, Ids] = {}
-        self.rows = 0
+        self.rows = self._first = self._given = 0
         if held is None:
             fs.mkdirs(directory)
             for column in columns:
@@ -48,6 +52,7 @@ class LocationWriter:
                     self._create(column, name)
         else:
             self.rows, self._files = held.rows, dict(held.files)
+            self._first = held.rows
             for column in columns:
                 self._resume(column)
 
@@ -109,7 +114,29 @@ class LocationWriter:
             self._fs.write_at(path, physical_size(name, state.size), data)
             self._files[name] = FileState(state.size + len(data), crc32(data, state.crc))
             self.touched[path] = None
+        self._given = add(self._given, digest_rows(row_hashes(self._columns, batch.columns, batch.num_rows)))
         self.rows += batch.num_rows
+
+    def prove(self) -> None:
+        """ValidationFailedError: the rows that were added, read from their files as a reader does, are not those given.
+
+        Nothing may be committed then.
+        """
+        sizes, there = {name: state.size for name, state in self._files.items()}, 0
+        opened = [open_column(self._fs, self.directory, column, sizes, self.rows) for column in self._columns]
+        for first in range(self._first, self.rows, CACHED_ROWS):
+            stop = min(first + CACHED_ROWS, self.rows)
+            arrays = [column.read(first, stop) for column in opened]
+            there = add(there, digest_rows(row_hashes(self._columns, arrays, stop - first)))
+        if there != self._given:
+            raise ValidationFailedError(
+                "the saved rows are not those that were given",
+                where=self.directory,
+                expected=f"{self.rows - self._first:,} rows with digest {to_hex(self._given)}",
+                found=f"rows with digest {to_hex(there)} in the files",
+                hint="nothing was published. Look at the disk of this path, then save again",
+                phase="check",
+            )
 
     def held(self) -> CommittedRows:
         """What the location has once it is committed."""

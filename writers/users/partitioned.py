@@ -1,7 +1,7 @@
 """Saves of a partitioned user table: ``Partitions/<internal>/<value>/<Table>/``.
 
 1. write the rows: behind the committed lengths of a location that stays, else into a hidden directory beside the place
-   of a new one; sync all of it
+   of a new one; sync all of it, and read the rows back: what is committed was seen
 2. rename new directories into place
 3. replace the record of the locations: the commit of all of them at once
 4. write ``table.size`` and the definition anew from the record
@@ -171,7 +171,7 @@ class _Writers:
                 self._place.fs.remove_tree(writer.directory)
 
     def sync(self, now_ms: int) -> None:
-        """Makes all rows durable, and new directories complete."""
+        """Makes all rows durable, and new directories complete; then proves the rows."""
         fs = self._place.fs
         files: list[Path] = []
         directories: list[Path] = []
@@ -185,6 +185,8 @@ class _Writers:
             directories.append(writer.directory)
         fs.sync(files)
         fs.sync_dirs(directories)
+        for writer in self._open.values():
+            writer.prove()
         fs.keep_all_dirs([directory.parent for directory in directories], self._place.layout.root)
 
     def rename(self) -> None:

@@ -2,14 +2,15 @@
 
 *Replace*
 
-1. write the rows into a directory beside the place, with definition and ``table.size``; sync all of it
+1. write the rows into a directory beside the place, with definition and ``table.size``; sync all of it, and read the
+   rows back: what is published was seen
 2. swap the two directories: the commit. The file system swaps them in one step; where it cannot, the old one is renamed
    away first, and whoever comes next puts it back if the process ends between the two renames
 3. keep the old directory under a hidden name for ``GRACE_S``, for readers that opened it
 
 *Append*
 
-1. write the rows behind the committed lengths; sync the files
+1. write the rows behind the committed lengths; sync the files, and read the rows back
 2. replace ``table.size``: the commit
 """
 
@@ -52,6 +53,7 @@ def replace_splayed(place: TablePlace, schema: TableSchema, rows: IncomingRows, 
         fs.write_new(stage / table_size.NAME, _published(writer.held(), save, save, now_ms))
         fs.sync([*writer.touched, stage / DEFINITION, stage / table_size.NAME])
         fs.sync_dirs([stage, path.parent])
+        writer.prove()
     with fs.during("user-publish"):
         if fs.stat(path) is None:
             fs.rename(stage, path)
@@ -75,6 +77,7 @@ def append_splayed(place: TablePlace, table: UserTable, rows: IncomingRows, save
         rows.require(writer.rows - held.rows)
         fs.sync(writer.touched)
         fs.sync_dirs([path])
+        writer.prove()
     with fs.during("user-publish"):
         fs.replace(path / table_size.NAME, _published(writer.held(), save, table.since, now_ms))
     return writer.rows - held.rows

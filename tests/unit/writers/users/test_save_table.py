@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Iterable
 from datetime import date
 from datetime import time as clock_time
 from decimal import Decimal
@@ -23,6 +24,7 @@ from sparkhaven.store.errors import (
     SnapshotMovedError,
     TableExistsError,
     TableNotFoundError,
+    ValidationFailedError,
 )
 from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
@@ -30,6 +32,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.users.save import SaveOptions, save_rows
 from sparkhaven.writers.users.splayed import GRACE_S
+from tests.support.disks.contents import flip
 
 ROWS = pa.table({"Day": ["a", "b", "a"], "N": pa.array([1, 2, None], pa.int64())})
 TYPES: dict[str, tuple[pa.Array, str]] = {
@@ -64,6 +67,26 @@ def place_of(root: Path, fs: Fs | None = None) -> TablePlace:
 def numbers(root: Path, where: str | None = None) -> list[int | None]:
     listed: list[int | None] = open_table(root, "me.T").to_arrow("N", where=where)["N"].to_pylist()
     return listed
+
+
+class ChangingFs(Fs):
+    """A disk that gives back another value of column N than was written, once the files are synced."""
+
+    def sync(self, paths: Iterable[Path], **options: Any) -> None:
+        super().sync(written := list(paths), **options)
+        for path in written:
+            if path.name == "N.dat":
+                flip(path, -1)
+
+
+@pytest.mark.parametrize("mode", ["replace", "append"])
+@pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
+def test_rows_that_the_disk_has_changed_are_not_published(tmp_path: Path, by: str | None, mode: str) -> None:
+    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    with pytest.raises(ValidationFailedError, match="the saved rows are not those that were given"):
+        save_rows(place_of(tmp_path, ChangingFs()), ROWS.slice(1), SaveOptions(mode, by))
+    assert sorted(numbers(tmp_path), key=str) == [1, 2, None]
+    assert save_table(tmp_path, "me", "T", ROWS, partition_by=by).total == 3
 
 
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
