@@ -242,9 +242,10 @@ class _Import:
     def _later(self, value: str, base: MergeRecord | None) -> int:
         """Rows of the date that are intraday and not merged. SettingsError: merged ones are there as well."""
         merged, rows = merged_rows(base), 0
+        replaces = self.options.replace or base is None or not _rows(base)  # also where all rows were deleted
         for stream, location in self.pins.locations(value):
             merged_here = merged.get((stream, location.key.internal, location.since), 0)
-            if merged_here and self.options.replace:
+            if merged_here and replaces:
                 raise SettingsError(
                     "history cannot be replaced while its rows are intraday as well",
                     where=f"{self.place.table} {value}, source {location.key.internal}",
