@@ -13,7 +13,7 @@ from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, ago, each
 from sparkhaven.jobs.operations.quarantined_stream import rejected_rows
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.jobs.streams.feeds import remarks_of
+from sparkhaven.jobs.streams.feeds import name_stream, remarks_of
 from sparkhaven.jobs.streams.reports.data_warnings import fields as named
 from sparkhaven.jobs.streams.reports.data_warnings import other_fields
 from sparkhaven.readers.checks.findings import CheckFinding as Damage
@@ -64,6 +64,7 @@ def lag(context: CheckContext) -> Iterator[Found]:
         try:
             waiting = settings.feed.waiting(context.fs, state, ASK_SECONDS)
         except (SparkhavenError, OSError) as error:
+            name_stream(error, settings)
             yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None)
         else:
             yield "ok", f"{name}: {waiting.words} wait", None

@@ -13,7 +13,8 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import RetryableFeedError
+from sparkhaven.store.epochs.state.resume_rules import STREAM, TABLE
+from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
@@ -51,12 +52,19 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, 
     return OpenedFeed(frame, SPLIT_OF[feed.options.traits.split], feed.resume.allow_gap)
 
 
+def name_stream(error: Exception, settings: StreamSettings) -> None:
+    """Puts table and stream into the commands that an error of its feed tells to run; a feed knows neither."""
+    if isinstance(error, SparkhavenError) and error.hint is not None:
+        error.hint = error.hint.replace(f"{TABLE} {STREAM}", f"{settings.spec.table} {settings.spec.stream}")
+
+
 def ask_source(fs: Fs, settings: StreamSettings, state: StreamState | None, patience: float) -> Waiting:
     """What waits for a stream. The RetryableFeedError of a server that does not answer says how long it was asked."""
     try:
         return settings.feed.waiting(fs, state, patience)
-    except RetryableFeedError as error:
-        if settings.feed.remote() is not None:
+    except SparkhavenError as error:
+        name_stream(error, settings)
+        if isinstance(error, RetryableFeedError) and settings.feed.remote() is not None:
             error.hint = f"{error.hint}. It had {patience:g} s to answer: `--wait` gives it more"
         raise
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tables
 from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.streams.feeds import name_stream
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -68,6 +69,7 @@ def try_each(
         try:
             results.append(step(settings))
         except (SparkhavenError, OSError) as error:
+            name_stream(error, settings)
             failed.append(NotStarted(settings.file, as_ours(error), settings.spec.stream, settings.spec.table))
     return results, failed
 

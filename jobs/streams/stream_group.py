@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.feeds import name_stream
 from sparkhaven.jobs.streams.starting import NotStarted
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
@@ -41,6 +42,8 @@ class StreamGroup:
 
     @error.setter
     def error(self, error: Exception | None) -> None:
+        if error is not None:
+            name_stream(error, self.first.settings)
         for run in self.runs:
             run.error = error
 

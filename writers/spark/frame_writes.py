@@ -243,6 +243,10 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
     return False
 
 
+def _back(target: StreamTarget, epoch: int) -> str:
+    return f"`sparkhaven epochs rollback {target.table} {target.stream} --to {epoch - 1}`"
+
+
 def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRange) -> None:
     """A repeated batch must have the digest of the committed one, which must still be known."""
     entries = list_epochs(target.place(fs))
@@ -265,9 +269,9 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
             found=f"digest {again.digest}",
             rule=ResumeRule.CHANGED.cited,
             hint="write them under another label"
-            + (f", or roll the stream back to before epoch {epoch}" * bool(epoch)),
+            + (f", or go back before them: {_back(target, epoch)}" if epoch else ""),
         )
-    back = f"roll the stream back to the epoch before {epoch} and restart" if epoch else "restore the checkpoint"
+    back = f"go back before it and restart: {_back(target, epoch)}" if epoch else "restore the checkpoint"
     raise PositionGapError(
         "a committed batch was repeated with other rows: Spark planned it again, or the source is not repeatable",
         where=f"stream {target.stream}, batch {again.start}",

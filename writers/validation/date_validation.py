@@ -49,12 +49,14 @@ def validate_date(
     """
     record = newest(place, value)
     if record is None or record.emptied:
+        has_rows = any(location.rows for _, location in (pins or Pins(place)).locations(value))
+        merge, stats = f"sparkhaven merge {place.table} --dates {value}", f"`sparkhaven stats {place.table}`"
         raise TableNotFoundError(
             "date has no history to validate",
             where=f"{place.table} {value}",
             expected="a complete merge",
             found="none" if record is None else "history that was dropped",
-            hint=f"sparkhaven merge {place.table} --dates {value}",
+            hint=merge if has_rows else f"{stats} lists the dates. This one has no rows",
         )
     require_volumes(place, record)
     schema = load_deployed(place)

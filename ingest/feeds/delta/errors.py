@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK
 from sparkhaven.store.errors import FeedError, PositionGapError, SparkhavenError
 
 _AGAIN = "read it as a new stream (another name), with start_version if rows are in the table already"
@@ -50,8 +51,7 @@ def ends_before(path: Path, wanted: int, latest: int) -> SparkhavenError:
         where=path,
         expected=f"version {wanted - 1} or later",
         found=f"version {latest} as the last",
-        hint="was it restored from a backup? Roll the stream back to an epoch at or before that version, or read it as"
-        " a new stream",
+        hint=f"was it restored from a backup? {ROLL_BACK} at or before that version, or read it as a new stream",
     )
 
 

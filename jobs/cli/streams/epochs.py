@@ -141,8 +141,10 @@ def rollback(
         with open_log(place, cli.note, leave_damaged=True) as log:
             epoch = log.rollback(to)
     record = {"table": name, "stream": stream, "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
-    words = "would drop" if dry_run else "dropped"
-    cli.result(record, f"{'' if dry_run else f'epoch {to} is restored as epoch {epoch}, '}{words} {dropped:,} rows")
+    verb = "drop" if dropped >= 0 else "bring back"  # rows that an epoch since has withdrawn
+    words = f"would {verb}" if dry_run else {"drop": "dropped", "bring back": "brought back"}[verb]
+    said = f"{words} {abs(dropped):,} rows"
+    cli.result(record, said if dry_run else f"epoch {to} is restored as epoch {epoch}, {said}")
 
 
 def undo(

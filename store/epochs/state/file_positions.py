@@ -29,7 +29,7 @@ from itertools import chain
 from typing import Literal
 
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange, Split
-from sparkhaven.store.epochs.state.resume_rules import ResumeRule
+from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK, ResumeRule
 from sparkhaven.store.epochs.state.taken_files import Remembered, Taken, file_ids
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.types.frozen import frozen
@@ -198,8 +198,7 @@ class FileWindow:
                 expected=f"at or before the clock of this machine, {moment(now_ns)}",
                 found=moment(self.horizon),
                 hint="if the clock is wrong now, set it and start again. If it was wrong when the last epochs were"
-                " made, roll back to an epoch before them,"
-                " with epochs list and epochs rollback. Their files are taken again",
+                f" made: {ROLL_BACK} before them. Their files are taken again",
             )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 PAGE = "docs/reference/rules.md"
+TABLE, STREAM = "NS.T", "STREAM"
+"""Stand in hints of feeds, which know neither; whoever runs the stream puts the names in."""
+ROLL_BACK = (
+    f"`sparkhaven epochs list {TABLE} {STREAM}` shows the epochs."
+    f" Go back by `sparkhaven epochs rollback {TABLE} {STREAM} --to N` to one"
+)
 
 
 class ResumeRule(StrEnum):

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 from sparkhaven.ingest.feeds.kafka.broker.clients import DENIED
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import LastMessage
+from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -45,8 +46,8 @@ def end_before_position(topic: str, partition: int, ours: int, end: int) -> Spar
         where=partition_name(topic, partition),
         expected=f"an end at or after offset {ours}, where the last epoch ends",
         found=f"end at offset {end}",
-        hint="was the broker restored from a backup? Roll the stream back to an epoch at or before this end, or read"
-        " the topic as a new stream. New messages under offsets that were read before would be lost",
+        hint=f"was the broker restored from a backup? {ROLL_BACK} at or before this end, or read the topic as a new"
+        " stream. New messages under offsets that were read before would be lost",
     )
 
 
@@ -58,8 +59,8 @@ def log_replaced(topic: str, partition: int, last: LastMessage, theirs: object) 
         where=partition_name(topic, partition),
         expected=last,
         found=theirs,
-        hint="the table has messages that the broker has lost, and lacks others that have their offsets now. Go back to"
-        " an epoch before the two parted (`sparkhaven epochs rollback --help`), or read the topic as a new stream",
+        hint="the table has messages that the broker has lost, and lacks others that have their offsets now."
+        f" {ROLL_BACK} before the two parted, or read the topic as a new stream",
     )
 
 

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.store.delta.log import version_file
 from tests.support.commands import run
 from tests.support.docs.hints import FILLED, calls, messages
+from tests.support.ingest.delta.tables import unpack
 from tests.support.streams.dated_site import OLD, Dated
 from tests.support.streams.schema_site import COLUMNS, TABLE, schema
 
 pytestmark = pytest.mark.slow
-UNTRIED = 151  # messages with a command that no story below meets: more of them only with a story
+UNTRIED = 131  # messages with a command that no story below meets: more of them only with a story
 DATES = ("--dates", OLD)
 Words = tuple[str, ...]
 Story = tuple[list[Words], Callable[[Dated], Words], Words | None]
@@ -39,6 +41,32 @@ def words(*given: str) -> Callable[[Dated], Words]:
     return lambda _: given
 
 
+def deploy(columns: dict[str, str]) -> Callable[[Dated], Words]:
+    def start(site: Dated) -> Words:
+        site.write(schema(columns))
+        return "schema", "deploy", str(site.file)
+
+    return start
+
+
+def other_rule(site: Dated) -> Words:
+    file = site.base / "s.toml"
+    file.write_text(file.read_text().replace(f'fixed = "{OLD}"', 'fixed = "2020-01-04"'))
+    return "ingest", str(file), "--once", "--local"
+
+
+def put_back(site: Dated) -> Words:
+    """A Delta feed of three versions, of which a backup has two."""
+    table, file = unpack(site.base, until=2), site.base / "lake.toml"
+    text = (site.base / "s.toml").read_text().replace('name = "s"', 'name = "lake"')
+    head, _, tail = text.partition("[feed]")
+    feed = f'[feed]\ntype = "delta"\npath = "{table}"\nmissing_columns = "null"\n[columns]\nA = {{ from = "id" }}\n'
+    file.write_text(head + feed + "[partition]" + tail.partition("[partition]")[2].replace('"s"', '"lake"'))
+    site.ingest(name="lake")
+    version_file(table, 2).unlink()
+    return "ingest", str(file), "--once", "--local"
+
+
 MERGE = ("merge", TABLE, *DATES, "--local")
 MERGED = [("partitions", "add", "Test", "0"), MERGE]
 VALID = [*MERGED, ("validate", TABLE, *DATES)]
@@ -56,6 +84,26 @@ STORIES: dict[str, Story] = {
     "expire": (MERGED, words("dates", "expire", TABLE, "--keep", "1 d"), ()),
     "a file without a column": ([], with_file(WITHOUT_C), None),
     "a stream with rows": (VALID, words("streams", "remove", TABLE, "s"), ()),
+    "a name that is none": ([], words("read", "event"), ()),
+    "no such column": ([], words("read", TABLE, "--columns", "Nope"), ()),
+    "no such column in SQL": ([], words("sql", f"SELECT Nope FROM {TABLE}"), ()),
+    "no such table in SQL": ([], words("sql", "SELECT * FROM Nope"), ()),
+    "an epoch that is not there yet": ([], words("read", TABLE, "--epoch", "s=99"), ()),
+    "show of no epoch": ([], words("epochs", "show", TABLE, "s", "--epoch", "99"), ()),
+    "undo of no epoch": ([], words("epochs", "undo", TABLE, "s", "--epoch", "99"), ()),
+    "rollback to no epoch": ([], words("epochs", "rollback", TABLE, "s", "--to", "99"), ()),
+    "rollback below a merge": (MERGED, words("epochs", "rollback", TABLE, "s", "--to", "0"), ()),
+    "validate of no date": ([], words("validate", TABLE, "--dates", "2030-01-01"), ()),
+    "merge of no date": ([MERGED[0]], words("merge", TABLE, "--dates", "2030-01-01", "--local"), ()),
+    "move before a merge": ([MERGED[0]], words("dates", "move", TABLE, *DATES, "--to", "0"), ()),
+    "detach before a merge": ([MERGED[0]], words("dates", "detach", TABLE, *DATES, "--out", "away"), ()),
+    "drop of dates before a merge": ([MERGED[0]], words("dates", "drop", TABLE, *DATES), ()),
+    "drop of a column that is none": (MERGED, words("rewrite-column", TABLE, *DATES, "--drop", "Nope"), ()),
+    "a schema version that is none": ([], words("schema", "deploy", TABLE, "--restore", "99"), ()),
+    "deploy without a column": ([], deploy(WITHOUT_C), None),
+    "another partition rule": ([], other_rule, None),
+    "a stream that is none": ([], words("streams", "remove", TABLE, "nobody"), ()),
+    "a Delta table that was put back": ([], put_back, None),
     "undo of a withdrawal": (
         [("epochs", "undo", TABLE, "s", "--epoch", "1")],
         words("epochs", "undo", TABLE, "s", "--epoch", "2"),
@@ -77,8 +125,10 @@ def follow(site: Dated, told: str) -> list[str]:
     found = []
     lines = told.replace(f"--root {site.root} ", "").splitlines()
     for known in (words for line in lines for words in calls(line)):
-        named = [str(site.base / "copy") if word == "DIR" else word for word in known]
+        filled = {"DIR": str(site.base / "copy"), "N": "0"}
+        named = [filled.get(word, word) for word in known]
         local = ["--local"] if named[0] in ("merge", "rewrite-column") and "--status" not in named else []
+        local += ["--once", "--local"] if named[0] == "ingest" else []
         done = run(site.root, *named, *local)
         waits = done.exit_code == 3 and "run it again in" in done.stderr
         assert done.exit_code == 0 or waits, f"{shlex.join(named)}: {done.output}"
