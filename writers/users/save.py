@@ -79,6 +79,7 @@ def save_table(
     names the internal partition of new locations. A save waits up to ten minutes for another one of the same table.
 
     SchemaMismatchError: a type or value that no column holds exactly, or other columns than the table has.
+    ValidationFailedError: the disk gave back other rows than were given, before they were published.
     TableExistsError, InvalidNameError, SettingsError, LockLostError: nothing was changed.
     """
     table = TableName(check_identifier("namespace", namespace), check_identifier("table name", name))
