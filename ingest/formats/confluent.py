@@ -1,7 +1,8 @@
 """The frame of a schema registry before a payload, as Confluent's serializers write it.
 
 A frame is a zero byte and the id of a schema in four bytes, big-endian. Before a Protobuf message the path of its type
-follows: how many indexes there are and each of them, as zigzag numbers. A zero stands for the first message.
+follows: how many indexes there are and each of them, as zigzag numbers. A zero stands for the first message. Frames of
+others are not read, but named in the reason of a bad row.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from typing import Protocol
+from uuid import RFC_4122, UUID
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.types.frozen import frozen
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else
@@ -25,6 +28,12 @@ NO_FRAME = Refusal(
     "a zero byte, the id of a schema in four bytes, and the payload",
     "it does not begin with a zero byte and the id of its schema",
 )
+SINGLE_OBJECT, _SINGLE_OBJECT_BYTES = b"\xc3\x01", 10
+_GUID_FRAMES = {
+    b"\x03\x00": "the frame of AWS Glue",
+    b"\x03\x05": "the frame of AWS Glue before a packed payload",
+    b"\x01": "the frame of a schema registry by GUID",
+}
 _MOST_INDEXES, _MOST_BYTES = 100, 5
 _SHOWN_BYTES = 64
 
@@ -57,10 +66,38 @@ def message_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
     return tuple(indexes), offset
 
 
-def likely_frame(payload: bytes) -> int | None:
-    """The id of a schema if a payload that cannot be read looks as if it had a frame."""
-    number = schema_id(payload)
-    return number if number is not None and number < LIKELY_IDS and len(payload) > HEAD.size else None
+@frozen
+class LikelyFrame:
+    """What a payload that cannot be read begins with, and what takes it: a setting, or what to send in its place."""
+
+    words: str
+    taken_by: str
+
+
+def likely_frame(payload: bytes, of: str) -> LikelyFrame | None:
+    """The frame that a payload seems to have: of a registry by id or by GUID, of AWS Glue, or Avro's own."""
+    table, setting = ("[feed]", "feed") if of == "value" else ("key of [feed]", "feed.key")
+    number, guid = schema_id(payload), _guid(payload)
+    if number is not None and number < LIKELY_IDS and len(payload) > HEAD.size:
+        taken_by = f'a payload without a frame, or frame = "confluent" in {table} (Avro: {setting}.avro.registry)'
+        return LikelyFrame(f"the frame of a schema registry: a zero byte and schema id {number}", taken_by)
+    if payload.startswith(SINGLE_OBJECT) and len(payload) >= _SINGLE_OBJECT_BYTES:
+        fingerprint = payload[len(SINGLE_OBJECT) : _SINGLE_OBJECT_BYTES].hex()
+        words = f"Avro's single-object encoding of the schema with fingerprint {fingerprint}"
+        return LikelyFrame(words, f"the schema with this fingerprint in {setting}.avro.schema, and Avro as the format")
+    if guid is not None:
+        taken_by = "a payload without it, or with the frame of a registry by id. No setting takes this one"
+        return LikelyFrame(f"{guid[0]}, schema {guid[1]}", taken_by)
+    return None
+
+
+def _guid(payload: bytes) -> tuple[str, UUID] | None:
+    """Which frame with a GUID a payload begins with: Glue's (3, compression), or that of a registry (1)."""
+    for head, words in _GUID_FRAMES.items():
+        guid = payload[len(head) : len(head) + 16]
+        if payload.startswith(head) and len(guid) == 16 and UUID(bytes=guid).variant == RFC_4122:
+            return words, UUID(bytes=guid)
+    return None
 
 
 def without_frames(decode: FramedDecode, text: Callable[[bytes], bytes]) -> FramedDecode:

@@ -22,7 +22,7 @@ from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordRows
-from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, without_frames
+from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, schema_id, without_frames
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.formats.raw_payloads import RawRows
@@ -34,7 +34,7 @@ from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
-_UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO)
+_UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO, Reason.NO_FRAME)
 
 
 @frozen
@@ -187,8 +187,9 @@ def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row:
     """A bad row with what its decoder did not know of the message; ``part`` is what the reason is about."""
     message = block.at(row.line)
     of_key = part is not None and part.of == "key"
-    if part is not None and not part.framed and row.column is None:
-        row = _with_frame(row, (message.key() if of_key else message.value()) or b"", part.of)
+    refused = (message.key() if of_key else message.value()) or b""
+    if part is not None and row.column is None and not (part.framed and schema_id(refused) is not None):
+        row = _with_frame(row, refused, part.of)
     value = message.value()
     payload = None if value is None else value[:MAX_PAYLOAD]
     key, at_ns = message.key(), time_ns(message)
@@ -247,17 +248,11 @@ def _far(target: Target, block: Messages, source: str, index: int) -> BadRow:
 
 
 def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
-    """The row with a reason that names the frame of a payload that cannot be read, if it looks as if it had one."""
-    number = likely_frame(payload)
-    if number is None or row.refusal.reason not in _UNREAD:
+    """The row with a reason that names the frame that a payload seems to have which cannot be read."""
+    likely = likely_frame(payload, of) if row.refusal.reason in _UNREAD else None
+    if likely is None:
         return row
-    table, setting = ("[feed]", "feed") if of == "value" else ("key of [feed]", "feed.key")
-    refusal = Refusal(
-        row.refusal.reason,
-        f'a payload without a frame, or frame = "confluent" in {table} (Avro: {setting}.avro.registry)',
-        f"it looks like the frame of a schema registry: a zero byte and schema id {number}",
-    )
-    return replace(row, refusal=refusal)
+    return replace(row, refusal=Refusal(row.refusal.reason, likely.taken_by, f"it looks like {likely.words}"))
 
 
 def _meta(target: Target, block: Messages, partition: tuple[str, int], received_ns: int) -> pa.Array:

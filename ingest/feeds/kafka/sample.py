@@ -94,10 +94,8 @@ def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: 
 
 def _record(payload: bytes) -> Record | str:
     record = record_of(payload)
-    number = likely_frame(payload) if isinstance(record, str) else None
-    if number is None:
-        return record
-    return f'not JSON (it looks like the frame of a schema registry, schema id {number}: frame = "confluent" in [feed])'
+    likely = likely_frame(payload, "value") if isinstance(record, str) else None
+    return record if likely is None else f"not JSON (it looks like {likely.words}; to set: {likely.taken_by})"
 
 
 def _text(payload: bytes, options: KafkaOptions) -> bytes:

@@ -54,6 +54,16 @@ class ProtobufModel(SettingsModel):
     message: str = Field(min_length=1)
     """Full name of the message type."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_registry(cls, given: object) -> object:
+        if isinstance(given, dict) and "registry" in given:
+            raise ValueError(
+                'registry is set, which is asked for Avro schemas. For Protobuf write schema = "FILE.desc", which protoc makes of the'
+                ' .proto, and frame = "confluent" in [feed]'
+            )
+        return given
+
 
 class KeyModel(SettingsModel):
     """``[feed] key``: how keys of messages are read, for columns with ``key = "field"``."""

@@ -20,7 +20,7 @@ from sparkhaven.ingest.formats.avro.logical import with_own_names
 from sparkhaven.ingest.formats.avro.payload_proof import Check, check_payload, checker, fields_in
 from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
 from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
-from sparkhaven.ingest.formats.confluent import HEAD, schema_id
+from sparkhaven.ingest.formats.confluent import HEAD, SINGLE_OBJECT, schema_id
 from sparkhaven.ingest.formats.json.field_paths import Path, path_of, tree_of, unknown_names, value_at
 from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
 from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
@@ -148,6 +148,7 @@ class Schemas:
         else:
             schema = parse_avro(source.schema or "", "feed.avro.schema")
             self._own = schema, checker(schema)
+            self._own_head = single_object_head(source.schema or "")
 
     @property
     def of_file(self) -> Schema:
@@ -174,7 +175,7 @@ class Schemas:
 
     def _schema_of(self, payload: bytes) -> tuple[Schema, Check, int]:
         if self._registry is None:
-            return *self._own, 0
+            return *self._own, len(self._own_head) if payload.startswith(self._own_head) else 0
         number = schema_id(payload)
         if number is None:
             raise NotARecordError("it does not begin with a zero byte and the id of its schema")
@@ -183,6 +184,12 @@ class Schemas:
             self.require(schema)
             self._sound.add(number)
         return schema, check, HEAD.size
+
+
+def single_object_head(text: str) -> bytes:
+    """What Avro's single-object encoding has before each record of a schema, by its JSON text."""
+    canonical = fastavro.schema.to_parsing_canonical_form(json.loads(text))
+    return SINGLE_OBJECT + bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
 
 
 def parse_avro(text: str, where: str) -> Schema:

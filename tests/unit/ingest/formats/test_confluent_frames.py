@@ -11,12 +11,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.sample import sample_of
+from sparkhaven.ingest.formats.avro.avro_records import single_object_head
 from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
 from sparkhaven.jobs.settings.stream_file import parse_stream
@@ -164,6 +166,46 @@ def test_a_reason_names_the_frame_that_no_setting_announces(number: int) -> None
     assert rejects.rows[0].explanation.startswith("key: not ") and said in rejects.rows[0].explanation
 
 
+GUID = UUID("2d1a6c1e-8f0b-4c53-9d0e-5a6b7c8d9e0f")
+LONG = json.dumps({"type": "record", "name": "R", "fields": [{"name": "v", "type": "long"}]})
+OTHER_FRAMES = {
+    "the frame of AWS Glue, schema": b"\3\0" + GUID.bytes,
+    "the frame of AWS Glue before a packed payload, schema": b"\3\5" + GUID.bytes,
+    "the frame of a schema registry by GUID, schema": b"\1" + GUID.bytes,
+    "Avro's single-object encoding of the schema with fingerprint 0102030405060708": b"\xc3\1\1\2\3\4\5\6\7\10",
+}
+
+
+@pytest.mark.parametrize("words", OTHER_FRAMES)
+@pytest.mark.parametrize("form", ["json", "framed json", "avro", "registry", "protobuf", "framed protobuf"])
+def test_a_reason_names_a_frame_that_is_not_read(words: str, form: str, tmp_path: Path) -> None:
+    every: dict[str, dict[str, Any]] = {
+        "avro": {"format": "avro", "avro": AvroSource(LONG)},
+        "registry": {"format": "avro", "avro": AvroSource(registry=str(tmp_path))},
+        "json": {"format": "json"},
+        "protobuf": {"format": "protobuf", "protobuf": protobuf("p.First")},
+    }
+    settings = every[form.removeprefix("framed ")]
+    if form.startswith("framed"):
+        settings["frame"] = "confluent"
+    whole = OTHER_FRAMES[words] + (b'{"v":"x"}' if "json" in form else payload("p.First") if "proto" in form else b"\2")
+    _, rejects, found = decode([Fake(0, whole)], {"v": "long" if "avro" in form else "String"}, **settings)
+    assert (len(rejects.rows), found["v"]) == (1, [])
+    said, expected = rejects.rows[0].explanation, rejects.rows[0].refusal.expected
+    assert f"it looks like {words}" in said and (str(GUID) in said or "0102030405060708" in said)
+    assert "No setting takes this one" in expected or "avro.schema" in expected
+    assert rejects.rows[0].payload == whole
+
+
+def test_single_objects_of_the_schema_are_records() -> None:
+    """By the fingerprint of the schema's canonical form, as Avro's specification has it."""
+    assert single_object_head('"int"') == b"\xc3\1" + (0x7275D51A3F395C8F).to_bytes(8, "little")  # of Avro's own tests
+    record = single_object_head(LONG) + b"\6"
+    messages = [Fake(n, record if n % 2 else b"\4") for n in range(6)]
+    _, rejects, found = decode(messages, {"v": "long"}, format="avro", avro=AvroSource(LONG))
+    assert (rejects.rows, found) == ([], {"v": [2, 3, 2, 3, 2, 3]})
+
+
 @pytest.mark.parametrize("whole", [b"\0", b"\0\0\0\0\1", b'\0{"v":"x"}', b"x", b""])
 def test_other_payloads_are_not_taken_for_frames(whole: bytes) -> None:
     _, rejects, _ = decode([Fake(0, whole)], {"v": "String"})
@@ -244,6 +286,7 @@ value = {{ fixed = "2026-11-20" }}
         ('frame = "confluent"\nformat = "raw"', "frame is set beside format"),
         ('frame = "confluent"\nformat = "avro"\navro = { schema = "x" }', "For Avro set avro = { registry"),
         ('key = { format = "raw", frame = "confluent" }', "frame is set beside key.format"),
+        ('format = "protobuf"\nprotobuf = { registry = "http://r" }', "which protoc makes of the .proto"),
         ("binary_as_text = true", "binary_as_text is set"),
     ],
 )
