@@ -129,8 +129,7 @@ def prove(
         _check_output(place, record, output)
         _require_own(place.fs, place.history_location(LocationKey(output.internal, value)), schema, output)
     pins = pins or Pins(place)
-    standing = [location for _, location in pins.locations(value) if not location.truncated]
-    require_columns(uncovered_columns(place, schema, record, standing), schema, value)
+    require_columns(uncovered_columns(place, schema, record, pins.locations(value)), schema, value)
     validation = validation or load_validation(place, record)
     if validation is not None and validation.failed and _same(validation, record, schema):
         validation.require()

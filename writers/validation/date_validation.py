@@ -65,9 +65,8 @@ def validate_date(
     history = RowSet(place.fs, schema, value, tuple(history_sources(place, record)), sizes)
     all_rows = tuple(replace(source, kept=None) for source in sources)  # the record says what the merge left out
     intraday = None if gone else RowSet(place.fs, schema, value, all_rows, sizes)
-    standing = [location for _, location in pins.locations(value) if not location.truncated]
     passed = list(merge_rules(in_columns(record, schema), history, intraday, later))
-    passed += [_kept(count) for count in uncovered_columns(place, schema, record, standing)]
+    passed += [_kept(count) for count in uncovered_columns(place, schema, record, pins.locations(value))]
     around = Surroundings(
         partial(_neighbours, place, value),
         partial(_gaps, place, record, pins),

@@ -39,24 +39,29 @@ class ColumnCount:
 
 
 def uncovered_columns(
-    place: TablePlace, schema: TableSchema, record: MergeRecord, locations: Iterable[LocationState]
+    place: TablePlace, schema: TableSchema, record: MergeRecord, locations: Iterable[tuple[str, LocationState]]
 ) -> Iterator[ColumnCount]:
-    """The columns with values in merged rows of these locations that not every output of the merge has."""
+    """The columns with values in merged rows that not every output of the merge has.
+
+    ``locations``: the date's, with their streams. Rows that came after the merge are not counted, nor truncated ones.
+    """
+    merged = {source.key: source.rows for source in record.inputs}
     columns = {name: c for c in (*schema.retired, *schema.stored) for name in (*c.labels, c.name)}
     outputs = [output for output in record.outputs if output.rows]
     counts: dict[int | str, int] = {}
-    for location in locations:
-        for name in location.files:
+    for stream, location in locations:
+        rows = min(location.rows, merged.get((stream, location.key.internal, location.since), 0))
+        for name in location.files if rows and not location.truncated else ():
             stem, dot, suffix = name.rpartition(".")
             column = columns.get(stem)
             if f"{dot}{suffix}" != ".dat" or (column is not None and _covered(column, outputs)):
                 continue
             if column is None:
-                counts[stem] = counts.get(stem, 0) + location.rows
+                counts[stem] = counts.get(stem, 0) + rows
                 continue
             directory = place.intraday_location(location.key)
-            rows = 0, location.rows, location.rows
-            count = filled(place.fs, directory, column, location.files, location.stats, rows)
+            among = 0, rows, location.rows
+            count = filled(place.fs, directory, column, location.files, location.stats, among)
             counts[column.id] = counts.get(column.id, 0) + count
     by_id = {column.id: column for column in columns.values()}
     drops = {drop.id: drop.rows for drop in record.column_drops}

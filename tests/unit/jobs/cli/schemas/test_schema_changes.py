@@ -241,6 +241,24 @@ def test_a_merge_that_lost_a_column_is_no_proof(site: Site) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("truncated", [False, True])
+def test_values_of_a_new_column_that_came_after_the_merge_are_not_lost(site: Site, truncated: bool) -> None:
+    """They wait for the next merge, which ``LaterRows`` says. The merged rows have none of them."""
+    begun(site)
+    site.merge()
+    if truncated:
+        site.do("validate", TABLE, "--date", DAY)
+        site.do("truncate", TABLE, "--date", DAY)
+    site.write(schema({**COLUMNS, "D": "long"}))
+    site.put({"A": 2, "B": "y", "C": 1.5, "D": 7})
+    site.ingest()
+    results = {r["rule"]: r["passed"] for r in site.do("validate", TABLE, "--date", DAY)["rules"]}
+    assert "ColumnKept" not in results and results["LaterRows"]
+    site.night()
+    assert [row["D"] for row in site.rows()] == [None, 7]
+
+
+@pytest.mark.slow
 def test_the_schema_is_accepted_at_a_start_and_both_are_in_the_log(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKHAVEN_LOGS", "on")
     begun(site)
