@@ -13,6 +13,7 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.cell_values import is_written_as_text, value_texts
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, day_text
+from sparkhaven.store.io.read_only_roots import refuse_change
 from sparkhaven.store.lazy_compute import pc
 
 FIRST_DAY, LAST_DAY = -12_687_428, 11_248_737  # -32767-01-01 and 32767-12-31
@@ -83,7 +84,10 @@ WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWrite
 
 
 def check_target(path: Path) -> Path:
-    """A path that ``export`` can write; SettingsError for another suffix or a missing directory."""
+    """A path that ``export`` can write.
+
+    SettingsError for another suffix, a missing directory, or a root that is never written above it.
+    """
     if path.suffix not in WRITERS:
         raise SettingsError(
             "the file name has no known ending",
@@ -93,6 +97,7 @@ def check_target(path: Path) -> Path:
         )
     if not path.parent.is_dir():
         raise SettingsError("no such directory", where=path.parent, hint="create it first")
+    refuse_change(path)
     return path
 
 

@@ -57,6 +57,18 @@ def test_a_failed_export_leaves_the_old_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
 
 
+@pytest.mark.parametrize("place", [".", "Systems"])
+def test_copies_take_no_file(small: SmallTable, tmp_path: Path, place: str) -> None:
+    """A snapshot with a file more is no snapshot."""
+    copy = tmp_path / "monday"
+    (copy / "Systems").mkdir(parents=True)
+    (copy / "snapshot.json").touch()
+    before = sorted(copy.rglob("*"))
+    with pytest.raises(SettingsError, match="the root is a snapshot, which is not written"):
+        export(open_table(small.root, "NS.T").to_batches(dictionaries=False), copy / place / "rows.csv")
+    assert sorted(copy.rglob("*")) == before
+
+
 def test_names_that_say_no_format(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         check_target(tmp_path / "out.xlsx")
