@@ -209,6 +209,8 @@ class StreamSpec:
         for spec in self.columns:
             if spec.column in deciding:
                 settings |= {f"columns.{spec.column}.{name}": text for name, text in spec.reading.items()}
+            if settings.get("internal.column") == spec.column and spec.form is not None and spec.form.trim:
+                settings[f"columns.{spec.column}.trim"] = "true"
         return PartitionRule(settings)
 
     @property

@@ -59,11 +59,13 @@ CHANGES: dict[str, dict[str, str]] = {
     "field of the column": {"columns": 'At = { from = "Sent" }'},
     "zone of the column": {"columns": 'At = { zone = "Asia/Tokyo" }'},
     "unit of the column": {"columns": 'At = { unit = "ms" }'},
+    "blanks of the internal column": {"columns": "Sym = { trim = true }"},
 }
 SAME: dict[str, dict[str, str]] = {
     "clock": {"clock": '"2026-11-20T13:00:00Z"'},
     "bounds": {"more": 'max_past = "90 d"\nbounds = "fail"\nlate = "quarantine"'},
     "other columns": {"columns": 'Sent = { zone = "Asia/Tokyo" }\nAt = { far = "null" }'},
+    "blanks of others": {"columns": "At = { trim = true }\nVenue = { trim = true }"},
     "what is usual": {"value": '{ column = "At" }'},
 }
 
