@@ -95,7 +95,7 @@ def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: 
 def _record(payload: bytes) -> Record | str:
     record = record_of(payload)
     likely = likely_frame(payload, "value") if isinstance(record, str) else None
-    return record if likely is None else f"not JSON (it looks like {likely.words}; to set: {likely.taken_by})"
+    return record if likely is None else f"not JSON (it looks like {likely.words}. Expected: {likely.taken_by})"
 
 
 def _text(payload: bytes, options: KafkaOptions) -> bytes:

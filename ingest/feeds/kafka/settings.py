@@ -59,8 +59,8 @@ class ProtobufModel(SettingsModel):
     def _no_registry(cls, given: object) -> object:
         if isinstance(given, dict) and "registry" in given:
             raise ValueError(
-                'registry is set, which is asked for Avro schemas. For Protobuf write schema = "FILE.desc", which protoc makes of the'
-                ' .proto, and frame = "confluent" in [feed]'
+                "registry is set, which is asked for Avro schemas. For Protobuf write schema = "
+                '"FILE.desc", which protoc makes of the .proto, and frame = "confluent" in [feed]'
             )
         return given
 
