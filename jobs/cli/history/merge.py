@@ -123,7 +123,8 @@ def merge(
     sort: Annotated[
         str | None,
         typer.Option(
-            metavar="COL[:desc],...|none", help="Sort order inside groups. Default: that of the date's last merge."
+            metavar="COL[:desc],...|none",
+            help="Sort order inside groups. Texts by UTF-16 unit. Default: that of the date's last merge.",
         ),
     ] = None,
     dedupe: Annotated[
@@ -137,7 +138,11 @@ def merge(
     ] = None,
     order_by: Annotated[
         str | None,
-        typer.Option("--order-by", metavar="COL", help="What is first and last. Default: the order of the sources."),
+        typer.Option(
+            "--order-by",
+            metavar="COL",
+            help="What is first and last. Texts by code point. Default: the order of the sources.",
+        ),
     ] = None,
     last_by: Annotated[
         str | None, typer.Option("--last-by", metavar="COL,...", help="Keep the last row for each key.")

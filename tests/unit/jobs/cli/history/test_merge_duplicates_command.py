@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.readers.arrow.opening import open_table
+from tests.support.commands import run
 from tests.support.streams.schema_site import DAY, TABLE, Site, schema
 
 RULE = '<MergeAttributes lastBy="A" orderBy="C"/>'
@@ -64,3 +66,17 @@ def test_a_rule_of_the_schema_is_shown_and_needs_a_command_to_change(tmp_path: P
     assert "changes MergeAttributes" in site.ingest(code=2)
     site.deploy()
     assert "duplicates" not in site.do("schema", "show", TABLE)
+
+
+@pytest.mark.slow
+def test_texts_of_order_by_are_compared_by_code_point_and_those_of_sort_by_utf_16_unit(tmp_path: Path) -> None:
+    """As the help of both says. The orders differ where a sign from U+10000 on meets one from U+E000 to U+FFFF."""
+    site = Site(tmp_path)
+    site.stream()
+    high, higher = "\uffee", "\U0001f600"
+    put(site, (1, higher, 1.0), (1, high, 2.0), (2, high, 3.0), (3, higher, 4.0))
+    site.merge("--dedupe", "A", "--keep", "last", "--order-by", "B", "--sort", "B,A")
+    stored = open_table(site.root, TABLE).to_arrow(["A", "B"], tier="history")
+    assert [*zip(*stored.to_pydict().values(), strict=True)] == [(1, higher), (3, higher), (2, high)]
+    help_text = " ".join(run(site.root, "merge", "--help").output.split())
+    assert "Texts by UTF-16 unit" in help_text and "Texts by code point" in help_text
