@@ -47,14 +47,41 @@ def record(
 
 
 def rewrite(path: Path, measured: Mapping[str, float], day: str, commit: str) -> None:
-    """Puts new values into the file; notes on the former ones go."""
+    """Puts new values into the file; notes on the former ones go. KeyError: no figure of that name is known."""
     figures = json.loads(path.read_text(encoding="utf-8"))
     for name, value in measured.items():
-        former = figures[name]
-        text = f"{value:,.{len(former['value'].partition('.')[2])}f}"
-        kept = {"unit": former["unit"], "command": former["command"]}
-        figures[name] = {"value": text, **kept, "date": day, "commit": commit}
+        unit, digits, command = form_of(name, figures)
+        entry = {"value": f"{value:,.{digits}f}", "unit": unit, "command": command}
+        figures[name] = {**entry, "date": day, "commit": commit}
     path.write_text(_text(figures.items()), encoding="utf-8")
+
+
+def form_of(name: str, figures: Mapping[str, Mapping[str, str]]) -> tuple[str, int, str]:
+    """Unit, digits and command of a figure: those of the former one, or what is said of one that has none yet."""
+    if name not in figures:
+        return NEW[name]
+    former = figures[name]
+    return former["unit"], len(former["value"].partition(".")[2]), former["command"]
+
+
+NEW: Mapping[str, tuple[str, int, str]] = {  # never measured yet: unit, digits, command
+    **{f"kafka.tls{part}": ("s", 2, "kafka_ingest") for part in ("", ".parquet", ".delta")},
+    **{f"kafka.tls.{sink}.ratio": ("×", 1, "kafka_ingest") for sink in ("parquet", "delta")},
+    "merge.cold": ("s", 1, "merge_speed"),
+    "merge.cold.duckdb": ("s", 1, "merge_speed"),
+    "merge.cold.duckdb.ratio": ("×", 1, "merge_speed"),
+    "latency.questdb.p50": ("ms", 0, "latency"),
+    "latency.questdb.p99": ("ms", 0, "latency"),
+    "latency.questdb.ratio": ("×", 1, "latency"),
+    "live.small.sums": ("M values/s", 0, "live"),
+    "live.small.parquet": ("M values/s", 0, "live"),
+    "live.small.ratio": ("×", 2, "live"),
+    **{
+        f"deep.{kind}.{when}": ("GB/s", 1, "parts.deep")
+        for kind in ("numbers", "texts", "symbols")
+        for when in ("first", "warm")
+    },
+}
 
 
 def _text(figures: Iterable[tuple[str, Mapping[str, str]]]) -> str:

@@ -2,16 +2,16 @@
 
 Every path reads the same files, two a trigger (one million rows of ten columns), as a streaming query, each in a
 process and a JVM of its own, one after the other. The first trigger is warm-up; the table shows the median of the
-others. The peers parse with ``from_json`` or by Spark's JSON source and do not sync what they write; sparkhaven
-runs with ``fsync``.
+others. The peers read by Spark's source of JSON files, in the ways of ``benchmarks.peers``, and lines by ``from_json``;
+the fastest counts. Their output is synced at the end, and each trigger takes its share. sparkhaven runs with ``fsync``.
 
 ``--shape large`` puts each trigger into one file, ``--shape small`` into files of two rows: then our own path alone is
 timed, with one worker and with two.
 
 ``--format csv`` writes the same rows as CSV, for ``large`` and ``small``.
 
-    python -m benchmarks.ingest_files [--rows 1000000] [--triggers 5] [--no-delta] [--shape even | large | small]
-        [--format json | csv]
+    python -m benchmarks.ingest_files [--rows 1000000] [--triggers 4] [--no-delta] [--shape even | large | small]
+        [--format json | csv] [--ways "as it comes" zstd tuned]
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.figures import add_record, record
+from benchmarks.peers import AS_IT_COMES, SINKS, WAYS, fastest, session, streamed
 from benchmarks.scratch import scratch
-from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
@@ -45,13 +45,7 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 
-DELTA_CONF = {
-    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
-STOCK_JVM = {"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}  # peers compile and collect as Spark does by itself
+READERS = {"json": tuple(WAYS), "from_json": (AS_IT_COMES,)}  # lines take no less by from_json
 FIELDS = (
     "id long, src string, sym string, ts string, px double, qty int, side string, venue string, seq long, live boolean"
 )
@@ -123,16 +117,10 @@ def parsed(spark: SparkSession, feed: Path, reader: str) -> DataFrame:
     return rows.withColumn("ts", f.to_timestamp("ts"))
 
 
-def run_sink(work: Path, sink: str, reader: str) -> list[float]:
+def run_sink(work: Path, sink: str, reader: str, way: str) -> list[float]:
     """Seconds of each trigger of a stock sink."""
-    name = f"{sink}-{reader}"
-    extra = {**STOCK_JVM, "spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
-    spark = build_session("peer", memory="4g", extra=extra | DELTA_CONF if sink == "delta" else extra)
-    writer = parsed(spark, work / "feed", reader).writeStream.format(sink)
-    writer = writer.option("checkpointLocation", str(work / f"{name}-checkpoint")).option("path", str(work / name))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    spark = session(way, delta=sink == "delta")
+    seconds = streamed(parsed(spark, work / "feed", reader), sink, work, f"{sink}-{reader}-{way.replace(' ', '-')}")
     spark.stop()
     return seconds
 
@@ -203,10 +191,11 @@ def main() -> None:
     """Runs every path and prints the table."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     options.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
-    options.add_argument("--triggers", type=int, default=5)
+    options.add_argument("--triggers", type=int, default=4)
     options.add_argument("--shape", choices=("even", "large", "small"), default="even")
     options.add_argument("--format", choices=("json", "csv"), default="json")
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
+    options.add_argument("--ways", nargs="+", choices=WAYS, default=tuple(WAYS), help="of the peers")
     add_record(options)
     args = options.parse_args()
     if args.format != "json" and args.shape == "even":
@@ -223,24 +212,17 @@ def main() -> None:
             report({f"{n} workers": apart(run_ours, work, n, f"db{n}") for n in (2, 1)}, args.rows)
             return
         times = {"sparkhaven, fsync": apart(run_ours, work)}
-        for sink in ("parquet", "delta")[: 1 if args.no_delta else 2]:
-            for reader in ("from_json", "json"):
-                times[f"{reader} -> {sink} sink"] = apart(run_sink, work, sink, reader)
+        for sink in ("parquet",) if args.no_delta else SINKS:
+            for reader, ways in READERS.items():
+                for way in (way for way in ways if way in args.ways):
+                    times[f"{sink}, {reader}, {way}"] = apart(run_sink, work, sink, reader, way)
         medians = report(times, args.rows)
-    ours = medians["sparkhaven, fsync"]
-    measured = {"files": ours}
-    for name, path in FIGURES.items():
-        if path in medians:
-            measured |= {name: medians[path], f"{name}.ratio": medians[path] / ours}
+    measured = {"files": medians["sparkhaven, fsync"]}
+    for sink in SINKS:
+        if (best := fastest(medians, sink)) is not None:
+            measured |= {f"files.{sink}": best, f"files.{sink}.ratio": best / measured["files"]}
     record(options, args, measured)
 
-
-FIGURES = {
-    "files.parquet": "json -> parquet sink",
-    "files.delta": "json -> delta sink",
-    "files.lines_parquet": "from_json -> parquet sink",
-    "files.lines_delta": "from_json -> delta sink",
-}
 
 if __name__ == "__main__":
     main()

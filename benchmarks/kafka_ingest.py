@@ -2,11 +2,14 @@
 
 Every path reads the same topic of two partitions, one million JSON messages of ten columns a batch, from a broker of
 its own on loopback. Each runs in a process and a JVM of its own, one after the other; the first batch is warm-up, the
-table shows the median of the others. The peers read with Spark's Kafka connector, parse with ``from_json`` and do not
-sync what they write; sparkhaven runs with ``fsync``. "Without Spark" are the same tasks and the same commit in two
-processes. The profile adds what one process needs to read alone, and to read and decode, by each reader in turn.
+table shows the median of the others. The peers read with Spark's Kafka connector and parse with ``from_json``, in the
+ways of ``benchmarks.peers``; the fastest counts. Their output is synced at the end, and each batch takes its share.
+sparkhaven runs with ``fsync``. The same over TLS: ours, and each peer in its fastest way. "Without Spark" are the same
+tasks and the same commit in two processes. ``--parts`` adds what one process needs to read alone, and to read and
+decode, by each reader in turn.
 
-    python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 5] [--no-delta] [--no-peers] [--parts]
+    python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 4] [--no-delta] [--no-peers] [--no-tls] [--parts]
+        [--ways "as it comes" zstd tuned]
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.figures import add_record, record
-from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, profile, report
+from benchmarks.ingest_files import FIELDS, SCHEMA, Watch, apart, profile, report
+from benchmarks.peers import SINKS, WAYS, consumer, fastest, session, streamed
 from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
@@ -41,8 +45,7 @@ from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
 from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.jobs.session.kafka_connector import connector_conf
-from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.jobs.session.kafka_connector import connector_jars
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
@@ -59,7 +62,7 @@ from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.task.decoding import Decode
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.servers.broker import Broker
-from tests.support.spark.delta_conf import delta_conf
+from tests.support.servers.tls import Tls, tls_listener
 
 TOPIC = "trades"
 PARTITIONS = 2
@@ -110,11 +113,11 @@ def fill(bootstrap: str, rows: int) -> None:
     assert producer.flush(60) == 0  # noqa: S101
 
 
-def run_ours(work: Path) -> list[float]:
+def run_ours(work: Path, name: str = "bench") -> list[float]:
     """Seconds from each visible batch to the next: all of a batch, planning and commit included."""
     watch = Watch()
-    settings = load_stream_file(Fs(), work / "bench.toml", {})
-    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], RunOptions(once=True), watch)
+    settings = load_stream_file(Fs(), work / f"{name}.toml", {})
+    (run,) = run_streams(Fs(), Layout(work / f"{name}-db"), [settings], RunOptions(once=True), watch)
     if run.error is not None:
         raise run.error
     profile("ours, Spark", watch.outcomes)
@@ -169,13 +172,9 @@ def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
     return seconds
 
 
-def peer(sink: str) -> SparkSession:
+def peer(sink: str, way: str) -> SparkSession:
     """A session for a stock sink behind Spark's Kafka connector."""
-    extra = {**STOCK_JVM, "spark.sql.shuffle.partitions": "2", **connector_conf(Fs())}
-    if sink == "delta":
-        delta = delta_conf(Fs())
-        extra = {**extra, **delta, "spark.jars": f"{extra['spark.jars']},{delta['spark.jars']}"}
-    return build_session("peer", memory="4g", extra=extra)
+    return session(way, connector_jars(Fs()), delta=sink == "delta")
 
 
 def parsed(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
@@ -186,16 +185,18 @@ def parsed(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> D
     return rows.withColumn("ts", f.to_timestamp("ts"))
 
 
-def run_sink(work: Path, sink: str, bootstrap: str, rows: int) -> list[float]:
+def run_sink(work: Path, sink: str, way: str, bootstrap: str, rows: int, **security: str) -> list[float]:
     """Seconds of each batch of a stock sink."""
-    spark = peer(sink)
-    writer = parsed(spark, bootstrap, TOPIC, maxOffsetsPerTrigger=str(rows)).writeStream.format(sink)
-    writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    spark, options = peer(sink, way), {**security, **consumer(way), "maxOffsetsPerTrigger": str(rows)}
+    name = f"{sink}-{way.replace(' ', '-')}{'-tls' if security else ''}"
+    seconds = streamed(parsed(spark, bootstrap, TOPIC, **options), sink, work, name)
     spark.stop()
     return seconds
+
+
+def run_sink_over(work: Path, sink: str, way: str, tls: Tls, rows: int) -> list[float]:
+    """The same over TLS."""
+    return run_sink(work, sink, way, tls.bootstrap, rows, **tls.connector)
 
 
 def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
@@ -249,40 +250,63 @@ def main() -> None:
     """Runs every path and prints the table."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     options.add_argument("--rows", type=int, default=1_000_000, help="messages a batch")
-    options.add_argument("--batches", type=int, default=5)
+    options.add_argument("--batches", type=int, default=4)
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
     options.add_argument("--no-peers", action="store_true", help="only our own paths")
+    options.add_argument("--no-tls", action="store_true", help="plaintext only")
+    options.add_argument("--ways", nargs="+", choices=WAYS, default=tuple(WAYS), help="of the peers")
     options.add_argument("--parts", action="store_true", help="only our own path, without Spark, and its parts")
     add_record(options)
     args = options.parse_args()
-    with scratch() as work, Broker(Fs(), work / "broker", heap="1g") as broker:
-        started = time.perf_counter()
-        fill(broker.bootstrap, args.rows * args.batches)
-        filled = time.perf_counter() - started
-        print(f"topic: {args.rows * args.batches:,} messages in {filled:.0f} s", flush=True)
-        (work / "Bench.Trade.schema").write_text(SCHEMA)
-        (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
-        times = {}
-        if not args.parts:
-            times["sparkhaven, fsync"] = apart(run_ours, work)
-        times["the same without Spark"] = apart(run_without_spark, work, args.rows, args.batches)
-        apart(run_parts, work, broker.bootstrap, args.rows)
-        if not (args.no_peers or args.parts):
-            times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet", broker.bootstrap, args.rows)
-            if not args.no_delta:
-                times["from_json -> Delta sink"] = apart(run_sink, work, "delta", broker.bootstrap, args.rows)
+    with scratch() as work:
+        tls = tls_listener(work)
+        with Broker(Fs(), work / "broker", heap="1g", settings=tls.settings, listeners=tls.listeners) as broker:
+            times = paths(work, broker.bootstrap, tls, args)
         medians = report(times, args.rows)
-    measured = {name: medians[path] for name, path in PATHS.items() if path in medians}
-    for peer in {"kafka.parquet", "kafka.delta"} & measured.keys():
-        measured[f"{peer}.ratio"] = measured[peer] / measured["kafka"]
+    measured = {name: medians[path] for name, path in OURS.items() if path in medians}
+    for over, ours in (("", "kafka"), ("TLS, ", "kafka.tls")):
+        for sink in SINKS:
+            seconds = fastest(medians, f"{over}{sink}")
+            if seconds is not None:
+                measured |= {f"{ours}.{sink}": seconds, f"{ours}.{sink}.ratio": seconds / measured[ours]}
     record(options, args, measured)
 
 
-PATHS = {
+def paths(work: Path, bootstrap: str, tls: Tls, args: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of each batch of all paths that were asked for."""
+    started = time.perf_counter()
+    fill(bootstrap, args.rows * args.batches)
+    print(f"topic: {args.rows * args.batches:,} messages in {time.perf_counter() - started:.0f} s", flush=True)
+    (work / "Bench.Trade.schema").write_text(SCHEMA)
+    plain = STREAM.format(bootstrap=bootstrap, topic=TOPIC, rows=args.rows)
+    (work / "bench.toml").write_text(plain)
+    (work / "tls.toml").write_text(
+        plain.replace(bootstrap, tls.bootstrap).replace("[partition]", f"{tls.client}[partition]")
+    )
+    times: dict[str, list[float]] = {}
+    if not args.parts:
+        times[OURS["kafka"]] = apart(run_ours, work)
+    times[OURS["kafka.without_spark"]] = apart(run_without_spark, work, args.rows, args.batches)
+    if args.parts:
+        apart(run_parts, work, bootstrap, args.rows)
+        return times
+    sinks = () if args.no_peers else ("parquet",) if args.no_delta else SINKS
+    for sink in sinks:
+        for way in args.ways:
+            times[f"{sink}, {way}"] = apart(run_sink, work, sink, way, bootstrap, args.rows)
+    if not args.no_tls:
+        times[OURS["kafka.tls"]] = apart(run_ours, work, "tls")
+        for sink in sinks:
+            medians = {way: statistics.median(times[f"{sink}, {way}"][1:]) for way in args.ways}
+            way = min(args.ways, key=medians.__getitem__)
+            times[f"TLS, {sink}, {way}"] = apart(run_sink_over, work, sink, way, tls, args.rows)
+    return times
+
+
+OURS = {
     "kafka": "sparkhaven, fsync",
+    "kafka.tls": "the same over TLS",
     "kafka.without_spark": "the same without Spark",
-    "kafka.parquet": "from_json -> Parquet sink",
-    "kafka.delta": "from_json -> Delta sink",
 }
 
 

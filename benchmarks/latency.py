@@ -3,10 +3,17 @@
 A producer sends 1,000 JSON rows a second to a topic of one partition. A stream in a process of its own follows it, and
 this process looks again and again at what a reader gets. For sparkhaven (``fsync``; with ``--local`` in one process,
 and in Spark) that is the column ``id`` of a table that is opened anew whenever the stream's log has grown. For Delta it
-is the rows that the newest files of its log name, which is less than a reader of Delta has to do. All run as fast as
-their batches allow; the first seconds are warm-up. Delta does not sync what it writes.
+is the rows that the newest files of its log name, which is less than a reader of Delta has to do. Delta runs with the
+parallel collector, Spark's checkpoints as our own streams set them, statistics of no column, and no checkpoint of its
+log meanwhile; it does not sync what it writes. QuestDB gets the rows from a consumer of Kafka by its own client, a
+flush whenever the topic has no more, ``cairo.commit.mode=sync``; a reader counts the rows of its table. All run as fast
+as their batches allow; the first seconds are warm-up.
 
-    python -m benchmarks.latency [--seconds 60] [--rate 1000] [--paths local,spark,delta]
+Spark's real-time mode is left out: Spark 4.2 refuses it for Delta and for files, by its list of allowed sinks
+(``STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST``), so no rows of it become a table.
+
+    python -m pip install questdb pandas
+    python -m benchmarks.latency [--seconds 30] [--warm 15] [--rate 1000] [--paths local,spark,delta,questdb]
 """
 
 from __future__ import annotations
@@ -26,13 +33,16 @@ from pathlib import Path
 
 import numpy as np
 import pyspark
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks import questdb
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, Watch, profile
-from benchmarks.kafka_ingest import STREAM, messages, parsed, peer
+from benchmarks.kafka_ingest import STREAM, messages, parsed
+from benchmarks.peers import TUNED, session
 from benchmarks.scratch import scratch
+from sparkhaven.jobs.session.kafka_connector import connector_jars
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
@@ -41,15 +51,30 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.support.servers.broker import Broker
 
-WARM_SECONDS = 20.0
 LOOK_SECONDS = 0.001
 START_SECONDS = 120.0
 GOALS = {"local": (0.025, 0.060), "spark": (0.100, 0.200)}  # seconds: p50, p99
 AGAINST_DELTA = 8.0
-FIGURES = {"local": "latency.local", "spark": "latency", "delta": "latency.delta"}
-NAMES = {"local": "sparkhaven --local", "spark": "sparkhaven in Spark", "delta": "from_json -> Delta"}
+FIGURES = {
+    "local": "latency.local",
+    "spark": "latency",
+    "delta": "latency.delta",
+    "questdb": "latency.questdb",
+}
+NAMES = {
+    "local": "sparkhaven --local",
+    "spark": "sparkhaven in Spark",
+    "delta": "from_json -> Delta",
+    "questdb": "consumer -> QuestDB",
+}
+DELTA_CONF = {  # beside those of our own streams
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100000",
+    "spark.databricks.delta.properties.defaults.dataSkippingNumIndexedCols": "0",  # numbers of rows alone
+    "spark.databricks.delta.stats.collect": "true",
+}
 
 
 def serve_ours(work: Path, topic: str, where: Where) -> None:
@@ -64,8 +89,8 @@ def serve_ours(work: Path, topic: str, where: Where) -> None:
 
 def serve_delta(work: Path, topic: str, bootstrap: str) -> None:
     """The stock stream until SIGTERM."""
-    spark = peer("delta")
-    writer = parsed(spark, bootstrap, topic).writeStream.format("delta")
+    spark = session(TUNED, connector_jars(Fs()), delta=True, extra=stream_conf() | DELTA_CONF)
+    writer = parsed(spark, bootstrap, topic).writeStream.format("delta").trigger(processingTime="0 seconds")
     query = writer.option("checkpointLocation", str(work / "checkpoint")).start(str(work / "delta"))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -75,6 +100,29 @@ def serve_delta(work: Path, topic: str, bootstrap: str) -> None:
     print(f"Delta: median batch {float(np.median(periods)):.2f} s", flush=True)
     query.stop()
     spark.stop()
+
+
+def serve_questdb(address: str, topic: str, bootstrap: str) -> None:
+    """A consumer that sends what it gets, until SIGTERM."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    settings = {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "fetch.wait.max.ms": 5})
+    consumer.subscribe([topic])
+    with questdb.sender(address) as sender:
+        while not stop.is_set():
+            if lines := [message.value() for message in consumer.consume(10_000, 0.002)]:
+                questdb.by_row(sender, topic, lines)
+    consumer.close()
+
+
+def seen_of_questdb(address: str, table: str) -> Callable[[], int]:
+    """How many rows the server counts."""
+
+    def look() -> int:
+        return int(questdb.query(address, f"select count() from {table}")["dataset"][0][0])
+
+    return look
 
 
 def seen_of_ours(work: Path, topic: str) -> Callable[[], int]:
@@ -136,7 +184,11 @@ class Source(threading.Thread):
 
 
 def measure(
-    serve: Callable[..., None], arguments: tuple[object, ...], source: Source, look: Callable[[], int], seconds: float
+    serve: Callable[..., None],
+    arguments: tuple[object, ...],
+    source: Source,
+    look: Callable[[], int],
+    args: argparse.Namespace,
 ) -> np.ndarray:
     """Seconds from sent to seen of each row of the measured time."""
     process = get_context("spawn").Process(target=serve, args=arguments)
@@ -150,7 +202,7 @@ def measure(
             if count < len(seen):
                 raise SystemExit(f"{len(seen) - count} rows that were seen are gone")
             if count and not begin:
-                begin, until = now + WARM_SECONDS, now + WARM_SECONDS + seconds
+                begin, until = now + args.warm, now + args.warm + args.seconds
             seen.extend([now] * (count - len(seen)))
             time.sleep(LOOK_SECONDS)
     finally:
@@ -165,9 +217,10 @@ def measure(
 def main() -> int:
     """Measures both and prints the table; 1 if a target is missed."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    options.add_argument("--seconds", type=float, default=60.0, help="measured time, after the warm-up")
+    options.add_argument("--seconds", type=float, default=30.0, help="measured time, after the warm-up")
+    options.add_argument("--warm", type=float, default=15.0, help="seconds that do not count")
     options.add_argument("--rate", type=int, default=1000, help="rows a second")
-    options.add_argument("--paths", default=",".join(NAMES), help="which to measure; Delta needs its jars")
+    options.add_argument("--paths", default=",".join(NAMES), help="which; Delta needs its jars, QuestDB its client")
     add_record(options)
     args = options.parse_args()
     times: dict[str, np.ndarray] = {}
@@ -178,21 +231,28 @@ def main() -> int:
             admin.create_topics([NewTopic(path, 1, 1)])[path].result(30)
             source = Source(server, path, args.rate)
             if path == "delta":
-                times[path] = measure(serve_delta, (work, path, server), source, seen_of_delta(work), args.seconds)
+                times[path] = measure(serve_delta, (work, path, server), source, seen_of_delta(work), args)
+                continue
+            if path == "questdb":
+                with questdb.server(work / path) as address:
+                    questdb.query(address, questdb.TABLE.format(name=path))
+                    look = seen_of_questdb(address, path)
+                    times[path] = measure(serve_questdb, (address, path, server), source, look, args)
                 continue
             table = f"Bench.{path.title()}"
             (work / f"{table}.schema").write_text(SCHEMA.replace('name="Trade"', f'name="{path.title()}"'))
             text = STREAM.format(bootstrap=server, topic=path, rows=1_000_000).replace("Bench.Trade", table)
             (work / f"{path}.toml").write_text(text + '[commit]\ntrigger = "0 seconds"\n')
-            times[path] = measure(serve_ours, (work, path, path), source, seen_of_ours(work, path), args.seconds)
+            times[path] = measure(serve_ours, (work, path, path), source, seen_of_ours(work, path), args)
     report(times)
     measured = {
         f"{FIGURES[path]}.p{percent}": float(np.quantile(latencies, percent / 100)) * 1e3
         for path, latencies in times.items()
         for percent in (50, 99)
     }
-    if {"delta", "local"} <= times.keys():
-        measured["latency.local.ratio"] = measured["latency.delta.p50"] / measured["latency.local.p50"]
+    for peer, name in (("delta", "latency.local.ratio"), ("questdb", "latency.questdb.ratio")):
+        if {peer, "local"} <= times.keys():
+            measured[name] = measured[f"latency.{peer}.p50"] / measured["latency.local.p50"]
     missed = [path for path, goal in GOALS.items() if path in times and exceeds(times[path], goal)]
     if {"delta", "spark"} <= times.keys():
         ratio = measured["latency.delta.p50"] / measured["latency.p50"]

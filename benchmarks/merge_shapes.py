@@ -11,8 +11,8 @@ sources    1 M rows of 10 columns from 200 sources
 
 Ours is ``sparkhaven merge --local``: grouped by Sym, sorted by EventTime inside, checksums of the sources verified,
 digests of both sides proven equal, everything synced. DuckDB reads Parquet files of the same rows and writes
-``ORDER BY Sym, EventTime`` as Parquet, without sync or proof: compressed, as it does by default, and not compressed;
-the faster of the two counts. All are processes of their own, start-up counted, in turn, several times, with modules
+``ORDER BY Sym, EventTime`` as Parquet, synced, without proof: by snappy, by zstd, and not compressed; the fastest
+counts. All are processes of their own, start-up counted, in turn, several times, with modules
 compiled as an installer leaves them; medians of seconds and of CPU seconds are shown. ``alone`` is ours with one worker
 instead of two; a second worker that does not help is a failure (exit 1), as is a ratio below its target.
 """
@@ -20,14 +20,7 @@ instead of two; a second worker that does not help is a failure (exit 1), as is 
 from __future__ import annotations
 
 import argparse
-import os
-import resource
-import shutil
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +30,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
-from sparkhaven.store.layout import Layout
+from benchmarks.whole_commands import CODECS, merged, sorted_by_duckdb
+from sparkhaven.store.layout import TableName
 from tests.support.tables.intraday_rows import IntradayRows
 
 DAY = "2024-03-05"
@@ -48,14 +42,7 @@ HEAD = """<Table namespace="Bench" name="Rows" storageType="NestedPartitionedOnD
   <Column name="EventTime" dataType="Instant"/>
 """
 NUMBERS = 18
-IN_DUCKDB = """
-import duckdb, sys
-with duckdb.connect() as connection:
-    connection.execute("SET threads = " + sys.argv[1])
-    rows = f"SELECT * FROM read_parquet('{sys.argv[2]}') ORDER BY Sym, EventTime"
-    connection.execute(f"COPY ({rows}) TO '{sys.argv[3]}' (FORMAT parquet, COMPRESSION {sys.argv[4]})")
-"""
-COMPRESSIONS = ("snappy", "uncompressed")
+TABLE = TableName("Bench", "Rows")
 TARGETS = {"numeric": 2.5, "texts": 2.0, "sources": 1.5}
 
 
@@ -134,56 +121,13 @@ def make(directory: Path, shape: Shape, scale: float) -> None:
     db.log.close()
 
 
-def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds, and CPU seconds of the process and its children."""
-    os.sync()
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    compiled = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run(command, check=True, env=compiled, capture_output=True)
-    seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def ours(directory: Path, workers: int) -> tuple[float, float]:
-    """One first merge of the day."""
-    shutil.rmtree(Layout(directory / "db").system("Bench"), ignore_errors=True)
-    program = str(Path(sys.executable).with_name("sparkhaven"))
-    words = [
-        program,
-        "merge",
-        "Bench.Rows",
-        "--dates",
-        DAY,
-        "--sort",
-        "EventTime",
-        "--local",
-        "--workers",
-        str(workers),
-    ]
-    return timed(words, {**os.environ, "SPARKHAVEN_ROOT": str(directory / "db")})
-
-
-def with_duckdb(directory: Path, threads: int, compression: str) -> tuple[float, float]:
-    """ORDER BY into one Parquet file."""
-    words = [
-        sys.executable,
-        "-c",
-        IN_DUCKDB,
-        str(threads),
-        str(directory / "parquet/*.parquet"),
-        str(directory / "out.parquet"),
-        compression,
-    ]
-    return timed(words, dict(os.environ))
-
-
 def main() -> int:
     """Runs the shapes and prints a table."""
     parser = argparse.ArgumentParser(description="merge of other shapes against ORDER BY of DuckDB")
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; default: all")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the rows")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None)
     add_record(parser)
     arguments = parser.parse_args()
@@ -193,13 +137,14 @@ def main() -> int:
     for name in arguments.shapes or SHAPES:
         with scratch("merge-shapes", arguments.dir) as directory:
             make(directory, SHAPES[name], arguments.scale)
-            ours(directory, 1)  # compiles modules
-            timings: list[list[tuple[float, float]]] = [[], [], *([] for _ in COMPRESSIONS)]
+            db, files, out = directory / "db", directory / "parquet", directory / "out.parquet"
+            merged(db, TABLE, DAY, 1)  # compiles modules
+            timings: list[list[tuple[float, float]]] = [[], [], *([] for _ in CODECS)]
             for _ in range(arguments.repeat):
-                timings[0].append(ours(directory, arguments.workers))
-                timings[1].append(ours(directory, 1))
-                for way, compression in enumerate(COMPRESSIONS, start=2):
-                    timings[way].append(with_duckdb(directory, arguments.workers, compression))
+                timings[0].append(merged(db, TABLE, DAY, arguments.workers))
+                timings[1].append(merged(db, TABLE, DAY, 1))
+                for way, codec in enumerate(CODECS, start=2):
+                    timings[way].append(sorted_by_duckdb(files, out, arguments.workers, codec))
         medians = [tuple(statistics.median(column) for column in zip(*timing, strict=True)) for timing in timings]
         medians = [*medians[:2], min(medians[2:])]
         (together, _), (alone, _), (peer, _) = medians

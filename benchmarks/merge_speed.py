@@ -1,13 +1,16 @@
 """Merges one large day and sorts the same rows with DuckDB and Spark; prints seconds, output size and ratios.
 
     python -m benchmarks.merge_speed                  20 M rows x 10 columns, about 10 GB of disk below --dir
-    python -m benchmarks.merge_speed --rows 2000000 --no-spark
+    python -m benchmarks.merge_speed --rows 2000000 --no-spark --no-cold
 
 Ours reads committed intraday locations and writes historical ones: grouped by Sym, sorted by EventTime inside,
 source checksums verified, digests of both sides proven equal, everything synced. Its tasks run in processes of our
 own (``sparkhaven merge --local``), then in Spark in the session that the command builds. DuckDB and Spark read Parquet
-files of the same rows, ``ORDER BY Sym, EventTime``, and write Parquet (default compression), without sync or proof;
-Spark's sort has a stock JVM. Each Spark is a process of its own, and every contender's best run counts.
+files of the same rows, ``ORDER BY Sym, EventTime``, and write Parquet, which is synced, without proof. DuckDB writes
+it by snappy, by zstd and uncompressed; the fastest counts. Spark's sort has a stock JVM. Each Spark is a process of its
+own. Those runs are warm, and every contender's best counts. Cold ones are whole commands in new processes, with
+nothing in the page cache, which needs root: ours, and DuckDB with the codec that was fastest; medians.
+``--grouped`` adds a merge and a sort by Sym alone.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import argparse
 import os
 import platform
 import shutil
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -31,9 +35,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.figures import add_record, record
-from benchmarks.ingest_files import STOCK_JVM
+from benchmarks.peers import STOCK_JVM, fastest, synced
 from benchmarks.scratch import scratch
 from benchmarks.steps import StepFs
+from benchmarks.whole_commands import CODECS, may_empty_cache, merged, sorted_by_duckdb
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
@@ -103,12 +108,14 @@ def make(directory: Path, rows: int) -> list[Path]:
     """The day as intraday locations and as Parquet files; the latter's paths."""
     db = IntradayRows(directory / "db", SCHEMA)
     source_rows, files = rows // SOURCES, []
+    (directory / "parquet").mkdir()
     for source in range(SOURCES):
         table = rows_of(source_rows, source * source_rows, source)
         for low in range(0, source_rows, 1 << 20):  # as batches of a feed
             db.commit({(f"source-{source}", DAY): table.slice(low, 1 << 20)})
-        files.append(directory / f"source-{source}.parquet")
+        files.append(directory / "parquet" / f"source-{source}.parquet")
         pq.write_table(table, files[-1])
+    db.log.close()
     return files
 
 
@@ -141,15 +148,16 @@ def ours(name: str, root: Path, executor: Executor, sort: tuple[SortKey, ...], m
     return timing
 
 
-def with_duckdb(name: str, files: list[Path], out: Path, order: str, threads: int) -> Timing:
-    """ORDER BY into one Parquet file."""
+def with_duckdb(name: str, files: list[Path], out: Path, order: str, threads: int, codec: str) -> Timing:
+    """ORDER BY into one Parquet file, synced."""
     names = ", ".join(f"'{path}'" for path in files)
 
     def sort() -> None:
         with duckdb.connect() as connection:
             connection.execute(f"SET threads = {threads}")
             rows = f"SELECT * FROM read_parquet([{names}]) ORDER BY {order}"
-            connection.execute(f"COPY ({rows}) TO '{out}' (FORMAT parquet)")
+            connection.execute(f"COPY ({rows}) TO '{out}' (FORMAT parquet, COMPRESSION {codec})")
+        synced(out)
 
     return timed(name, out, sort)
 
@@ -168,7 +176,7 @@ def merge_in_spark(directory: Path, files: list[Path], arguments: argparse.Names
 
 
 def sort_in_spark(directory: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
-    """ORDER BY into Parquet files."""
+    """ORDER BY into Parquet files, synced."""
     name, out = "spark, sorted", directory / "spark.parquet"
     extra = STOCK_JVM | {"spark.sql.legacy.parquet.nanosAsLong": "true"}
     spark = build_session("peer", workers=arguments.workers, memory="6g", extra=extra)
@@ -176,6 +184,7 @@ def sort_in_spark(directory: Path, files: list[Path], arguments: argparse.Namesp
     def sort() -> None:
         frame = spark.read.parquet(*[str(path) for path in files])
         frame.orderBy("Sym", "EventTime").write.mode("overwrite").parquet(str(out))
+        synced(out)
 
     times = [timed(name, out, sort) for _ in range(arguments.repeat)]
     spark.stop()
@@ -191,39 +200,62 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None)
     parser.add_argument("--no-spark", action="store_true")
+    parser.add_argument("--no-cold", action="store_true", help="warm runs only; cold ones need root")
+    parser.add_argument("--grouped", action="store_true", help="a merge and a sort by Sym alone, too")
     add_record(parser)
     arguments = parser.parse_args()
+    if not (arguments.no_cold or may_empty_cache()):
+        parser.error("only root can empty the page cache: --no-cold")
     with scratch("merge-speed", arguments.dir) as directory:
-        best = _run(directory, arguments)
-    measured = {figure: best[name] for figure, name in FIGURES.items() if name in best}
-    for ours in {"merge.local", "merge.spark"} & measured.keys():
-        for peer in {"duckdb", "sort_in_spark"} & {name.removeprefix("merge.") for name in measured}:
-            measured[f"{ours}.{peer}.ratio"] = measured[f"merge.{peer}"] / measured[ours]
-    record(parser, arguments, measured)
+        record(parser, arguments, figures_of(_run(directory, arguments)))
     return 0
 
 
+def figures_of(best: Mapping[str, float]) -> dict[str, float]:
+    """The figures by name, of the seconds of each contender; DuckDB's are those of its fastest codec."""
+    measured = {figure: best[name] for figure, name in FIGURES.items() if name in best}
+    for figure, name in (("merge.duckdb", DUCKDB), ("merge.cold.duckdb", COLD_DUCKDB)):
+        if (seconds := fastest(best, name)) is not None:
+            measured[figure] = seconds
+    for ours, *peers in RATIOS:
+        for peer in peers:
+            if {ours, peer} <= measured.keys():
+                measured[f"{ours}.{peer.rpartition('.')[2]}.ratio"] = measured[peer] / measured[ours]
+    return measured
+
+
+DUCKDB, COLD_DUCKDB = "duckdb, sorted", "duckdb, cold"
 FIGURES = {
     "merge.local": "ours, sorted",
     "merge.spark": "ours, sorted, tasks in Spark",
-    "merge.duckdb": "duckdb, sorted",
     "merge.sort_in_spark": "spark, sorted",
+    "merge.cold": "ours, cold",
 }
+RATIOS = (
+    ("merge.local", "merge.duckdb", "merge.sort_in_spark"),
+    ("merge.spark", "merge.duckdb", "merge.sort_in_spark"),
+    ("merge.cold", "merge.cold.duckdb"),
+)
 
 
 def _run(directory: Path, arguments: argparse.Namespace) -> dict[str, float]:
-    """The best seconds of each contender."""
+    """The best seconds of each warm contender, the medians of the cold ones."""
     print(f"making {arguments.rows:,} rows in {SOURCES} sources", file=sys.stderr)
     files, root = make(directory, arguments.rows), directory / "db"
     local, memory = LocalExecutor(arguments.workers), arguments.memory
     list(local.run(abs, range(arguments.workers)))  # workers start before the clock does, as Spark's have
     out = directory / "duckdb.parquet"
+
+    def by_duckdb(order: str, codec: str) -> Callable[[str], Timing]:
+        return lambda name: with_duckdb(name, files, out, order, arguments.workers, codec)
+
     contenders: dict[str, Callable[[str], Timing]] = {
         "ours, sorted": lambda name: ours(name, root, local, BY_TIME, memory),
-        "ours, grouped only": lambda name: ours(name, root, local, (), memory),
-        "duckdb, sorted": lambda name: with_duckdb(name, files, out, "Sym, EventTime", arguments.workers),
-        "duckdb, by Sym only": lambda name: with_duckdb(name, files, out, "Sym", arguments.workers),
+        **{f"{DUCKDB}, {codec}": by_duckdb("Sym, EventTime", codec) for codec in CODECS},
     }
+    if arguments.grouped:
+        contenders["ours, grouped only"] = lambda name: ours(name, root, local, (), memory)
+        contenders |= {f"duckdb, by Sym only, {codec}": by_duckdb("Sym", codec) for codec in CODECS}
     times: dict[str, list[Timing]] = {name: [] for name in contenders}
     for _ in range(arguments.repeat):
         for name, run in contenders.items():
@@ -235,12 +267,25 @@ def _run(directory: Path, arguments: argparse.Namespace) -> dict[str, float]:
                 name, timings = process.submit(contender, directory, files, arguments).result()
             times[name] = timings
     _print(times, arguments)
-    return {name: min(timing.seconds for timing in timings) for name, timings in times.items()}
+    best = {name: min(timing.seconds for timing in timings) for name, timings in times.items()}
+    return best if arguments.no_cold else best | _cold(directory, arguments, best)
+
+
+def _cold(directory: Path, arguments: argparse.Namespace, warm: Mapping[str, float]) -> dict[str, float]:
+    codec = min(CODECS, key=lambda codec: warm[f"{DUCKDB}, {codec}"])
+    seconds: dict[str, list[float]] = {"ours, cold": [], f"{COLD_DUCKDB}, {codec}": []}
+    mine, theirs = seconds.values()
+    for _ in range(arguments.repeat):
+        mine.append(merged(directory / "db", TABLE, DAY, arguments.workers, cold=True)[0])
+        out = directory / "duckdb.parquet"
+        theirs.append(sorted_by_duckdb(directory / "parquet", out, arguments.workers, codec, cold=True)[0])
+    for name, runs in seconds.items():
+        print(f"{name:32} {' '.join(f'{run:.2f}' for run in runs)}")
+    return {name: statistics.median(runs) for name, runs in seconds.items()}
 
 
 def _print(times: dict[str, list[Timing]], arguments: argparse.Namespace) -> None:
     best = {name: min(timings, key=lambda t: t.seconds) for name, timings in times.items()}
-    by_sym = {"ours, grouped only", "duckdb, by Sym only"}
     print(
         f"\n{arguments.rows:,} rows x 10 columns, {arguments.workers} workers, {os.cpu_count()} cores, "
         f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
@@ -248,7 +293,8 @@ def _print(times: dict[str, list[Timing]], arguments: argparse.Namespace) -> Non
     )
     print(f"{'':32} {'best s':>8} {'cpu s':>8} {'M rows/s':>9} {'MB out':>8} {'against DuckDB':>15}")
     for name, timing in best.items():
-        base = best["duckdb, by Sym only" if name in by_sym else "duckdb, sorted"].seconds
+        peer = "duckdb, by Sym only" if "only" in name else DUCKDB
+        base = fastest({path: run.seconds for path, run in best.items()}, peer) or timing.seconds
         rate, size = arguments.rows / timing.seconds / 1e6, timing.bytes_out / 1e6
         print(
             f"{name:32} {timing.seconds:8.2f} {timing.cpu:8.2f} {rate:9.2f} {size:8.0f} {base / timing.seconds:14.2f}x"

@@ -1,19 +1,18 @@
 """A night beside a live reader: merges through the page cache and past it (`merge --direct-io`), on ext4 and xfs.
 
-    python -m benchmarks.page_cache               as root: two file systems in files of 16 GB below --dir
-    python -m benchmarks.page_cache --rows 2000000 --free 400
+    python -m benchmarks.page_cache               as root: two file systems in files below --dir, 6 GB of disk
+    python -m benchmarks.page_cache --rows 500000 --free 300 --rounds 1
 
 A reader has a date of history open and sums a random column of it every 20 ms, while another date is merged by one
-worker. Memory is scarce on purpose: the benchmark holds all but ``--free`` MiB, less than the night reads and writes.
-Each way starts with the reader's date in the cache and nothing else, in turn, ``--rounds`` times. A row says the
-seconds of the merge, syncs included, and the median and 99th percentile of the reader. ``alone`` has no merge.
+worker. Both are in a control group of the kernel that has ``--free`` MiB, pages of files included: less than the night
+reads and writes. The machine's other memory is left alone. Each way starts with the reader's date in the cache and
+nothing else, in turn, ``--rounds`` times; no step takes longer than ``--patience`` seconds. A row says the seconds of
+the merge, syncs included, and the median and 99th percentile of the reader. ``alone`` has no merge.
 """
 
 from __future__ import annotations
 
 import argparse
-import mmap
-import os
 import platform
 import random
 import statistics
@@ -26,8 +25,10 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from benchmarks.night_memory import MemoryGroup, memory_group
 from benchmarks.parts.merge_memory import DAY, DOUBLES, LONGS, TABLE, batch_of, schema
 from benchmarks.scratch import scratch
+from benchmarks.whole_commands import uncached
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
@@ -46,7 +47,8 @@ READ_DAY = "2024-03-04"
 COLUMNS = [*(f"Px{number}" for number in range(DOUBLES)), *(f"Id{number}" for number in range(LONGS))]
 BATCH = 1 << 18
 PAUSE_S = 0.02
-IMAGE_MIB = 16 << 10
+IMAGE_MIB = 16 << 10  # of which the disk holds what is written
+PROGRAM = [sys.executable, "-m", "benchmarks.page_cache"]
 WAYS: dict[str, Callable[[], Fs]] = {"cached": Fs, "direct": DirectFs}
 
 
@@ -72,10 +74,25 @@ def merge(root: Path, day: str, fs: Fs) -> float:
     return time.perf_counter() - begun
 
 
-def idle() -> float:
+def idle(group: MemoryGroup, patience: float) -> float:
     """Five seconds without a merge."""
+    del group, patience
     time.sleep(5)
     return 5.0
+
+
+def merge_apart(root: Path, way: str, group: MemoryGroup, patience: float) -> float:
+    """Merges the night in a process of the group; returns its seconds."""
+    done = subprocess.run(
+        [*PROGRAM, "--merge", way, "--root", str(root)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        preexec_fn=group.enter,  # no other thread is there
+        timeout=patience,
+        check=True,
+    )
+    return float(done.stdout)
 
 
 def read(root: Path, until: Path) -> None:
@@ -95,47 +112,49 @@ def read(root: Path, until: Path) -> None:
         time.sleep(PAUSE_S)
 
 
-def beside(root: Path, work: Callable[[], float]) -> tuple[float, list[float]]:
+def beside(
+    root: Path, work: Callable[[MemoryGroup, float], float], group: MemoryGroup, patience: float
+) -> tuple[float, list[float]]:
     """What ``work`` returns, and the reader's milliseconds meanwhile."""
-    os.sync()
-    Path("/proc/sys/vm/drop_caches").write_text("1", encoding="ascii")
+    uncached()
     until = root.parent / "until"
-    command = [sys.executable, "-m", "benchmarks.page_cache", "--read", str(root)]
-    reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    reader = subprocess.Popen(
+        [*PROGRAM, "--read", "--root", str(root)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        preexec_fn=group.enter,
+    )
     assert reader.stdout is not None  # noqa: S101  it is a pipe
     try:
         reader.stdout.readline()
-        seconds = work()
-    finally:
+        seconds = work(group, patience)
         until.touch()
-        times = [float(line) for line in reader.stdout.read().split()]
+        printed, _ = reader.communicate(timeout=patience)
+    finally:
+        reader.kill()
         reader.wait()
-        until.unlink()
-    return seconds, times
-
-
-def held_memory(free_mib: int) -> mmap.mmap:
-    """Memory that nobody else can have: all that is available but ``free_mib``."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    available = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) // 1024
-    size = max(1, available - free_mib) << 20
-    held = mmap.mmap(-1, size)
-    for offset in range(0, size, mmap.PAGESIZE):
-        held[offset] = 1
-    return held
+        until.unlink(missing_ok=True)
+    return seconds, [float(line) for line in printed.split()]
 
 
 def main() -> int:
     """Prints a table; 1 if the direct way is neither quicker to read beside nor as quick to merge."""
     parser = argparse.ArgumentParser(description="merges beside a live reader, through the page cache and past it")
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of the night; the reader's date has half")
-    parser.add_argument("--free", type=int, default=1200, help="MiB of memory that are left for all")
+    parser.add_argument("--rows", type=int, default=6_000_000, help="of the night; the reader's date has half")
+    parser.add_argument("--free", type=int, default=800, help="MiB of memory that reader and merge have")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None)
-    parser.add_argument("--read", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--patience", type=float, default=300, help="seconds that a step may take")
+    parser.add_argument("--read", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--merge", choices=WAYS, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, default=None, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.read is not None:
-        read(arguments.read, arguments.read.parent / "until")
+    if arguments.read:
+        read(arguments.root, arguments.root.parent / "until")
+        return 0
+    if arguments.merge is not None:
+        print(merge(arguments.root, DAY, WAYS[arguments.merge]()))
         return 0
     machine = f"Linux {platform.release()}, Python {platform.python_version()}"
     print(f"{arguments.rows:,} rows, {arguments.free} MiB free; {machine}")
@@ -144,12 +163,12 @@ def main() -> int:
         with scratch("page-cache", arguments.dir) as directory, Image(directory, kind, IMAGE_MIB) as image:
             root = image.mount / "db"
             make(root, arguments.rows // 2, arguments.rows)
-            held = held_memory(arguments.free)
-            results: dict[str, list[tuple[float, list[float]]]] = {"alone": [beside(root, idle)]}
-            for _ in range(arguments.rounds):
-                for way, fs in WAYS.items():
-                    results.setdefault(way, []).append(beside(root, partial(merge, root, DAY, fs())))
-            held.close()
+            with memory_group(arguments.free << 20) as group:
+                results = {"alone": [beside(root, idle, group, arguments.patience)]}
+                for _ in range(arguments.rounds):
+                    for way in WAYS:
+                        work = partial(merge_apart, root, way)
+                        results.setdefault(way, []).append(beside(root, work, group, arguments.patience))
             for way, rounds in results.items():
                 times = sorted(ms for _, round_times in rounds for ms in round_times)
                 seconds = statistics.median(seconds for seconds, _ in rounds)

@@ -2,12 +2,13 @@
 
 QuestDB has no feed of its own: a program parses the messages and sends rows. Both ways to do that are timed on
 messages that lie in memory already, without Kafka and Spark: ``json`` and a call a row, and Arrow's JSON reader with a
-data frame a batch. Rows are ordered by their arrival, which spares the server its sorting. Seconds run until it counts
-all rows of the batch; ``cairo.commit.mode=sync``. sparkhaven reads the same messages from a broker as a Spark stream
-(``fsync``), as in ``benchmarks.kafka_ingest``. First batches are warm-up.
+data frame a batch. One process sends all rows, then as many as there are cores send their parts at once; the faster
+counts. Rows are ordered by their arrival, which spares the server its sorting. Seconds run until it counts all rows of
+the batch; ``cairo.commit.mode=sync``. sparkhaven reads the same messages from a broker as a Spark stream (``fsync``),
+as in ``benchmarks.kafka_ingest``. First batches are warm-up.
 
     python -m pip install questdb pandas
-    python -m benchmarks.questdb [--rows 1000000] [--batches 5]
+    python -m benchmarks.questdb [--rows 1000000] [--batches 4] [--senders 1 2]
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow.json import ParseOptions, read_json
 
+from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, apart, report
-from benchmarks.kafka_ingest import STREAM, TOPIC, fill, messages, run_ours
+from benchmarks.kafka_ingest import PARTITIONS, STREAM, TOPIC, fill, messages, run_ours
+from benchmarks.peers import fastest
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.session.jars import Artifact, jars
 from sparkhaven.store.io.fs import Fs
@@ -116,42 +121,79 @@ def by_frame(sender: Any, table: str, lines: Sequence[bytes]) -> None:
     sender.flush()
 
 
-def run_questdb(work: Path, name: str, send: Send, rows: int, batches: int) -> list[float]:
-    """Seconds of each batch, from its messages in memory until the server counts its rows."""
+def sender(address: str) -> Any:
+    """The client, which sends in portions."""
     try:
         from questdb.ingress import Sender
     except ImportError:
         raise SystemExit("the client is missing: python -m pip install questdb pandas") from None
-    feed, seconds = messages(0, rows * batches), []
-    with server(work / name) as address:
+    return Sender.from_conf(f"http::addr={address};auto_flush_rows=75000;request_timeout=60000;")
+
+
+def send_part(address: str, way: str, part: int, rows: Sequence[int], begin: Barrier) -> None:
+    """One of several processes that send at once: its ``rows`` of each batch, once all are ready."""
+    send, feed = WAYS[way], messages(part % PARTITIONS, sum(rows))
+    with sender(address) as opened:
+        for count in rows:
+            lines = list(islice(feed, count))
+            begin.wait()
+            send(opened, f"questdb_{way}", lines)
+
+
+def run_questdb(work: Path, way: str, senders: int, rows: int, batches: int) -> list[float]:
+    """Seconds of each batch, from its messages in the memory of the senders until the server counts its rows."""
+    name, seconds, context = f"questdb_{way}", [], get_context("spawn")
+    begin = context.Barrier(senders + 1)
+    shares = [rows // senders + (part < rows % senders) for part in range(senders)]
+    with server(work / f"{name}_{senders}") as address:
         query(address, TABLE.format(name=name))
-        with Sender.from_conf(f"http::addr={address};auto_flush_rows=75000;request_timeout=60000;") as sender:
-            for number in range(1, batches + 1):
-                lines = list(islice(feed, rows))
-                begun = time.perf_counter()
-                send(sender, name, lines)
-                while query(address, f"select count() from {name}")["dataset"][0][0] < rows * number:
-                    time.sleep(0.005)
-                seconds.append(time.perf_counter() - begun)
+        arguments = [(address, way, part, [share] * batches, begin) for part, share in enumerate(shares)]
+        processes = [context.Process(target=send_part, args=of, daemon=True) for of in arguments]
+        for process in processes:
+            process.start()
+        for number in range(1, batches + 1):
+            begin.wait(timeout=600)
+            begun = time.perf_counter()
+            while query(address, f"select count() from {name}")["dataset"][0][0] < rows * number:
+                if any(process.exitcode for process in processes):
+                    raise SystemExit(f"{name}: a sender has failed")
+                time.sleep(0.005)
+            seconds.append(time.perf_counter() - begun)
+        for process in processes:
+            process.join(60)
     return seconds
+
+
+WAYS: dict[str, Send] = {"rows": by_row, "frames": by_frame}
 
 
 def main() -> None:
     """Runs all and prints the table."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     options.add_argument("--rows", type=int, default=1_000_000, help="messages a batch")
-    options.add_argument("--batches", type=int, default=5)
+    options.add_argument("--batches", type=int, default=4)
+    options.add_argument("--senders", type=int, nargs="+", default=[1, 2], help="processes that send at once")
+    add_record(options)
     args = options.parse_args()
     with scratch() as work:
         with Broker(Fs(), work / "broker", heap="1g") as broker:
             fill(broker.bootstrap, args.rows * args.batches)
             (work / "Bench.Trade.schema").write_text(SCHEMA)
             (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
-            times = {"sparkhaven from Kafka, fsync": apart(run_ours, work)}
-        for name, send in (("questdb_rows", by_row), ("questdb_frames", by_frame)):
-            times[name] = apart(run_questdb, work, name, send, args.rows, args.batches)
-        report(times, args.rows)
+            times = {OURS: apart(run_ours, work)}
+        for way in WAYS:
+            for senders in args.senders:
+                name = f"{way}, {senders} at once"
+                times[name] = run_questdb(work, way, senders, args.rows, args.batches)
+        medians = report(times, args.rows)
+    measured = {"questdb": medians[OURS]}
+    for way in WAYS:
+        if (seconds := fastest(medians, way)) is not None:
+            measured |= {f"questdb.{way}": seconds, f"questdb.{way}.ratio": seconds / measured["questdb"]}
+    record(options, args, measured)
 
+
+OURS = "sparkhaven from Kafka, fsync"
 
 if __name__ == "__main__":
     main()

@@ -138,8 +138,7 @@ def main() -> None:
             ("startup.plain", "ingest --once --spark", KINDS[0]),
         )
     }
-    ratios = {f"{name}.ratio": ends["startup.plain"] / ends[name] for name in ("startup.local", "startup.spark")}
-    record(parser, arguments, {**ends, **ratios})
+    record(parser, arguments, ends)
 
 
 if __name__ == "__main__":

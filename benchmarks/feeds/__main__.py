@@ -1,14 +1,15 @@
 """Feeds in Avro, Protobuf, CSV, Parquet and Delta to durable columns, each against Spark's own pipelines for it.
 
-    python -m benchmarks.feeds [--formats avro protobuf csv parquet delta] [--rows 1000000] [--triggers 5]
+    python -m benchmarks.feeds [--formats avro protobuf csv parquet delta] [--rows 1000000] [--triggers 4]
                                [--sinks parquet delta] [--ways "as it comes" zstd tuned] [--ours] [--record]
 
 The same rows of ten columns in each format, one million a trigger: Avro and Protobuf as messages of a topic of two
 partitions, CSV and Parquet as two files a trigger, Delta as two files a version. Each path runs as a streaming query in
 a process and a JVM of its own, one after the other; the first trigger is warm-up, the table shows the median of the
 others. Peers read by ``from_avro``, ``from_protobuf``, or the source of Spark for such files, and write by the Parquet
-sink and by Delta; they do not sync what they write. sparkhaven runs with ``fsync``. What each path has written is read
-back and compared with what was fed, all columns and rows.
+sink and by Delta, in the ways of ``benchmarks.peers``, of which the fastest counts. Their output is synced at the end,
+and each trigger takes its share. sparkhaven runs with ``fsync``. What each path has written is read back and compared
+with what was fed, all columns and rows.
 
 Goal: five times as fast as the fastest way of the peers with Delta. A peer whose jar cannot be fetched is left out.
 ``--ours`` runs our own paths alone. Exit 1 where the goal is missed.
@@ -26,10 +27,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.feeds.equality import ours, require_equal, theirs
-from benchmarks.feeds.peers import FUNCTIONS, SINKS, WAYS, function_jars, run_peer, sink_directory, write_delta
+from benchmarks.feeds.peers import FUNCTIONS, function_jars, run_peer, sink_directory, write_delta
 from benchmarks.feeds.trades import AVRO_SCHEMA, MESSAGE, SOURCES, avro, descriptor_set, payloads, protobuf, write_files
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, apart, report, run_ours
+from benchmarks.peers import SINKS, WAYS, fastest
 from benchmarks.scratch import scratch
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -124,17 +126,12 @@ def has_jars(form: str) -> bool:
     return True
 
 
-def fastest(medians: dict[str, float], sink: str) -> float | None:
-    """The least seconds of the ways of a sink."""
-    return min((seconds for name, seconds in medians.items() if name.startswith(f"{sink},")), default=None)
-
-
 def main() -> int:
     """Prints a table for each format, and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
-    parser.add_argument("--triggers", type=int, default=5)
+    parser.add_argument("--triggers", type=int, default=4)
     parser.add_argument("--sinks", nargs="+", choices=SINKS, default=SINKS)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=tuple(WAYS))
     parser.add_argument("--ours", action="store_true", help="only our own paths")

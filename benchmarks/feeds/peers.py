@@ -1,7 +1,6 @@
 """The pipelines of a team with Spark: a source or function of Spark's own, and a sink of Parquet or Delta.
 
-Each runs as it comes and in two other ways: with zstd, and tuned, by the parallel collector and without the statistics
-that Delta takes of each file. What counts is the fastest.
+Each runs in the ways of ``benchmarks.peers``, of which the fastest counts.
 """
 
 from __future__ import annotations
@@ -14,23 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.feeds.trades import AVRO_SCHEMA, MESSAGE, SOURCES, SPARK_FIELDS
-from benchmarks.ingest_files import STOCK_JVM
+from benchmarks.peers import AS_IT_COMES, consumer, session, streamed
 from sparkhaven.jobs.session.jars import Artifact, jars
 from sparkhaven.jobs.session.kafka_connector import VERSION, connector_jars
-from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.io.fs import Fs
-from tests.support.spark.delta_conf import delta_conf
 
-SINKS = ("parquet", "delta")
-CODEC = "spark.sql.parquet.compression.codec"
-WAYS: Mapping[str, Mapping[str, str]] = {
-    "as it comes": {},
-    "zstd": {CODEC: "zstd"},
-    "tuned": {
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-        "spark.databricks.delta.stats.collect": "false",
-    },
-}
 FUNCTIONS = {"avro": "spark-avro", "protobuf": "spark-protobuf"}  # jars with from_avro and from_protobuf
 
 
@@ -42,26 +29,20 @@ def function_jars(fs: Fs, form: str, environ: Mapping[str, str] = os.environ) ->
     return jars(fs, f"{name}-{VERSION}", [Artifact("org.apache.spark", f"{name}_2.13", VERSION, alone=True)], environ)
 
 
-def session(form: str, sink: str, way: str) -> SparkSession:
+def session_of(form: str, sink: str, way: str) -> SparkSession:
     """A session that can read the feed and write to the sink."""
-    fs, conf = Fs(), {**STOCK_JVM, "spark.sql.shuffle.partitions": "2"}
-    classes = [str(jar) for jar in function_jars(fs, form)]
+    classes = function_jars(Fs(), form)
     if form in FUNCTIONS:
-        classes += map(str, connector_jars(fs))
-    if "delta" in (form, sink):
-        conf |= delta_conf(fs)
-        classes.append(conf["spark.jars"])
-    if classes:
-        conf["spark.jars"] = ",".join(classes)
-    return build_session("peer", memory="4g", extra={**conf, **WAYS[way]})
+        classes += connector_jars(Fs())
+    return session(way, classes, delta="delta" in (form, sink))
 
 
-def parsed(spark: SparkSession, form: str, work: Path, bootstrap: str, rows: int) -> DataFrame:
+def parsed(spark: SparkSession, form: str, work: Path, bootstrap: str, rows: int, way: str) -> DataFrame:
     """The rows of a feed, ``rows`` a trigger."""
     if form in FUNCTIONS:
         source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
         source = source.option("subscribe", form).option("startingOffsets", "earliest")
-        values = source.option("maxOffsetsPerTrigger", str(rows)).load()
+        values = source.option("maxOffsetsPerTrigger", str(rows)).options(**consumer(way)).load()
         return values.select(_from_payload(form, work).alias("row")).select("row.*")
     source = spark.readStream.option("maxFilesPerTrigger", str(SOURCES))
     if form == "delta":
@@ -83,12 +64,9 @@ def _from_payload(form: str, work: Path) -> f.Column:
 
 def run_peer(work: Path, form: str, sink: str, way: str, bootstrap: str, rows: int) -> list[float]:
     """Seconds of each trigger."""
-    spark, name = session(form, sink, way), sink_directory(form, sink, way)
-    writer = parsed(spark, form, work, bootstrap, rows).writeStream.format(sink)
-    writer = writer.option("checkpointLocation", str(work / f"{name}-checkpoint")).option("path", str(work / name))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    spark = session_of(form, sink, way)
+    rows_ = parsed(spark, form, work, bootstrap, rows, way)
+    seconds = streamed(rows_, sink, work, sink_directory(form, sink, way))
     spark.stop()
     return seconds
 
@@ -100,7 +78,7 @@ def sink_directory(form: str, sink: str, way: str) -> str:
 
 def write_delta(work: Path, triggers: int) -> list[float]:
     """The Delta table that is a feed: a version for each two files of the Parquet feed."""
-    spark = session("delta", "delta", "as it comes")
+    spark = session_of("delta", "delta", AS_IT_COMES)
     files = sorted(str(path) for path in (work / "parquet-feed").iterdir())
     for first in range(0, SOURCES * triggers, SOURCES):
         rows = spark.read.schema(SPARK_FIELDS).parquet(*files[first : first + SOURCES])

@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.session.spark_session import import_root
 
@@ -61,7 +62,9 @@ def main() -> int:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
+    add_record(parser)
+    args = parser.parse_args()
+    rounds = args.rounds
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ROWS}
     with scratch() as work:
         (work / "feed").mkdir()
@@ -78,6 +81,7 @@ def main() -> int:
         print(f"{name:<24}{seconds:>9.2f}{cpu:>7.2f}   {' '.join(f'{wall:.2f}' for wall, _ in taken[name])}")
     (clean, clean_cpu), (bad, bad_cpu) = medians.values()
     print(f"a bad row costs {bad - clean:.2f} s, {bad_cpu - clean_cpu:.2f} s of CPU, limit {WORST_S}")
+    record(parser, args, {"quarantine.one_row": bad - clean})
     return int(bad - clean > WORST_S)
 
 

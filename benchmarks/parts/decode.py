@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
@@ -59,7 +60,12 @@ COLUMNS = {
 }
 START_NS = 1_357_016_400_000_000_000
 WORST = 1.5
-LIMITED = ("1 % bad", "5 % escaped", "epoch with fraction", "unknown field")
+FIGURES = {
+    "decode.bad.ratio": "1 % bad",
+    "decode.escaped.ratio": "5 % escaped",
+    "decode.fractions.ratio": "epoch with fraction",
+    "decode.unknown.ratio": "unknown field",
+}
 Row = dict[str, Any]
 
 
@@ -153,6 +159,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dir", type=Path, default=None)
+    add_record(parser)
     args = parser.parse_args()
     per_million = 1e6 / args.rows
     results: dict[str, float] = {}
@@ -185,8 +192,9 @@ def main() -> int:
         path = top / "feed.parquet"
         pq.write_table(pa.Table.from_pylist(list(rows(args.rows))), path)
         show("parquet", path, "parquet")
-    ratios = {name: results[f"json, {name}"] / results["json, clean"] for name in LIMITED}
+    ratios = {name: results[f"json, {name}"] / results["json, clean"] for name in FIGURES.values()}
     print(f"limit {WORST} times the clean feed:", ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
+    record(parser, args, {figure: ratios[name] for figure, name in FIGURES.items()})
     return int(max(ratios.values()) > WORST)
 
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.ingest_files import STOCK_JVM
+from benchmarks.peers import STOCK_JVM
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 from sparkhaven.writers.spark.stream_query import stream_conf

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pyspark
 
+from benchmarks.figures import add_record, record
 from benchmarks.parts.decode import COLUMNS, Row, bad_one_in_a_hundred, line_text, rows
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.settings.stream_file import load_stream_file
@@ -117,6 +118,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     options.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
     options.add_argument("--triggers", type=int, default=5)
+    add_record(options)
     args = options.parse_args()
     warm: dict[str, list[BatchProgress]] = {name: [] for name in FEEDS}
     first: dict[str, float] = {}
@@ -144,6 +146,7 @@ def main() -> int:
     ratio = medians["1 % bad"] / medians["clean"]
     print(f"bad rows cost {ratio:.2f} times the clean stream, limit {WORST}")
     print(f"Python {platform.python_version()}, pyspark {pyspark.__version__}, {os.cpu_count()} cores")
+    record(options, args, {"quarantine.ratio": ratio})
     return int(ratio > WORST)
 
 

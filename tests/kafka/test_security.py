@@ -27,10 +27,11 @@ from sparkhaven.store.errors import EXIT_USAGE, FeedError, FeedSettingsError, Sp
 from sparkhaven.store.io.fs import Fs
 from tests.support.kafka.topics import make_topic, send
 from tests.support.servers.broker import Broker, free_port
+from tests.support.servers.tls import LISTENER, server_settings
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 
-STORE, READER = "store-pass", "reader-pass"
+READER = "reader-pass"
 MODULES = "org.apache.kafka.common.security"
 
 
@@ -38,22 +39,16 @@ MODULES = "org.apache.kafka.common.security"
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path, str]]:
     """A broker with a SASL_SSL listener and one message in topic ``t``; its address, certificate, and other address."""
     base = tmp_path_factory.mktemp("secure")
-    keys, certificate, port = base / "keys.p12", base / "broker.pem", free_port()
-    common = ["-alias", "broker", "-keystore", str(keys), "-storepass", STORE]
-    made = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1", "-validity", "2"]
-    for words in (made, ["-exportcert", "-rfc", "-file", str(certificate)]):
-        subprocess.run(["keytool", *words, *common], check=True, capture_output=True, timeout=300)
+    own, certificate = server_settings(base, "SASL_SSL")
+    port = free_port()
     name = "listener.name.secure"
     settings = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+        **own,
         f"{name}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
         f"{name}.plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_reader="{READER}";',
         f"{name}.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-        f"{name}.ssl.keystore.location": str(keys),
-        f"{name}.ssl.keystore.password": STORE,
-        f"{name}.ssl.keystore.type": "PKCS12",
     }
-    broker = Broker(Fs(), base, settings=settings, listeners={"SECURE": port})
+    broker = Broker(Fs(), base, settings=settings, listeners={LISTENER: port})
     broker.start("--add-scram", f"SCRAM-SHA-256=[name=reader,password={READER}]")
     try:
         make_topic(broker.bootstrap, name="t")

@@ -2,6 +2,7 @@
 
 A name has the value as a text with the digits that pages show, its unit, the benchmark that measures it
 (``python -m benchmarks.<command>``), and the day and commit of the measurement. ``note`` says what else to know.
+A row of a table whose figure is not there yet is left out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tools.docs.markdown import code, table
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.json"
 _PEER_HEAD = ("what", "sparkhaven", "peer", "its figure", "ratio", "command: `python -m benchmarks.`")
 _SORT = "DuckDB `ORDER BY` to Parquet"
+_QUESTDB = "QuestDB behind a consumer of Kafka"
 _PARQUET = "Spark's own zstd Parquet"
 _SPARK_READS = (  # what is asked in Spark; the figure
     ("Spark, 4 M rows × 20 columns: sum of 2 columns", "sum"),
@@ -36,13 +38,13 @@ _FEEDS = (  # 1 M rows x 10 columns; the figure
     ("as a Delta table", "delta"),
 )
 _PEERS = (  # what; ours; the peer; its figure; the ratio
-    ("JSON-lines files", "files", "Spark's JSON source into Parquet", "files.parquet", "files.parquet.ratio"),
-    ("", "", "Spark's JSON source into Delta", "files.delta", "files.delta.ratio"),
-    ("", "", "lines by `from_json` into Parquet", "files.lines_parquet", "files.lines_parquet.ratio"),
-    ("", "", "lines by `from_json` into Delta", "files.lines_delta", "files.lines_delta.ratio"),
-    ("the same messages from Kafka", "kafka", "Parquet sink", "kafka.parquet", "kafka.parquet.ratio"),
-    ("", "", "Delta", "kafka.delta", "kafka.delta.ratio"),
+    ("JSON-lines files", "files", "Spark into Parquet", "files.parquet", "files.parquet.ratio"),
+    ("", "", "Spark into Delta", "files.delta", "files.delta.ratio"),
+    ("the same messages from Kafka", "kafka", "Spark into Parquet", "kafka.parquet", "kafka.parquet.ratio"),
+    ("", "", "Spark into Delta", "kafka.delta", "kafka.delta.ratio"),
     ("", "", "our tasks without Spark", "kafka.without_spark", ""),
+    ("from Kafka over TLS", "kafka.tls", "Spark into Parquet", "kafka.tls.parquet", "kafka.tls.parquet.ratio"),
+    ("", "", "Spark into Delta", "kafka.tls.delta", "kafka.tls.delta.ratio"),
     (
         "the same messages, QuestDB 9.3.4 by its Python client, without Kafka, synced",
         "questdb",
@@ -59,11 +61,20 @@ _PEERS = (  # what; ours; the peer; its figure; the ratio
     ("latency in Spark, p50", "latency.p50", "Delta", "latency.delta.p50", "latency.delta.ratio"),
     ("latency in Spark, p99", "latency.p99", "Delta", "latency.delta.p99", ""),
     ("latency of `--local`, p50", "latency.local.p50", "Delta", "latency.delta.p50", "latency.local.ratio"),
+    ("", "", _QUESTDB, "latency.questdb.p50", "latency.questdb.ratio"),
     ("latency of `--local`, p99", "latency.local.p99", "Delta", "latency.delta.p99", ""),
+    ("", "", _QUESTDB, "latency.questdb.p99", ""),
     ("merge of 20 M rows × 10 columns, `--local`", "merge.local", _SORT, "merge.duckdb", "merge.local.duckdb.ratio"),
     ("", "", "Spark", "merge.sort_in_spark", "merge.local.sort_in_spark.ratio"),
     ("the same merge, tasks in Spark", "merge.spark", _SORT, "merge.duckdb", "merge.spark.duckdb.ratio"),
     ("", "", "Spark", "merge.sort_in_spark", "merge.spark.sort_in_spark.ratio"),
+    (
+        "the same merge, cold: new process, nothing cached",
+        "merge.cold",
+        _SORT,
+        "merge.cold.duckdb",
+        "merge.cold.duckdb.ratio",
+    ),
     (
         "whole `merge` of 5 M rows × 20 numbers",
         "shapes.numbers",
@@ -84,26 +95,24 @@ _PEERS = (  # what; ours; the peer; its figure; the ratio
         "live.parquet",
         "live.ratio",
     ),
+    (
+        "of 5 M rows, which the engine keeps in its heap",
+        "live.small.sums",
+        "its reader of zstd Parquet",
+        "live.small.parquet",
+        "live.small.ratio",
+    ),
     ("`verify --deep` of one location, a core", "deep.verify", "copy in memory", "deep.copy", ""),
-    (
-        "`ingest --once` of one row, the whole command",
-        "startup.local",
-        "the same, Spark as it starts by itself",
-        "startup.plain",
-        "startup.local.ratio",
-    ),
-    (
-        "with `--spark`, after `sparkhaven class-archive`",
-        "startup.spark",
-        "the same",
-        "startup.plain",
-        "startup.spark.ratio",
-    ),
 )
 _ALONE = (  # what; the figure; what follows it
-    ("scan of one column of numbers", "deep.numbers", ""),
-    ("scan of one column of texts", "deep.texts", ""),
-    ("scan of one column of symbols", "deep.symbols", ""),
+    *(
+        (f"scan of one column of {kind}, checksums verified, {said}", f"deep.{kind}.{when}", "")
+        for kind in ("numbers", "texts", "symbols")
+        for when, said in (("first", "nothing cached"), ("warm", "again"))
+    ),
+    ("`ingest --once` of one row, the whole command", "startup.local", ""),
+    ("the same with `--spark`, after `sparkhaven class-archive`", "startup.spark", ""),
+    ("the same with `--spark`, Spark as it starts by itself", "startup.plain", ""),
     ("1 M rows of 10 columns as Protobuf from Kafka", "feeds.protobuf", ""),
     ("decoding dates, times and decimals, against numbers", "types.spelled.ratio", ""),
     ("decoding a column of each type, against numbers", "types.all.ratio", ""),
@@ -124,14 +133,14 @@ _ALONE = (  # what; the figure; what follows it
         "",
     ),
     ("10,000 locations opened, planned, handed over to Spark", "spark_read.planned", ""),
-    ("restart after a kill, log of 10 epochs, nearly all of it Spark's", "restart.short", ""),
+    ("restart after a kill, log of 10 epochs", "restart.short", ""),
     ("restart after a kill, 10,000 epochs, 100 kept", "restart.folded", ""),
     ("restart after a kill, 10,000 epochs, all kept", "restart.kept", " more"),
     ("decoding 1 % bad rows, against a clean feed", "decode.bad.ratio", ""),
     ("decoding 5 % escaped texts", "decode.escaped.ratio", ""),
     ("decoding 5 % epochs with a fraction", "decode.fractions.ratio", ""),
     ("decoding 5 % unknown fields", "decode.unknown.ratio", ""),
-    ("1 % bad rows with their quarantine in Delta, by Spark's writer", "quarantine.ratio", ""),
+    ("1 % bad rows with their quarantine in Delta", "quarantine.ratio", ""),
 )
 
 
@@ -150,12 +159,16 @@ def figure(name: str) -> str:
 
 def peer_table() -> str:
     """Ours beside a peer that ran in the same run."""
-    rows, last = [], ""
+    rows, last, subject, own = [], "", "", ""
     for label, ours, peer, its, ratio in _PEERS:
+        subject, own = label or subject, ours or own
+        if not _measured(own, its, ratio):
+            continue
         command = figures()[its]["command"]
-        shown = "" if command == last else code(command)
-        rows.append((label, _or_empty(ours), peer, figure(its), _or_empty(ratio), shown))
-        last = command
+        rows.append(
+            (subject, _or_empty(own), peer, figure(its), _or_empty(ratio), "" if command == last else code(command))
+        )
+        subject, own, last = "", "", command
     return table(_PEER_HEAD, rows)
 
 
@@ -163,10 +176,22 @@ def figure_table() -> str:
     """Figures without a peer."""
     rows, last = [], ""
     for label, name, rest in _ALONE:
+        if not _measured(name):
+            continue
         command = figures()[name]["command"]
         rows.append((label, figure(name) + rest, "" if command == last else code(command)))
         last = command
     return table(("what, without a peer", "figure", "command: `python -m benchmarks.`"), rows)
+
+
+def named() -> set[str]:
+    """Every figure that a table has, or will have when it is measured."""
+    peers = {name for row in _PEERS for name in (row[1], row[3], row[4]) if name}
+    return peers | {name for _, name, _ in _ALONE}
+
+
+def _measured(*names: str) -> bool:
+    return all(name in figures() for name in names if name)
 
 
 def _or_empty(name: str) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import rewrite
+from benchmarks.figures import NEW, rewrite
 from tests.support.docs.pages import PAGES
 from tests.support.places import REPOSITORY
-from tools.docs.figures import FIGURES, figure, figures
+from tools.docs import figures as tables
+from tools.docs.figures import FIGURES, figure, figure_table, figures, named, peer_table
 from tools.docs.pages import FIGURE, PART, filled, main
 
 EVIDENCE = {"docs/evidence/crash-results.md", "docs/evidence/damage.md"}
@@ -108,7 +109,36 @@ def test_a_benchmark_writes_its_figure_with_the_former_digits(tmp_path: Path) ->
 
 def test_benchmarks_record_figures_that_there_are() -> None:
     for path in (REPOSITORY / "benchmarks").rglob("*.py"):
-        named = set(re.findall(r'"((?:[a-z_]+\.)?[a-z0-9_]+(?:\.[a-z0-9_]+)*)": ', path.read_text(encoding="utf-8")))
+        recorded = set(re.findall(r'"((?:[a-z_]+\.)?[a-z0-9_]+(?:\.[a-z0-9_]+)*)": ', path.read_text(encoding="utf-8")))
         heads = {name.partition(".")[0] for name in figures()}
-        wrong = {name for name in named if "." in name and name.partition(".")[0] in heads} - figures().keys()
-        assert wrong == set(), path
+        wrong = {name for name in recorded if "." in name and name.partition(".")[0] in heads}
+        assert wrong - figures().keys() - NEW.keys() == set(), path
+
+
+def test_a_first_figure_has_the_unit_and_digits_that_are_said_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text("{}")
+    rewrite(path, {"merge.cold": 4.26, "live.small.ratio": 0.571}, "2027-01-02", "abc")
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    entry = {"command": "merge_speed", "date": "2027-01-02", "commit": "abc"}
+    assert entries["merge.cold"] == {"value": "4.3", "unit": "s", **entry}
+    assert entries["live.small.ratio"]["value"] == "0.57"
+    with pytest.raises(KeyError):
+        rewrite(path, {"merge.cool": 1.0}, "2027-01-02", "abc")
+
+
+def test_tables_name_figures_that_there_are_or_that_a_benchmark_will_record() -> None:
+    missing = named() - figures().keys()
+    assert missing - NEW.keys() == set(), "give unit, digits and command of a new figure in benchmarks/figures.py"
+    if missing:
+        print("not measured:", *sorted({f"python -m benchmarks.{NEW[name][2]} --record" for name in missing}), sep="\n")
+
+
+def test_a_row_without_its_figure_is_left_out_and_the_next_has_its_subject(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers, kept = peer_table(), dict(figures())
+    without = {name: entry for name, entry in kept.items() if name not in ("kafka.parquet", "commit.cost")}
+    monkeypatch.setattr(tables, "figures", lambda: without)
+    row = f"| the same messages from Kafka | {kept['kafka']['value']} s | Spark into Delta |"
+    assert row in peer_table() and row not in peers
+    assert len(peer_table().splitlines()) == len(peers.splitlines()) - 1
+    assert "commit and publish at epoch 20,000" not in figure_table()
