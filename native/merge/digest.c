@@ -7,7 +7,7 @@
 #include "bytes/utf8.h"
 #include "merge/merge.h"
 
-enum { BLOCK = 1 << 13, NARROW = 1 << 11, SOME = 1 << 8 };
+enum { BLOCK = 1 << 13, NARROW = 1 << 11, CACHED = 1 << 11, SOME = 1 << 8 };
 
 static void add(uint64_t *total, sh_u128 sum) {
     sum += (sh_u128)total[1] << 64 | total[0];
@@ -204,8 +204,9 @@ INLINE int64_t digest_fixed(uint64_t prefix, int64_t kind, const void *entries, 
         return -1;
     }
     const uint8_t *p = entries;
-    for (int64_t first = 0; first < count; first += BLOCK) {
-        int64_t part = count - first < BLOCK ? count - first : BLOCK;
+    const int64_t most = hashes == NULL ? BLOCK : CACHED; /* rows are not counted: the nearest cache has all of these */
+    for (int64_t first = 0; first < count; first += most) {
+        int64_t part = count - first < most ? count - first : most;
         int64_t kept = values_of(kind, p, part, null, values, hashes == NULL ? NULL : masks);
         add(total, hashes == NULL ? sum_of(prefix, values, kept)
                                   : row_sum_of(prefix, values, kept < part ? masks : NULL, part, hashes + first));
@@ -222,12 +223,19 @@ DISPATCHED(sh_digest_fixed, digest_fixed,
             uint64_t *total),
            (prefix, kind, entries, count, null, hashes, total))
 
-/* Adds to the hash of each row that of its symbol, by id; other ids than those of the table are null. */
-void sh_add_symbols(const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries, uint64_t *hashes) {
-    for (int64_t i = 0; i < count; i++) {
-        hashes[i] += ids[i] < (uint64_t)entries ? table[ids[i]] : 0;
+INLINE int64_t add_symbols(const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries,
+                           uint64_t *hashes) {
+    for (int64_t i = 0; entries > 0 && i < count; i++) { /* without a branch: the compiler makes it wide */
+        const uint64_t id = ids[i], known = id < (uint64_t)entries;
+        hashes[i] += table[id & (0 - known)] & (0 - known);
     }
+    return count;
 }
+
+/* Adds to the hash of each row that of its symbol, by id; other ids than those of the table are null. Returns count. */
+DISPATCHED(sh_add_symbols, add_symbols,
+           (const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries, uint64_t *hashes),
+           (ids, count, table, entries, hashes))
 
 /* Up to WORDED bytes at p as a number, the first as the lowest. */
 static inline sh_u128 number_at(const uint8_t *p, const uint8_t *end, int64_t width) {

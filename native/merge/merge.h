@@ -14,8 +14,8 @@ SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, 
                                uint64_t *hashes, uint64_t *total);
 SH_API int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
                                 uint64_t *hashes, uint64_t *total);
-SH_API void sh_add_symbols(const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries,
-                           uint64_t *hashes);
+SH_API int64_t sh_add_symbols(const uint32_t *ids, int64_t count, const uint64_t *table, int64_t entries,
+                              uint64_t *hashes);
 
 /* The number of a text, and what it is sorted by. */
 struct sh_keyed {

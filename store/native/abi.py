@@ -505,7 +505,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_digest_coded": (_I64, [_U64, _PTR, _I64, _I64, _PTR, _PTR, _PTR]),
     "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),
     "sh_digest_values": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _PTR, _PTR]),
-    "sh_add_symbols": (None, [_PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_add_symbols": (_I64, [_PTR, _I64, _PTR, _I64, _PTR]),
     "sh_sort_rows": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),
     "sh_union_texts": (_I64, [_PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR, _PTR, _PTR, _I64]),
     "sh_texts_ordered": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _I64]),

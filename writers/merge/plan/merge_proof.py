@@ -144,12 +144,14 @@ class HashedColumn:
 def digest_block(columns: Sequence[HashedColumn], first: int, stop: int) -> int:
     """The digest of rows ``[first, stop)``, all columns together."""
     adding = [column.block(first, stop) for column in columns]
-    hashes = np.zeros(stop - first, np.uint64)
+    digest, hashes = 0, np.empty(min(CACHED_ROWS, stop - first), np.uint64)
     for low in range(0, stop - first, CACHED_ROWS):
-        part = hashes[low : low + CACHED_ROWS]
+        part = hashes[: stop - first - low]
+        part.fill(0)
         for add_to in adding:
             add_to(low, part)
-    return digest_rows(hashes)
+        digest = add(digest, digest_rows(part))
+    return digest
 
 
 def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
