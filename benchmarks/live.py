@@ -10,7 +10,7 @@
    its heap has room: with few rows later runs read its memory, with more than fit the file. Ours it reads where the
    files are mapped; nothing of them is in its heap.
 
-    python -m benchmarks.live [--epochs 300] [--cycles 100,20] [--rows 50000000] [--small 5000000] [--runs 5]
+    python -m benchmarks.live [--epochs 200] [--cycles 100,20] [--rows 50000000] [--small 5000000] [--runs 5]
         [--heap 2GiB] [--no-engine]
 
 The scans run with ``--rows``, which do not fit the heap of the engine, and by the second engine with ``--small``.
@@ -249,7 +249,7 @@ def scanned(scans: Mapping[str, list[float]], count: int) -> list[bool]:
 def main() -> int:
     """Measures and prints the tables; 1 if a target is missed."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    options.add_argument("--epochs", type=int, default=300)
+    options.add_argument("--epochs", type=int, default=200)
     options.add_argument("--cycles", default="100,20", help="of the engine, in milliseconds")
     options.add_argument("--rows", type=int, default=50_000_000, help="of the scan by the engine of the first cycle")
     options.add_argument("--small", type=int, default=5_000_000, help="of the scan by that of the second")

@@ -197,7 +197,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", type=int, default=2 << 30, help="bytes per worker of our merge")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--dir", type=Path, default=None)
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--no-cold", action="store_true", help="warm runs only; cold ones need root")

@@ -78,6 +78,6 @@ def synced(path: Path) -> float:
     return time.perf_counter() - begun
 
 
-def fastest(medians: Mapping[str, float], name: str) -> float | None:
+def fastest(seconds_of: Mapping[str, float], name: str) -> float | None:
     """The least seconds of the ways of a peer; None: it did not run."""
-    return min((seconds for path, seconds in medians.items() if path.startswith(f"{name}, ")), default=None)
+    return min((seconds for path, seconds in seconds_of.items() if path.startswith(f"{name}, ")), default=None)

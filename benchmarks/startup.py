@@ -1,6 +1,6 @@
 """What the start of a command costs: by Spark alone, with the launcher of Python, and with the archive of classes, too.
 
-``python -m benchmarks.startup [--rounds 5]``. Commands: ``--help``; ``read`` of a row; a stream of one row, ``ingest
+``python -m benchmarks.startup [--rounds 2]``. Commands: ``--help``; ``read`` of a row; a stream of one row, ``ingest
 --once``, to its first epoch and to its end, and ``merge`` of its date: as the commands choose, without Spark, and with
 ``--spark``. CPU is that of the whole job: the driver, Spark's JVM, and all Python processes. What starts no Spark is
 the same in all kinds.
@@ -109,7 +109,7 @@ def wait_for_all() -> None:
 def main() -> None:
     """Prints medians and ratios."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
     add_record(parser)
     arguments = parser.parse_args()
     rounds = arguments.rounds
