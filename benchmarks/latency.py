@@ -96,6 +96,8 @@ def serve_delta(work: Path, topic: str, bootstrap: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     while query.isActive and not stop.wait(0.2):
         pass
+    if (error := query.exception()) is not None:
+        raise SystemExit(f"Delta: {error}")
     periods = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
     print(f"Delta: median batch {float(np.median(periods)):.2f} s", flush=True)
     query.stop()
@@ -211,7 +213,10 @@ def measure(
         process.terminate()
         process.join(60)
     sent = np.array(source.sent[: len(seen)])
-    return (np.array(seen) - sent)[sent >= begin] if begin else np.empty(0)
+    latencies: np.ndarray = (np.array(seen) - sent)[sent >= begin]
+    if not begin or not len(latencies):
+        raise SystemExit(f"{serve.__name__}: no row was seen in time")
+    return latencies
 
 
 def main() -> int:
