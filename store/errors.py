@@ -171,6 +171,10 @@ class SnapshotMovedError(MergeError):
     retryable = True
 
 
+class HistoryWarning(UserWarning):
+    """History is read that no merge record vouches for, or a part of it was removed by hand."""
+
+
 class ValidationFailedError(MergeError):
     """A rule of the schema or the digest proof failed; nothing was published or deleted."""
 

@@ -15,9 +15,11 @@ import shlex
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -35,6 +37,7 @@ from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
     EXIT_USAGE,
+    HistoryWarning,
     SettingsError,
     SparkhavenError,
     TableNotFoundError,
@@ -67,6 +70,7 @@ class CliContext:
     limits: LocalLimits = LIMITS
     result_file: ResultFile | None = None
     results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged, or has a result file
+    remarks: set[str] = field(default_factory=set)  # about history, which were printed
     _log_imports: Thread | None = None
 
     def layout(self) -> Layout:
@@ -178,6 +182,17 @@ def _plain(value: object) -> object:
     return isoformat() if isoformat else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
+def note_warning(
+    cli: CliContext, show: Callable[..., object], message: Warning | str, category: type[Warning], *to: Any, **more: Any
+) -> None:
+    """Prints what is to be told of history as a message, once a command; any other warning as Python does."""
+    if not issubclass(category, HistoryWarning):
+        show(message, category, *to, **more)
+    elif str(message) not in cli.remarks:
+        cli.remarks.add(str(message))
+        cli.note(str(message))
+
+
 def open_outputs() -> None:
     """Opens outputs that are closed (``>&-``): else the next file that is opened would be taken for one of them."""
     for name in ("stdout", "stderr"):
@@ -215,7 +230,10 @@ class Commands(TyperGroup):
                 from sparkhaven.jobs.cli.result_file import open_result_file  # few commands have one
 
                 cli.result_file = open_result_file(words)
-            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", HistoryWarning)
+                warnings.showwarning = partial(note_warning, cli, warnings.showwarning)
+                code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
             code = code if isinstance(code, int) else EXIT_DONE
         except BaseException as error:  # noqa: BLE001  every error ends here

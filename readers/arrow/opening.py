@@ -7,6 +7,7 @@ runs, date by date, and finds it as it was.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from sparkhaven.store.places import StreamPlace, TablePlace, followed_root
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.ranges import Snapshot
+from sparkhaven.store.scan.standing import has_standing
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import TableSchema
@@ -139,7 +141,7 @@ def pinned_table(
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
     states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
     intraday = {value for state in states for value in state.locations.dates()}
-    snapshot = Snapshot(place.table, schema, tuple(states), HistoryPin.of(place, intraday))
+    snapshot = Snapshot(place.table, schema, tuple(states), HistoryPin.of(place, intraday), time.time_ns())
     return PinnedTable(place, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 
@@ -213,6 +215,11 @@ def _no_table(place: TablePlace) -> TableNotFoundError:
     names = [str(name) for name in known_tables(place.fs, place.layout)]
     if place.fs.stat(place.layout.root) is None:
         hint = "there is no such directory. Check --root or SPARKHAVEN_ROOT"
+    elif has_standing(place):
+        hint = (
+            "history of the table stands there without a schema, which has the types. Run `sparkhaven schema deploy "
+            f"FILE`, or copy {place.schema.name} and {place.schema_history.name} from the root that it comes from"
+        )
     else:
         hint = "`sparkhaven tables` lists the tables. A table is created by the first run of its stream"
     return TableNotFoundError(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside, refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.errors import HistoryWarning, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.io.system_errors import as_storage_errors
@@ -26,6 +27,7 @@ from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.pruning import Filter
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
+from sparkhaven.store.scan.seen_history import remarks
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
@@ -60,6 +62,7 @@ class PinnedTable:
         self._checks = checks
         self._files = LocationFiles(place.fs, checks)
         self._predicates: dict[str, Predicate] = {}  # by their texts
+        self._remarked: set[str] = set()  # kinds of remarks that were told
         self.snapshot = snapshot
 
     @property
@@ -137,6 +140,10 @@ class PinnedTable:
             where=where,
             files=self._files,
         )
+        for kind, line in remarks(self._place, plan.differing).items():
+            if kind not in self._remarked:  # once a table: a query plans several times
+                self._remarked.add(kind)
+                warnings.warn(line, HistoryWarning, stacklevel=2)
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
         if tier != "history":
             if not self._skip_set_aside:

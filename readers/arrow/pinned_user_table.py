@@ -25,7 +25,7 @@ from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import with_null_char
 from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, load_user_table, splayed_of
+from sparkhaven.store.users.user_table import UserTable, intraday_location, load_user_table, splayed_of
 
 LOOKS = 5  # at the directory of a splayed table that is replaced meanwhile
 
@@ -100,8 +100,7 @@ class PinnedUserTable(PinnedTable):
         later: bool,
     ) -> SliceReader:
         """A reader that has opened all its files, those of the directory that was pinned."""
-        checks = None if any(state.crc == UNKNOWN for state in slice_.files.values()) else self._checks
-        files = LocationFiles(self._place.fs, checks, kept=0)  # a later save may take the place of these
+        files = LocationFiles(self._place.fs, self._checks, kept=0)  # a later save may take the place of these
         for _ in range(LOOKS):
             directory = splayed_of(self._place, self.user.since) if self.user.splayed else slice_.directory
             if directory is None:

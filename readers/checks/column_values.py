@@ -32,7 +32,10 @@ BLOCK = 1 << 17  # rows that are read at once, so that what is made of them stay
 
 @frozen
 class Expected:
-    """The committed state of a location, by the commit log (intraday) or the merge record (history)."""
+    """The committed state of a location, by the commit log (intraday) or the merge record (history).
+
+    Not ``vouched``: by what the location says of itself, which another program may have written.
+    """
 
     tier: Literal["intraday", "history"]
     directory: Path
@@ -43,6 +46,7 @@ class Expected:
     truncated: bool = False
     published: bytes | None = None  # content of ``table.size``, where it follows from the log
     indexes: Mapping[str, FileState] = field(default_factory=dict)  # files of indexes, by their path below the location
+    vouched: bool = True
 
     @property
     def key(self) -> LocationKey:

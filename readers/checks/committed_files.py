@@ -13,9 +13,9 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges import merge_records as merges
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
-from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.users.user_table import UNKNOWN, intraday_location, load_user_table, splayed_of
+from sparkhaven.store.users.user_table import intraday_location, load_user_table, splayed_of
 
 RESTORE = "run `sparkhaven verify {} --deep`, which says what is affected. Restore the file from a copy"
 

@@ -14,7 +14,7 @@ from sparkhaven.readers.checks.sound_columns import is_sound
 from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
-from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.parquet.location_files import INDEX, NAME, SIDECARS
 from sparkhaven.store.format.table.definition import NESTED, Definition
 from sparkhaven.store.format.table.definition_file import definition_name
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
@@ -23,7 +23,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import OVR, column_header, committed_column
 from sparkhaven.store.schema.differences import column_differences
-from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import Column, TableSchema
 
 SHOWN = 5  # differences that a message names
@@ -59,7 +59,8 @@ def check_location(
                 hint=RESTORE,
             )
         return
-    yield from check_record(fs, expected, names, later)
+    if expected.vouched:
+        yield from check_record(fs, expected, names, later)
     every = (c.within(expected.files) for c in (*schema.stored, *schema.retired) if c.files)
     columns = [c for c in every if c.files[0] in expected.files and c.files[0] in names]
     sound = {name for c in columns if deep and is_sound(fs, expected, c) for name in c.files}
@@ -88,7 +89,7 @@ def _definition(
     path = expected.directory / (name or TABLE_DEFINITION)
     intraday = expected.tier == "intraday"
     if name is None:
-        if not expected.truncated:
+        if not expected.truncated and expected.vouched:
             hint = RECOVER if intraday else REMERGE
             yield finding("error", path, "definition is missing", expected=TABLE_DEFINITION, found="nothing", hint=hint)
         return
@@ -103,7 +104,7 @@ def _definition(
         yield replace(failed, hint=hint) if isinstance(error, SparkhavenError) else failed
         return
     yield finding(
-        "error",
+        "error" if expected.vouched else "note",
         path,
         "definition was never deployed for this table",
         expected=f"that of a version of {schema.full_name}",
@@ -159,7 +160,7 @@ def _file(
             found=f"{stat.size} bytes",
             hint=RECOVER + " if no stream is running",
         )
-    if deep:
+    if deep and state.crc != UNKNOWN:
         try:
             crc = checksum(fs, path, offset, state.size)
         except (SparkhavenError, OSError) as error:
@@ -229,8 +230,8 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
         ):
             continue
         path = expected.directory / name
-        if name in indexed:
-            continue
+        if name in indexed or (not expected.indexes and name.startswith((INDEX, SIDECARS.split("/")[0]))):
+            continue  # of an index that no record names, which readers ignore
         if expected.truncated and name.endswith((".dat", ".sym", ".sym.bytes", ".bytes")):
             continue  # kept until no reader can use them
         temporary = ".tmp-" in name

@@ -14,12 +14,18 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import SeenDate
 
 
 def check_index(
-    place: TablePlace, records: Mapping[str, MergeRecord], times: Mapping[str, Collection[int]], *, merging: bool
+    place: TablePlace,
+    records: Mapping[str, MergeRecord],
+    dates: Mapping[str, SeenDate],
+    times: Mapping[str, Collection[int]],
+    *,
+    merging: bool,
 ) -> Iterator[CheckFinding]:
-    """The location index of a table against its merge records.
+    """The location index of a table against its merge records, and ``dates``: the history of each as it stands.
 
     ``times``: by date, when a merge of it began. While one is ``merging``, or was killed, the index is not written yet.
     """
@@ -36,7 +42,7 @@ def check_index(
         yield replace(failed, hint=reindex) if isinstance(error, SparkhavenError) else failed
         return
     entries = {key: entry.rows for key, entry in index.items() if entry.rows}
-    wanted = {(o.internal, v): o.rows for v, r in records.items() for o in r.outputs if o.rows}
+    wanted = {(o.internal, seen.value): o.rows for seen in dates.values() for o in seen.locations}
     for key in sorted({*entries, *wanted}):
         if entries.get(key) == wanted.get(key):
             yield from _entry_time(place, path, index[key], times)
@@ -44,7 +50,7 @@ def check_index(
             yield finding(
                 severity,
                 path,
-                "location index differs from the merge records",
+                "location index differs from the locations of history",
                 at=f"internal partition {key[0]}, {key[1]}",
                 expected=wanted.get(key, "no entry"),
                 found=entries.get(key, "no entry"),
@@ -74,4 +80,4 @@ def _entry_time(
 
 
 def _reindex(table: TableName) -> str:
-    return f"`sparkhaven metadata update {table}` writes the index again from the merge records"
+    return f"`sparkhaven metadata update {table}` writes the index again"

@@ -20,9 +20,9 @@ from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.types.committed_columns import UNKNOWN
 from sparkhaven.store.users.user_table import (
     DEFINITION,
-    UNKNOWN,
     UserTable,
     intraday_location,
     load_user_table,

@@ -40,9 +40,11 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
 from sparkhaven.store.merges import merge_records as merges
-from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.ranges import Stream
+from sparkhaven.store.scan.seen_history import SeenDate, recorded_date, see_date, standing_values
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
 from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.model import TableSchema
@@ -126,6 +128,8 @@ class _TableCheck:
         self.located: dict[LocationKey, LocationState] = {}
         self.records: dict[str, MergeRecord] = {}
         self.unfinished: dict[str, MergeRecord] = {}
+        self.damaged: set[str] = set()  # dates with a record that cannot be read
+        self.seen: dict[str, SeenDate] = {}
         self.definitions: frozenset[bytes] = frozenset()
         self.times: dict[str, set[int]] = {}
         self.aside: set[tuple[LocationKey, str]] = set()
@@ -161,22 +165,42 @@ class _TableCheck:
                 state = location.since, location.made_ms, location.truncated, stream.rolled_back
                 expected = _intraday(self._place.of_stream(stream.stream), location)
                 yield from self._location(schema, expected, state, later)
-        for value, record in sorted(self.records.items()):
-            for output in record.outputs:
-                directory = self._place.history_location(LocationKey(output.internal, value))
-                try:
-                    require_volume(self._place.fs, directory)
-                except SparkhavenError as error:
-                    yield from_error(error, directory)
-                    continue
-                expected = Expected(
-                    "history", directory, output.rows, output.files, output.stats, indexes=output.indexes
-                )
-                yield from self._location(schema, expected, (record.generation,))
+        yield from self._history(schema)
         yield from check_intraday_directories(place, self.located, self.aside)
-        yield from check_history_directories(place, self.records, self.unfinished)
-        yield from check_index(place, self.records, self.times, merging=bool(self.unfinished))
+        yield from check_history_directories(place, self.records, self.unfinished, self.seen)
+        yield from check_index(place, self.records, self.seen, self.times, merging=bool(self.unfinished))
         yield from check_extended(place, schema, self.records, deep=self.deep)
+
+    def _history(self, schema: TableSchema) -> Iterator[CheckFinding]:
+        """The locations of history, where they stand."""
+        dated = dated_partitions(self._place)
+        for value in sorted(self.records.keys() | standing_values(self._place, dated.keys() - self.damaged, dated)):
+            record = self.records.get(value)
+            try:
+                seen = see_date(self._place, value, record, dated)
+            except (SparkhavenError, OSError) as error:
+                yield from_error(error, self._place.partitions)
+                seen = SeenDate(value, record) if record is None else recorded_date(record)
+            self.seen[value] = seen
+            generation = record.generation if record is not None else 0
+            empty = () if record is None else (output for output in record.outputs if not output.rows)
+            for output in (*seen.outputs, *seen.gone, *empty):
+                yield from self._output(schema, LocationKey(output.internal, value), output, generation)
+            for location in seen.unvouched:
+                output = MergeOutput(location.key.internal, location.rows, files=dict(location.files))
+                yield from self._output(schema, location.key, output, generation, vouched=False)
+
+    def _output(
+        self, schema: TableSchema, key: LocationKey, output: MergeOutput, generation: int, *, vouched: bool = True
+    ) -> Iterator[CheckFinding]:
+        directory = self._place.history_location(key)
+        try:
+            require_volume(self._place.fs, directory)
+        except SparkhavenError as error:
+            yield from_error(error, directory)
+            return
+        expected = Expected("history", directory, output.rows, output.files, output.stats, indexes=output.indexes)
+        yield from self._location(schema, replace(expected, vouched=vouched), (generation,))
 
     def _location(
         self, schema: TableSchema, expected: Expected, state: Hashable, later: LaterEpochs | None = None
@@ -258,6 +282,7 @@ class _TableCheck:
                     (self.records if record.complete else self.unfinished)[value] = record
             except (SparkhavenError, OSError) as error:
                 yield from_error(error, directory)
+                self.damaged.add(value)
                 continue
             running = self.unfinished.get(value)
             if running and (value not in self.records or self.records[value].generation < running.generation):

@@ -14,7 +14,7 @@ from sparkhaven.readers.live.shown_locations import ShownPlaces
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.types.null_char import with_null_char
-from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, load_user_table, splayed_of
+from sparkhaven.store.users.user_table import UserTable, intraday_location, load_user_table, splayed_of
 
 
 class LiveUserTable(LiveTable):
@@ -24,9 +24,6 @@ class LiveUserTable(LiveTable):
         self._shown, self._streams = ShownPlaces(self._place), {}
         self._user = self._loaded()
         self.schema = served_schema(with_null_char(self._user.schema, self._null_char))
-        every = (*self._user.locations.values(), *self._user.intraday.values())
-        if any(state.crc == UNKNOWN for held in every for state in held.files.values()):
-            self._checks = None  # another program has written it, without checksums
         for key, held in sorted(self._user.locations.items()):
             since = self._user.since
             directory = splayed_of(self._place, since) if self._user.splayed else self._place.user_location(key)

@@ -18,6 +18,8 @@ from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import DISTRIBUTIONS, Distribution
 
+ADOPTED = "adopt"  # how outputs came to be that stood in the tree without a record
+
 
 class MergePhase(StrEnum):
     """The phases of a merge of one date. Its record has the last finished one of those that are stored."""
@@ -81,9 +83,10 @@ class ImportedTree:
 
 @frozen
 class Relocated:
-    """How the outputs of a record came to be without a merge: ``by`` ``move`` or ``attach``.
+    """How the outputs of a record came to be without a merge: ``by`` ``move``, ``attach`` or ``adopt``.
 
-    ``origin``: the storage partition that they were moved from, or the id of the manifest that was attached.
+    ``origin``: the storage partition that they were moved from, the id of the manifest that was attached, or the
+    generation that was the date's when what stood was adopted, 0 without one.
     """
 
     by: str

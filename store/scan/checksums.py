@@ -21,7 +21,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.native.checked_columns import crc32_each
-from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 
 ChecksumVerify = Literal["open", "read", "scrub", "off"]
 MODES: tuple[str, ...] = get_args(ChecksumVerify)
@@ -88,7 +88,12 @@ class Checks:
         return self._kept > 0
 
     def require(self, fs: Fs, path: Path, data: pa.Buffer, crc: int) -> None:
-        """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``."""
+        """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``.
+
+        Of ``UNKNOWN`` nothing is compared.
+        """
+        if crc == UNKNOWN:
+            return
         stat = fs.stat(path) if self._kept and data.size >= self._smallest else None
         before = None if stat is None else self._known.get((stat.device, stat.inode))
         known = before.prefixes if before is not None and stat is not None and before.still(stat) else {}

@@ -18,6 +18,7 @@ from sparkhaven.store.scan.column_file import open_column, read_grouping
 from sparkhaven.store.scan.index_keys import Order, key_order
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.committed_columns import UNKNOWN
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.row_ranges import RowRanges
@@ -43,7 +44,7 @@ def stored_groups(files: LocationFiles, slice_: Slice, column: Column) -> Groups
     """The grouping of a column as its files have it; None where there is none, or not that of the rows."""
     stored = column.within(slice_.files)
     state = slice_.files.get(stored.files[0])
-    if state is None or column.forms:  # the keys may be of another type
+    if state is None or state.crc == UNKNOWN or column.forms:  # the keys may be of another type
         return None
     known = str(slice_.directory / stored.files[0]), state.crc
     if known not in _remembered:

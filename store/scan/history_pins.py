@@ -24,7 +24,8 @@ from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import keeps_rows
-from sparkhaven.store.merges.merge_records import MergeRecord, all_values, load_record, newest
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, load_record, newest
+from sparkhaven.store.merges.merge_run import ADOPTED, Relocated
 from sparkhaven.store.merges.publications import dates_in_publication
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
@@ -42,8 +43,13 @@ class Opened:
     record: MergeRecord | None
 
     def shows(self, record: MergeRecord, columns: Collection[int]) -> bool:
-        """Whether a record has the rows of then, in columns of these ids: it was there, or it has kept all of them."""
-        return not self.is_newer(record) or keeps_rows(self.record, record, columns)
+        """Whether a record has the rows of then, in columns of these ids: it was there, or it has kept all of them.
+
+        So has one that has adopted what readers saw.
+        """
+        generation = self.record.generation if self.record is not None else 0
+        same = record.run.relocated == Relocated(ADOPTED, str(generation))
+        return not self.is_newer(record) or same or keeps_rows(self.record, record, columns)
 
     def is_newer(self, record: MergeRecord) -> bool:
         """Whether a record came after the table was opened."""
@@ -119,9 +125,11 @@ class HistoryPin:
                 return None
             raise _untellable(place, value, "a location index that was damaged then")
         shown = self._by_date.get(value, frozenset())
-        while record is not None and _shown(record) != shown:
+        named = {name for number in generations(place, value) for name in _shown(load_record(place, value, number))}
+        own = shown & named  # others stood in history without a record, which is no matter of records
+        while record is not None and _shown(record) not in (shown, own):
             record = newest(place, value, below=record.generation)
-        if record is None and shown:
+        if record is None and shown and named:
             raise _untellable(place, value, f"locations {', '.join(sorted(shown))}, which no merge record has")
         if record is not None and not shown and self._names(value):
             raise _untellable(place, value, "a location index that names it otherwise than as a date")

@@ -13,14 +13,14 @@ alone, gives the same rows. Of intraday the withdrawn rows are left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.history import renamed
 from sparkhaven.store.merges.merge_records import (
@@ -37,9 +37,11 @@ from sparkhaven.store.scan.history_pins import HistoryPin, Opened, moved
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import narrowed
 from sparkhaven.store.scan.pruning import Filter, value_stats
+from sparkhaven.store.scan.seen_history import SeenDate, see_date, standing_values
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
+from sparkhaven.store.scan.standing import Dated, dated_partitions
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
@@ -59,13 +61,14 @@ class Stream(Protocol):
 class Snapshot:
     """A table at one moment: its schema, and its streams at their pinned epochs, by name.
 
-    ``history``: as it was then. None: as it is when it is read.
+    ``history``: as it was then. None: as it is when it is read. ``opened_ns``: when it was opened, likewise.
     """
 
     table: TableName
     schema: TableSchema
     streams: tuple[Stream, ...]
     history: HistoryPin | None = None
+    opened_ns: int | None = None
 
     @property
     def epochs(self) -> dict[str, int]:
@@ -78,12 +81,14 @@ class ReadPlan:
 
     ``rows`` is the sum over the slices. ``unmerged``: what merge records took in from streams beyond the snapshot, or
     from streams that it does not have. ``records``: the merge records that decide what is read of their dates.
+    ``differing``: dates whose history is not as their records say, or has none.
     """
 
     slices: tuple[Slice, ...]
     rows: int
     unmerged: tuple[tuple[Path, MergeInput], ...] = ()
     records: tuple[MergeRecord, ...] = ()
+    differing: tuple[SeenDate, ...] = ()
 
 
 def make_plan(
@@ -99,11 +104,15 @@ def make_plan(
 
     Reads merge records of selected dates only, and of files with rows only indexes, which ``files`` opens. Raises
     TableNotFoundError for a date or a source that the table does not have; SettingsError for an epoch whose rows are
-    only in newer history, and for a source whose rows are merged, hence no longer kept apart.
+    only in newer history, and for a source whose rows are merged, hence no longer kept apart. What stands in history
+    without a record is read too; CorruptFileError where it may have the rows that intraday has.
     """
     selection = selection or Selection()
     intraday = {value for stream in snapshot.streams for value in stream.locations.dates()}
+    dated: Dated = {} if tier == "intraday" else dated_partitions(place)
     merged = set() if tier == "intraday" else set(all_values(place))
+    unrecorded = {value for value in dated.keys() - merged if selection.takes_value(value)}
+    merged |= standing_values(place, unrecorded, dated)
     values = merged if tier == "history" else merged | intraday
     refuse_unknown_values(snapshot.table, selection, tier, values, intraday | merged)
     known: set[str] = set()
@@ -112,6 +121,7 @@ def make_plan(
     slices: list[Slice] = []
     unmerged: list[tuple[Path, MergeInput]] = []
     records: list[MergeRecord] = []
+    differing: list[SeenDate] = []
     for value in selection.taken(values):
         if where is not None and not where.may_match(value_stats(snapshot.schema, value, 0, 1)):
             continue
@@ -119,10 +129,17 @@ def make_plan(
         record = usable_record(place, snapshot, value, unmerged) if value in merged else None
         if record is None and tier != "intraday" and any(location.truncated for _, location in located):
             raise record_missing(place, value)
+        if value in merged:
+            seen = see_date(place, value, record, dated, snapshot.opened_ns)
+            if seen.unvouched and record is None and tier == "all":
+                refuse_doubled(place, seen, (location for _, location in located))
+            if not seen.as_recorded:
+                differing.append(seen)
+            known |= {output.internal for output in seen.locations}
+            slices += _history(place.layout, snapshot, seen)
         if record is not None:
             records.append(record)
             known |= {output.internal for output in record.outputs}
-            slices += _history(place.layout, snapshot, record)
         if tier != "history":
             slices += _remainder(place.layout, snapshot, located, record)
             if record is not None:
@@ -135,7 +152,7 @@ def make_plan(
     if where is not None:
         slices = narrowed(files or LocationFiles(place.fs, MEMORY), snapshot.schema, slices, where)
     rows = sum(slice_.count for slice_ in slices)
-    return ReadPlan(tuple(slices), rows, tuple(unmerged), tuple(records))
+    return ReadPlan(tuple(slices), rows, tuple(unmerged), tuple(records), tuple(differing))
 
 
 def usable_record(
@@ -242,14 +259,29 @@ def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState
     return sorted(located, key=lambda pair: (pair[1].key.internal, pair[0]))
 
 
-def _history(layout: Layout, snapshot: Snapshot, record: MergeRecord) -> list[Slice]:
-    table, newer = snapshot.table, record.schema_version > snapshot.schema.version
+def refuse_doubled(place: TablePlace, seen: SeenDate, located: Iterable[LocationState]) -> None:
+    """CorruptFileError: history without a record stands beside intraday rows, which may be the same."""
+    location = seen.unvouched[0]
+    rows = sum(location.rows for location in located)
+    if rows:
+        raise CorruptFileError(
+            "history of the date has no merge record, and may have the rows that are intraday too",
+            where=place.history_location(location.key),
+            expected=f"a record in {place.merges / seen.value}",
+            found=f"none, and {rows:,} rows of the date in intraday",
+            hint="if a merge has written it, restore the record from a copy. Else "
+            f"`sparkhaven dates adopt {place.table} --dates {seen.value}` counts both. Until then name a tier to read",
+        )
+
+
+def _history(layout: Layout, snapshot: Snapshot, seen: SeenDate) -> list[Slice]:
+    table = snapshot.table
+    newer = seen.record is not None and seen.record.schema_version > snapshot.schema.version
     slices = []
-    for out in sorted(record.outputs, key=lambda output: output.internal):
-        if out.rows:
-            key, rows = LocationKey(out.internal, record.value), (0, out.rows, out.rows)
-            path = str(layout.history_location(table, key))
-            slices.append(Slice("history", None, key, path, *rows, out.files, out.stats, newer, out.indexes))
+    for out in seen.locations:
+        key, rows = LocationKey(out.internal, seen.value), (0, out.rows, out.rows)
+        path = str(layout.history_location(table, key))
+        slices.append(Slice("history", None, key, path, *rows, out.files, out.stats, newer, out.indexes))
     return slices
 
 

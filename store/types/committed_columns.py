@@ -10,9 +10,12 @@ from sparkhaven.store.types.frozen import frozen
 Scalar = int | float | str | bool
 
 
+UNKNOWN = -1  # the checksum of a file that another program wrote without one
+
+
 @frozen
 class FileState:
-    """Committed bytes of one file's data region (without a ``.dat`` prefix) and their CRC-32."""
+    """Committed bytes of one file's data region (without a ``.dat`` prefix) and their CRC-32, or ``UNKNOWN``."""
 
     size: int
     crc: int

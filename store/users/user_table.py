@@ -29,7 +29,7 @@ from sparkhaven.store.layout import (
     staged,
 )
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, decode_locations
@@ -37,7 +37,6 @@ from sparkhaven.store.users.location_record import CommittedRows, LocationRecord
 SAVE, SINCE = "save", "since"  # in ``sourceState`` of a splayed table: its last save, and the one that made the files
 DEFINITION = "table.tbl"
 ONE = LocationKey("", "")  # the location of a splayed table, which has neither partition
-UNKNOWN = -1  # the checksum of a file that another program wrote without one
 LOOKS = 10  # at a table that is replaced meanwhile
 
 

@@ -52,6 +52,7 @@ def calls_of(base: Path) -> dict[str, Call]:
         "dates move": (TABLE, *old, "--to", "1"),
         "clean": (TABLE,),
         "metadata update": (TABLE,),
+        "dates adopt": (TABLE,),
         "dates detach": (TABLE, *old, "--out", str(base / "tape")),
         "dates attach": (TABLE, str(base / "tape")),
         "dates drop": (TABLE, *old),

@@ -26,10 +26,10 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header
-from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import UNKNOWN, UserTable, intraday_location, splayed_of
+from sparkhaven.store.users.user_table import UserTable, intraday_location, splayed_of
 from sparkhaven.writers.copies.manifest import CopiedTable
 
 

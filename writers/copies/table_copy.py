@@ -7,6 +7,7 @@ which is its floor. Where a merge, removal or rollback came between, ``copy_tabl
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -35,12 +36,13 @@ from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, encode_record
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.scan.seen_history import recorded_date, refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.copies.content import content_digest
 from sparkhaven.writers.copies.file_copies import FileCopies, files_below
 from sparkhaven.writers.copies.manifest import CopiedTable
 from sparkhaven.writers.copies.quarantine_copy import copy_quarantine
-from sparkhaven.writers.merge.location_index import recorded_entries, store_entries
+from sparkhaven.writers.merge.location_index import entries_of, store_entries
 from sparkhaven.writers.partitions import add_partition, writable_names
 
 
@@ -51,6 +53,7 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
     """
     target = TablePlace(place.fs, Layout(copies.top), place.table)
     plan = pinned.plan()
+    refuse_unproved(place, plan.differing)
     partitions = tuple(writable_names(place.fs, place.layout, place.table.namespace))
     _definition(place, target, copies, pinned)
     for name in partitions:
@@ -58,7 +61,8 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
     for record in plan.records:
         _history(place, target, copies, record)
     if plan.records:
-        store_entries(target, recorded_entries(target))  # also one without entries, where all dates were dropped
+        of_dates = (entries_of(target, recorded_date(record)) for record in plan.records)
+        store_entries(target, dict(ChainMap(*of_dates)))  # also one without entries, where all dates were dropped
         copies.write(target.metadata_index, place.fs.read(target.metadata_index))
     for stream in pinned.epochs:
         _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)

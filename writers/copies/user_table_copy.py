@@ -14,9 +14,9 @@ from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.types.committed_columns import UNKNOWN
 from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import (
-    UNKNOWN,
     UserTable,
     intraday_location,
     load_user_table,

@@ -39,6 +39,7 @@ from sparkhaven.store.merges.merge_records import (
 )
 from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.dedupe import DedupeRule
@@ -47,6 +48,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_filled, require_volumes
 from sparkhaven.writers.imports.given_rows import ConvertedRows, GivenRows
 from sparkhaven.writers.imports.tree_leaves import Part
+from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import without_duplicates
@@ -213,7 +215,8 @@ class _Import:
         resumed = self.publishing.resume(history, self.pins)
         if isinstance(resumed, Failure):
             raise resumed.error
-        return resumed.history if resumed else history
+        finished = resumed.history if resumed else history
+        return adopted_by_command(self.place, finished, dated_partitions(self.place), self.clock, self.pins)
 
     def looked_at(self, part: Part, history: DateHistory) -> Imported:
         """What would be done. TableExistsError: history has the date, SettingsError: intraday has rows of it too."""

@@ -12,21 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.stream_state import list_streams
-from sparkhaven.store.errors import CorruptFileError, InvalidNameError, LockLostError, UnsupportedVersionError
-from sparkhaven.store.format.column.region import DAT
-from sparkhaven.store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError, LockLostError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition, without_generation
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.imports.foreign_file import open_foreign
 from sparkhaven.writers.merge.location_index import (
     Entries,
     IndexUpdate,
-    recorded_entries,
+    seen_entries,
     stored_entries,
     update_index,
     updated_index,
@@ -59,7 +55,7 @@ def wanted_entries(place: TablePlace) -> Entries:
 
     CorruptFileError: a file that ``table.size`` names is missing. UnsupportedVersionError: rows are not known.
     """
-    return entries_on_disk(place) if is_foreign(place) else recorded_entries(place)
+    return entries_on_disk(place) if is_foreign(place) else seen_entries(place)
 
 
 def update_entries(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
@@ -69,7 +65,7 @@ def update_entries(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
     if dry_run:
         return updated_index(place, entries_on_disk(place), write=False)
     directory = place.metadata_index.parent
-    wanted = entries_on_disk(place)
+    wanted = entries_on_disk(place, lossless=True)
     place.fs.keep_dirs(directory, place.layout.root)
     lock = place.fs.lock(directory, make=False)  # a file of ours would make the table one of ours
     if lock is None:
@@ -80,42 +76,16 @@ def update_entries(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
         return updated_index(place, wanted, write=True)
 
 
-def entries_on_disk(place: TablePlace) -> Entries:
+def entries_on_disk(place: TablePlace, *, lossless: bool = False) -> Entries:
     """The locations with rows. Raises as ``wanted_entries``, and for an index of another version, which has more."""
     with suppress(CorruptFileError):
         stored_entries(place)
-    entries: Entries = {}
-    for directory in _values(place.fs, place.partitions):
-        location = directory / place.table.table
-        if place.fs.stat(location) is None:
-            continue
-        internal, value = directory.parent.name, directory.name
-        if without_generation(internal) != internal:
-            expected = "partitions without a mark of a later generation or a supplement"
-            raise _unknown("it is not known which generation counts", directory.parent, expected, internal)
-        key = LocationKey(check_partition("internal partition", internal), check_partition("partition value", value))
-        entry = _entry(place.fs, location, key)
-        if entry.rows:
-            entries[key] = entry
-    return entries
+    return seen_entries(place, lossless=lossless)
 
 
 def _values(fs: Fs, partitions: Path) -> Iterator[Path]:
     for internal in fs.names(partitions):
         yield from (partitions / internal / value for value in fs.names(partitions / internal))
-
-
-def _entry(fs: Fs, location: Path, key: LocationKey) -> IndexEntry:
-    record = recorded_size(fs, location)
-    if record is not None:
-        kind = PARQUET if in_parquet(record.data_file_sizes) else DEEPHAVEN
-        return IndexEntry(key, 0 if record.truncated else record.size, record.last_modified_ms, kind)
-    names = fs.names(location)
-    stat = fs.stat(location / NAME)
-    if stat is None or any(name.endswith(DAT) for name in names):
-        shown = ", ".join(names[:3]) or "an empty directory"
-        raise _unknown("rows of a location are not known", location, f"{table_size.NAME}, or {NAME} alone", shown)
-    return IndexEntry(key, open_foreign(fs, location / NAME).metadata.num_rows, stat.mtime_ns // 1_000_000, PARQUET)
 
 
 def recorded_size(fs: Fs, location: Path) -> TableSize | None:
@@ -135,13 +105,3 @@ def recorded_size(fs: Fs, location: Path) -> TableSize | None:
                 hint="restore the location from a copy",
             )
     return record
-
-
-def _unknown(what: str, where: Path, expected: str, found: str) -> UnsupportedVersionError:
-    return UnsupportedVersionError(
-        what,
-        where=where,
-        expected=expected,
-        found=found,
-        hint="nothing was written. Have the program that wrote the tree write its index",
-    )

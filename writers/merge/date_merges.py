@@ -18,8 +18,10 @@ from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_records
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
+from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
@@ -111,7 +113,8 @@ class DateMerges:
     def _dry(self, value: str) -> DateResult:
         begun = self.clock()
         try:
-            history = load_history(self._place, value)
+            history, dated = load_history(self._place, value), dated_partitions(self._place)
+            history = adopted_by_command(self._place, history, dated, self.clock, self.pins, dry_run=True)
             planned = self._planner.plan(self._place, history, self.options, self.pins, self._turns, dry_run=True)
         except (SparkhavenError, OSError) as error:
             return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, self.clock() - begun, error=error)
@@ -169,6 +172,7 @@ class DateMerges:
         large date wait for each other.
         """
         taken: list[_Date] = []
+        dated = dated_partitions(self._place)
         for value in values:
             begun = self.clock()
             try:
@@ -179,6 +183,7 @@ class DateMerges:
                     continue
                 watch = PhaseWatch()
                 with watch.phase(MergePhase.PLAN):
+                    history = adopted_by_command(self._place, history, dated, self.clock, self.pins)
                     planned = self._planner.plan(
                         self._place, history, self.options, self.pins, self._turns, dry_run=False
                     )

@@ -1,22 +1,24 @@
-"""The location index of a table's history, as its merge records say it should be.
+"""The location index of a table's history: what its merge records say, as it stands in the tree, and all that stands.
 
 An engine that finds an index believes it, and lists no directories. So an index that lacks a location hides its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from sparkhaven.store.errors import FormatError
+from sparkhaven.store.errors import FormatError, UnsupportedVersionError
 from sparkhaven.store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, decode_tlmi, encode_tlmi
-from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.history import load_history
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, lock_table
+from sparkhaven.store.merges.history import DateHistory, load_history
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, lock_table
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import SeenDate, refuse_lost, see_table
 from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]
@@ -47,15 +49,47 @@ def entry_of(record: MergeRecord, output: MergeOutput) -> IndexEntry:
     return IndexEntry(key, output.rows, record.time_ms, PARQUET if in_parquet(output.files) else DEEPHAVEN)
 
 
-def recorded_entries(place: TablePlace) -> Entries:
-    """The entries that follow from the merge records, each with the time of the merge that wrote its location."""
+def seen_entries(place: TablePlace, *, lossless: bool = False) -> Entries:
+    """The entries of all locations that readers see, each with the time of the merge that wrote it, or with its own.
+
+    ``lossless``: raises what ``refuse_lost`` raises. Raises what ``see_table`` raises. UnsupportedVersionError: the
+    rows of a location are not known.
+    """
     entries: Entries = {}
-    for value in all_values(place):
-        history = load_history(place, value)
-        for output in history.current.outputs if history.current else ():
-            writer = next(r for r in history.complete if any(o.internal == output.internal for o in r.outputs))
-            if output.rows:
-                entries[LocationKey(output.internal, value)] = entry_of(writer, output)
+    for seen in see_table(place):
+        if lossless:
+            refuse_lost(place, seen)
+        entries |= entries_of(place, seen)
+    return entries
+
+
+def entries_of(place: TablePlace, seen: SeenDate) -> Entries:
+    """The same for one date."""
+    if seen.unpublished:
+        raise UnsupportedVersionError(
+            "rows of a location are not known",
+            where=place.history_location(seen.unpublished[0]),
+            expected=f"{table_size.NAME}, or {NAME} alone",
+            found=", ".join(place.fs.names(place.history_location(seen.unpublished[0]))[:3]) or "an empty directory",
+            hint="nothing was written. Have the program that wrote the location publish it, or move it away",
+        )
+    entries: Entries = {}
+    history = load_history(place, seen.value) if seen.record is not None else DateHistory(seen.value)
+    entries |= recorded_entries(history, seen.outputs, seen.moved)
+    for location in seen.unvouched:
+        entries[location.key] = IndexEntry(
+            location.key, location.rows, location.modified_ms, PARQUET if location.in_parquet else DEEPHAVEN
+        )
+    return entries
+
+
+def recorded_entries(history: DateHistory, outputs: Iterable[MergeOutput], moved: Mapping[str, str]) -> Entries:
+    """The entries of outputs of a date, each with the time of the merge that wrote it, under the name of ``moved``."""
+    entries: Entries = {}
+    for output in outputs:
+        name = moved.get(output.internal, output.internal)
+        writer = next(record for record in history.complete if any(o.internal == name for o in record.outputs))
+        entries[LocationKey(output.internal, history.value)] = entry_of(writer, output)
     return entries
 
 
@@ -103,11 +137,11 @@ def differences(place: TablePlace, wanted: Entries) -> Iterator[Difference]:
 
 
 def update_index(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
-    """Writes the index from the merge records where it differs. LockLostError: a merge is running."""
+    """Writes the index where it differs. LockLostError: a merge is running."""
     if dry_run:
-        return updated_index(place, recorded_entries(place), write=False)
+        return updated_index(place, seen_entries(place), write=False)
     with lock_table(place):
-        return updated_index(place, recorded_entries(place), write=True)
+        return updated_index(place, seen_entries(place, lossless=True), write=True)
 
 
 def updated_index(place: TablePlace, wanted: Entries, *, write: bool) -> IndexUpdate:

@@ -28,6 +28,8 @@ from sparkhaven.store.merges.merge_records import (
 from sparkhaven.store.merges.merge_run import MergePhase, Relocated
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import refuse_unproved, see_date
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -139,6 +141,7 @@ class _Attaching:
             history = load_history(place, value)
             if not dry_run:
                 history = without_unfinished_copy(place, self._publishing.tidied(history))
+            refuse_unproved(place, [see_date(place, value, history.current, dated_partitions(place))])
             last = history.last
             if last is not None and last.run.relocated == Relocated("attach", manifest.id):
                 if last.complete:

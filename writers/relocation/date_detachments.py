@@ -21,10 +21,12 @@ from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store
 from sparkhaven.store.merges.merge_run import Detached, MergePhase
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.unfinished_copies import without_unfinished_copy
@@ -93,6 +95,7 @@ class _Detaching:
             history = load_history(place, value)
             if not dry_run:
                 history = without_unfinished_copy(place, self._publishing.tidied(history))
+            history = adopted_by_command(place, history, dated_partitions(place), self._clock, pins, dry_run=dry_run)
             last = history.last
             if last is not None and not last.complete and last.phase is MergePhase.CHECK and _by_detach(history):
                 return self._closed(history, last)

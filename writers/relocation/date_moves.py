@@ -20,10 +20,13 @@ from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store
 from sparkhaven.store.merges.merge_run import MergePhase, Relocated
 from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.adoption import adopted_by_command
+from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy, without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
@@ -121,6 +124,9 @@ class _Moves:
                 if resumed is not None:
                     return resumed
                 history = without_unfinished_copy(place, self._publishing.tidied(history))
+            history = adopted_by_command(
+                place, history, dated_partitions(place), self._clock, Pins(place), dry_run=dry_run
+            )
             base = finished(place, history, "move")
             origin = tuple(sorted({without_generation(output.internal) for output in base.outputs}))
             rows = sum(output.rows for output in base.outputs)

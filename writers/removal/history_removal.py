@@ -15,9 +15,11 @@ from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
@@ -70,6 +72,7 @@ def _dropped(
         history = load_history(place, value)
         if not dry_run:
             history = without_unfinished_copy(place, history)
+        history = adopted_by_command(place, history, dated_partitions(place), clock, pins, dry_run=dry_run)
         base, last = history.current, history.last
         if base is None or last is None or REASON not in last.run.others or last.complete:
             base = droppable(place, history, pins)

@@ -32,6 +32,7 @@ from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, Merge
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import committed_column, open_parquet
+from sparkhaven.store.scan.seen_history import require_recorded
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
@@ -124,6 +125,7 @@ def prove(
     schema = load_deployed(place)
     _check_sums(in_columns(record, schema), schema)
     require_volumes(place, record)
+    require_recorded(place, value, record)
     _check_index(place, record)
     for output in record.outputs:
         _check_output(place, record, output)

@@ -20,10 +20,9 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.scan.column_file import open_column
-from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import UNKNOWN
 from sparkhaven.writers.append.column_values import column_values
 from sparkhaven.writers.append.worker_cache import Ids, ids_of
 

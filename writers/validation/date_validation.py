@@ -13,6 +13,7 @@ from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import require_recorded
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.store.types.null_char import chosen_null_char, with_null_char
@@ -59,6 +60,7 @@ def validate_date(
             hint=merge if has_rows else f"{stats} lists the dates. This one has no rows",
         )
     require_volumes(place, record)
+    require_recorded(place, value, record)
     schema = load_deployed(place)
     pins = pins or Pins(place)
     sources, gone, later = intraday_sources(place, record, pins)

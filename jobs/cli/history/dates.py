@@ -1,4 +1,4 @@
-"""Commands on dates of history: ``dates drop|expire``, and the group that has those of ``relocation``."""
+"""Commands on dates of history: ``dates adopt|drop|expire``, and the group that has those of ``relocation``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import standing_values
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.writers.exports.following import follow
+from sparkhaven.writers.merge.adoption import adopt_dates
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
 
@@ -31,8 +34,10 @@ EXIT_CODES = {
 
 
 def register(app: typer.Typer) -> None:
-    dates = group("Move, detach, attach, drop and expire dates of history.")
+    dates = group("Move, detach, attach, adopt, drop and expire dates of history.")
     relocation.register(dates)
+    bad_data = "a location is damaged, or rows of a merge are gone"
+    dates.command(epilog=help_end("dates adopt Nyc13.Flight --dry-run", **EXIT_CODES | {"bad_data": bad_data}))(adopt)
     dates.command(epilog=help_end("dates drop Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(drop)
     dates.command(epilog=help_end("dates expire Nyc13.Flight --keep 400d --dry-run", **EXIT_CODES))(expire)
     app.add_typer(dates, name="dates")
@@ -54,6 +59,46 @@ def drop(
     place = place_of(cli, name)
     values = parse_choice(dates).pick(with_rows(place), time.time(), lambda: all_values(place), "merged ")
     exit_with(_drop(cli, place, values, reason, dry_run=dry_run)[0])
+
+
+def adopt(
+    ctx: typer.Context,
+    name: TableArgument,
+    dates: DatesOption = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Go on without rows of a merge that were removed by hand.")
+    ] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Adopts history that was copied, moved or written by other programs.
+
+    Its files stay where they are. They are read. A merge record gets their rows, digests and checksums, and the
+    location index names them. Default: every date whose history is not as its merge record says.
+    """
+    cli: CliContext = ctx.obj
+    place, code = place_of(cli, name), EXIT_DONE
+    dated = dated_partitions(place)
+    standing = standing_values(place, dated, dated)
+    values = None
+    if dates is not None:
+        values = parse_choice(dates).pick(sorted(standing.union(all_values(place))), time.time())
+    adopted = rows = 0
+    for done in adopt_dates(place, values, clock=time.time, accept_loss=accept_loss, dry_run=dry_run):
+        if done.error is not None:
+            failed = report(cli, as_ours(done.error), table=name, date=done.value)
+            code = code or failed
+            continue
+        adopted, rows = adopted + done.differs, rows + done.rows
+        shown = {"table": name, "date": done.value, "rows": done.rows, "moved": done.moved, "lost": done.lost}
+        parts = [f"{done.rows:,} rows without a record", f"{done.moved:,} locations moved", f"{done.lost:,} rows gone"]
+        text = ", ".join(parts) if done.differs else "is as its record says"
+        cli.result({**shown, "generation": done.generation, "dry_run": dry_run}, f"{done.value}: {text}")
+    if adopted and not dry_run:
+        follow(place, cli.note)
+    end = " would be adopted (dry run)" if dry_run else " adopted"
+    shown = {"table": name, "dates": adopted, "rows": rows, "dry_run": dry_run}
+    cli.result(shown, f"{adopted:,} dates, {rows:,} rows{end}")
+    exit_with(code)
 
 
 def expire(

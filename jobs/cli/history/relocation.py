@@ -27,6 +27,8 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import standing_values
+from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.copies.snapshot import path_outside
 from sparkhaven.writers.exports.following import follow
@@ -216,6 +218,9 @@ def place_of(cli: CliContext, name: str) -> TablePlace:
 
 
 def with_rows(place: TablePlace, *, detached: bool = False) -> list[str]:
-    """The merged dates that have history; ``detached``: also those that it was detached from."""
-    records = ((value, newest(place, value)) for value in all_values(place))
-    return [value for value, r in records if r is not None and (r.outputs or (detached and r.run.detached))]
+    """The dates that have history, merged or not; ``detached``: also those that it was detached from."""
+    merged, dated = set(all_values(place)), dated_partitions(place)
+    records = ((value, newest(place, value)) for value in merged)
+    named = {value for value, r in records if r is not None and (r.outputs or (detached and r.run.detached))}
+    standing = standing_values(place, dated.keys() - merged, dated)
+    return sorted(named | standing)

@@ -54,6 +54,7 @@ def test_every_command_that_changes_a_database_is_logged(tmp_path: Path, monkeyp
         "dates move": 1,
         "dates detach": 1,
         "dates attach": 1,
+        "dates adopt": 0,
         "dates drop": 1,
         "dates expire": 2,
         "drop": 3,

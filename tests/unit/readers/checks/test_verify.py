@@ -197,7 +197,7 @@ def test_strays(small: SmallTable) -> None:
     assert found[".table.size.tmp-12"] == ("note", "left over from an interrupted replace")
     assert found["notes.txt"] == ("warning", "file of no stream")
     assert found[DATE] == ("warning", "no stream has committed this. Readers ignore it")
-    assert found["T"] == ("warning", "no merge record names this location. Readers ignore it")
+    assert found["T"] == ("warning", "nothing says how many rows this location has. Readers ignore it")
     assert len(found) == 5
 
 

@@ -63,13 +63,17 @@ def record(
 
 
 class Tree:
-    """A database root with merge records only."""
+    """A database root with merge records, and empty directories for their outputs."""
 
     def __init__(self, root: Path) -> None:
         self.fs, self.layout = Fs(), Layout(root)
 
     def merged(self, value: str, generation: int, *args: object, **more: object) -> None:
-        store_record(TablePlace(self.fs, self.layout, TABLE), record(value, generation, *args, **more))  # type: ignore[arg-type]
+        stored = record(value, generation, *args, **more)  # type: ignore[arg-type]
+        store_record(TablePlace(self.fs, self.layout, TABLE), stored)
+        for output in stored.outputs:
+            location = self.layout.history_location(TABLE, LocationKey(output.internal, value))
+            location.mkdir(parents=True, exist_ok=True)
 
     def plan(
         self,
@@ -127,7 +131,7 @@ def test_the_newest_generation_decides(tree: Tree) -> None:
 def test_a_snapshot_older_than_the_merge_uses_an_older_record_or_intraday(tree: Tree) -> None:
     tree.merged("d", 0, [MergeInput("s", "a", 1, 5, 7)], [MergeOutput("0", 7)])
     tree.merged("d", 1, [MergeInput("s", "a", 1, 8, 10)], [MergeOutput("0.g1", 10)])
-    tree.layout.history_location(TABLE, LocationKey("0", "d")).mkdir(parents=True)
+    tree.layout.history_location(TABLE, LocationKey("0", "d")).mkdir(parents=True, exist_ok=True)
     assert tree.rows(snapshot(location("a", "d", 8), epoch=6)) == [
         ("history", "d", "0", 0, 7),
         ("intraday", "d", "a", 7, 8),
@@ -175,7 +179,7 @@ def test_a_replaced_record_is_used_while_its_locations_stand(tree: Tree) -> None
     tree.merged("d", 1, [MergeInput("s", "a", 1, 8, 10)], [MergeOutput("0.g1", 10)])
     at = snapshot(location("a", "d", 8), epoch=6)
     standing = tree.layout.history_location(TABLE, LocationKey("0", "d"))
-    standing.mkdir(parents=True)
+    standing.mkdir(parents=True, exist_ok=True)
     assert tree.rows(at) == [("history", "d", "0", 0, 7), ("intraday", "d", "a", 7, 8)]
     standing.rmdir()
     assert tree.rows(at) == [("intraday", "d", "a", 0, 8)]

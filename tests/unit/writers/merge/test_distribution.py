@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.errors import MergeError, RetryableStorageError, SettingsError
+from sparkhaven.store.errors import CorruptFileError, RetryableStorageError, SettingsError
 from sparkhaven.store.layout import Layout, without_generation
 from sparkhaven.store.merges.merge_records import MergeRecord, decode_record, encode_record, newest
 from sparkhaven.store.merges.merge_run import decode_run, encode_run
@@ -192,7 +192,7 @@ def test_a_date_of_a_closed_partition_without_a_record_is_not_doubled(tmp_path: 
     FS.remove_tree(db.place.merges)  # history of another program
     add_partition(FS, db.layout, "Test", "1")
     close(db.layout, "0")
-    with pytest.raises(MergeError, match="history already has this date, without a merge record"):
+    with pytest.raises(CorruptFileError, match="no merge record, and may have the rows that are intraday too"):
         merge(db.layout, DAYS[0])
 
 

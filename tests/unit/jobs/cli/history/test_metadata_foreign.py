@@ -157,9 +157,8 @@ def emptied(location: Path) -> None:
 
 
 def generation(location: Path) -> None:
-    moved = location.parents[1].with_name("0.g2") / location.parent.name
-    moved.parent.mkdir()
-    location.parent.rename(moved)
+    later = location.parents[1].with_name("0.g2") / location.parent.name
+    shutil.copytree(location.parent, later)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""Every ordinary file operation on history: what readers, checks, `metadata`, `dates adopt` and a merge make of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sparkhaven.readers import open_table
+from tests.support.commands import run, run_json
+from tests.support.moves.operations import DAY, OPERATIONS, TABLE, Operation, database
+from tests.support.moves.page import PAGE, page
+
+pytestmark = pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return database(tmp_path_factory.mktemp("moves"))
+
+
+def shown(root: Path) -> list[int | None]:
+    values = open_table(root, TABLE).to_arrow(columns=["X"])["X"].to_pylist()
+    return sorted(values, key=lambda value: (value is not None, value))
+
+
+@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.name)
+def test_a_file_operation_is_understood_by_everyone(original: Path, tmp_path: Path, row: Operation) -> None:
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root = row.do(tmp_path / "db", tmp_path / "other")
+    read = run(root, "read", TABLE)
+    assert read.exit_code == row.read, read.output
+    for words in filter(None, row.told.split("|")):
+        assert words in read.stderr
+    if not row.told:
+        assert not read.stderr
+    if row.rows is not None:
+        assert shown(root) == row.rows
+        code, counted = run_json(root, "sql", f"SELECT count(*) AS n FROM {TABLE}")
+        assert (code, counted["first"]) == (0, [{"n": len(row.rows)}])
+    checked = run(root, "verify", TABLE)
+    assert checked.exit_code == row.verify, checked.output
+    validated = run(root, "metadata", "validate", TABLE)
+    assert validated.exit_code == row.validate, validated.output
+    updated = run(root, "metadata", "update", TABLE)
+    assert updated.exit_code == row.update, updated.output
+    checked = run(root, "verify", TABLE, "--deep")
+    assert checked.exit_code == row.verify_updated, checked.output
+    assert (row.rows is None) or shown(root) == row.rows
+    adopted = run(root, "dates", "adopt", TABLE, "--accept-loss")
+    assert adopted.exit_code == row.adopt, adopted.output
+    if row.rows is None:
+        return
+    assert run(root, "read", TABLE).stderr == ""
+    assert shown(root) == row.rows
+    for check in (("verify", TABLE, "--deep"), ("metadata", "validate", TABLE), ("doctor",)):
+        found = run(root, *check)
+        assert found.exit_code == 0, found.output
+
+
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.rows], ids=lambda row: row.name)
+def test_commands_take_what_stands_as_their_input(original: Path, tmp_path: Path, row: Operation) -> None:
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root = row.do(tmp_path / "db", tmp_path / "other")
+    days = sorted(set(open_table(root, TABLE).to_arrow(columns=["Date"])["Date"].to_pylist()))
+    merged = run(root, "merge", TABLE, "--dates", ",".join(days), "--rewrite", "--local")
+    gone = ("were removed by hand" in row.told and DAY in days) or None in (row.rows or ())
+    assert merged.exit_code == (1 if gone else 0), merged.output
+    assert shown(root) == row.rows
+    if gone and days == [DAY]:
+        return
+    for words in (("validate", TABLE, "--dates", days[0]), ("dates", "drop", TABLE, "--dates", days[0])):
+        done = run(root, *words)
+        assert done.exit_code == 0, done.output
+    assert days[0] not in open_table(root, TABLE).to_arrow(columns=["Date"])["Date"].to_pylist()
+
+
+def test_the_page_has_every_row() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()

@@ -1,0 +1,277 @@
+"""Adopts history that stands in the tree without a merge record, or elsewhere than its record says.
+
+A date that was moved, copied or written by other means than a command gets a record of its own: its locations stay
+where they are, their files are read, and rows, digests and checksums are written down. From then on it is history as
+any other: a merge goes on from it, a removal has its proof. The steps are those of a publication: the date is marked,
+the index written, then the record, which is the commit point. Killed before it, nothing was adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sparkhaven.readers.arrow.opening import open_place
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
+from sparkhaven.store.digest.row_hashes import digest_rows
+from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.column.region import DAT
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
+from sparkhaven.store.merges.merge_records import (
+    IMPORTED,
+    MergeOutput,
+    MergeRecord,
+    all_values,
+    lock_table,
+    store_record,
+    with_imported,
+)
+from sparkhaven.store.merges.merge_run import ADOPTED, MergePhase, Relocated
+from sparkhaven.store.merges.publications import begin_publication, end_publication
+from sparkhaven.store.native.digests import Hashes
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.scan.ranges import refuse_doubled
+from sparkhaven.store.scan.seen_history import SeenDate, refuse_lost, see_date, standing_values
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.location_index import recorded_entries, seen_entries, store_entries, stored_entries
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
+from sparkhaven.writers.merge.publish.staged_locations import sweep
+
+STEP_ROWS = 1 << 17
+
+
+@frozen
+class AdoptedDate:
+    """A date that was adopted, or would be. ``generation``: that of its record; 0 where all is as recorded.
+
+    ``rows``: those that no record had, ``moved`` the locations that stand elsewhere, ``lost`` rows that are gone.
+    """
+
+    value: str
+    rows: int = 0
+    moved: int = 0
+    lost: int = 0
+    generation: int = 0
+    error: SparkhavenError | OSError | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything of the date is not as its record says."""
+        return bool(self.rows or self.moved or self.lost)
+
+
+def adopt_dates(
+    place: TablePlace,
+    values: Sequence[str] | None,
+    *,
+    clock: Callable[[], float],
+    accept_loss: bool = False,
+    dry_run: bool = False,
+) -> Iterator[AdoptedDate]:
+    """Adopts what stands of dates (None: of all that are not as recorded), one result each, under the table's lock.
+
+    A failed date does not stop the others. ``accept_loss``: also where rows that a merge had written were removed by
+    hand; their date then goes on without them. LockLostError: a merge is running.
+    """
+    if dry_run:
+        yield from _adopted(place, values, None, accept_loss=accept_loss)
+        return
+    with lock_table(place):
+        yield from _adopted(place, values, clock, accept_loss=accept_loss)
+
+
+def _adopted(
+    place: TablePlace, values: Sequence[str] | None, clock: Callable[[], float] | None, *, accept_loss: bool
+) -> Iterator[AdoptedDate]:
+    dated = dated_partitions(place)
+    every = {*all_values(place), *standing_values(place, dated, dated)}
+    for value in sorted(every) if values is None else values:
+        try:
+            history = load_history(place, value)
+            seen = see_date(place, value, history.current, dated)
+            if values is not None and value not in every:
+                raise _nothing(place, value)
+            if seen.as_recorded and values is None:
+                continue
+            result = AdoptedDate(
+                value,
+                sum(location.rows for location in seen.unvouched),
+                len(seen.moved),
+                sum(output.rows for output in seen.gone),
+            )
+            after = adopted(place, history, dated, clock, accept_loss=accept_loss) if clock is not None else history
+            generation = after.records[-1].generation if after is not history else 0
+            yield replace(result, generation=generation)
+        except (SparkhavenError, OSError) as error:
+            yield AdoptedDate(value, error=error)
+
+
+def adopted_by_command(
+    place: TablePlace,
+    history: DateHistory,
+    dated: Dated,
+    clock: Callable[[], float],
+    pins: Pins,
+    *,
+    dry_run: bool = False,
+) -> DateHistory:
+    """What a command that changes a date does first: the same, where it is sure that no row is there twice.
+
+    CorruptFileError: a date without a record has rows in intraday, which may be those of history.
+    """
+    if history.current is None:
+        seen = see_date(place, history.value, None, dated)
+        if seen.unvouched:
+            refuse_doubled(place, seen, (location for _, location in pins.locations(history.value)))
+    return adopted(place, history, dated, clock, dry_run=dry_run)
+
+
+def adopted(
+    place: TablePlace,
+    history: DateHistory,
+    dated: Dated,
+    clock: Callable[[], float],
+    *,
+    accept_loss: bool = False,
+    dry_run: bool = False,
+) -> DateHistory:
+    """The history of a date with a record of what stands of it; as it is where all stands as recorded.
+
+    The caller holds the lock of the table. ValidationFailedError: rows of a merge are gone, and that is not accepted.
+    MergeError: a merge of the date is unfinished. Raises what reading the locations raises.
+    """
+    seen = see_date(place, history.value, history.current, dated)
+    if not (seen.moved or seen.unvouched or seen.gone):
+        return history
+    if not accept_loss:
+        refuse_lost(place, seen)
+    last = history.last
+    if last is not None and not last.complete and last.phase.reached(MergePhase.CHECK):
+        raise MergeError(
+            "a merge of the date is unfinished",
+            where=f"{place.table} {history.value}",
+            expected="a finished one, or none",
+            found=f"merge {last.generation}",
+            hint=f"sparkhaven merge {place.table} --dates {history.value}",
+        )
+    record = _record(place, seen, history, int(clock() * 1000))
+    if dry_run:
+        return history.after(record)
+    if last is not None and not last.complete:
+        sweep(place.fs, last.run.staging)  # of a merge that was killed
+    with place.fs.during("adopt"):
+        for location in seen.unvouched:
+            if location.lost:
+                _forget(place, location)
+        begin_publication(place, [history.value])
+        _write_index(place, history.after(record))
+        store_record(place, record)
+        end_publication(place, [history.value])
+    return history.after(record)
+
+
+def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int) -> MergeRecord:
+    schema, base = load_deployed(place), history.current
+    pinned = pinned_of(open_place(place))
+    outputs = [*seen.outputs, *(_scanned(pinned, schema, location) for location in seen.unvouched)]
+    outputs.sort(key=lambda output: output.internal)
+    empty = MergeRecord(str(place.table), seen.value, 0, MergePhase.CLEAN, (), (), source=IMPORTED)
+    before = base or empty
+    left_out = left_out_before(before, schema)
+    if seen.gone:
+        gone = replace(before, outputs=seen.gone)
+        lost = LeftOut(sum(output.rows for output in seen.gone), 0, column_digests(gone, schema.stored))
+        left_out = add_left_out(left_out, lost, schema)
+    record = replace(
+        before,
+        generation=max((known.generation for known in history.records), default=0) + 1,
+        phase=MergePhase.CLEAN,
+        inputs=with_imported(before.inputs, rows)
+        if (rows := sum(location.rows for location in seen.unvouched))
+        else before.inputs,
+        outputs=tuple(outputs),
+        time_ms=now_ms,
+        replaces=(),
+        schema_version=schema.version,
+        run=replace(
+            before.run,
+            destinations=(),
+            work=None,
+            sources=(),
+            switched_ms=now_ms,
+            relocated=Relocated(ADOPTED, str(base.generation if base is not None else 0)),
+        ),
+    )
+    total, digests = sum(output.rows for output in outputs), column_digests(record, schema.stored)
+    return replace(record, proof=Proof(total + left_out.rows, total, digests, digests, left_out))
+
+
+def _scanned(pinned: PinnedTable, schema: TableSchema, location: StandingLocation) -> MergeOutput:
+    """Reads a location: its rows, with digests, and the checksum of each file that has none."""
+    place, directory = pinned.place, pinned.place.history_location(location.key)
+    slice_ = Slice("history", None, location.key, str(directory), 0, location.rows, location.rows, location.files, {})
+    columns, totals, rows = schema.stored, dict.fromkeys((c.name for c in schema.stored), 0), 0
+    for arrays in pinned.arrays([slice_], columns, None, STEP_ROWS):
+        hashes: Hashes = np.zeros(len(arrays[0]) if arrays else 0, np.uint64)
+        for column, array in zip(columns, arrays, strict=True):
+            totals[column.name] = add(totals[column.name], digest_array(column, array, hashes))
+        rows = add(rows, digest_rows(hashes))
+    files = {name: _with_checksum(place, directory / name, state) for name, state in location.files.items()}
+    digests = {name: to_hex(total) for name, total in totals.items()}
+    return MergeOutput(location.key.internal, location.rows, digests, files, row_digest=to_hex(rows))
+
+
+def _with_checksum(place: TablePlace, path: Path, state: FileState) -> FileState:
+    if state.crc != UNKNOWN:
+        return state
+    start = column_header(place.fs, path).data_offset if path.suffix == DAT else 0
+    return FileState(state.size, checksum(place.fs, path, start, state.size))
+
+
+def _forget(place: TablePlace, location: StandingLocation) -> None:
+    """Takes lost files out of what a location says of itself."""
+    directory = place.history_location(location.key)
+    size = table_size.load(place.fs, directory)
+    assert size is not None  # noqa: S101  it has named them
+    sizes, sums = (
+        {n: v for n, v in of.items() if n in location.files} for of in (size.data_file_sizes, size.checksums)
+    )
+    place.fs.replace(
+        directory / table_size.NAME, table_size.encode(replace(size, data_file_sizes=sizes, checksums=sums))
+    )
+
+
+def _write_index(place: TablePlace, history: DateHistory) -> None:
+    try:
+        entries = stored_entries(place)
+    except FormatError:
+        entries = None
+    known = seen_entries(place) if entries is None else entries
+    others = {key: entry for key, entry in known.items() if key.value != history.value}
+    written = (output for output in history.records[-1].outputs if output.rows)
+    store_entries(place, others | recorded_entries(history, written, {}))
+
+
+def _nothing(place: TablePlace, value: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        "history has no such date",
+        where=place.partitions,
+        expected="a date that was merged, or of which a location stands",
+        found=value,
+        hint=f"`sparkhaven verify {place.table}` lists what no merge record vouches for",
+    )
