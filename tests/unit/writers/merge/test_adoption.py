@@ -1,0 +1,172 @@
+"""Adoption of history: killed at each change of the disk, beside readers that were open before, and foreign forms."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.merge.adoption import adopt_dates
+from tests.support.commands import run
+from tests.support.moves.operations import BOTH, DAY, TABLE, copied_date_to_other_root, database, location, moved_date
+from tests.support.writers.merge_runs import FS, Killed, QuickFs
+
+pytestmark = pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
+NOW = 1_800_000_000.0
+
+
+class KillingFs(QuickFs):
+    """Dies at the n-th change of the file system."""
+
+    def __init__(self, call: int) -> None:
+        self.left = call
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+    def replace(self, *args: Any, **options: Any) -> None:
+        self._count()
+        super().replace(*args, **options)
+
+    def replace_all(self, *args: Any, **options: Any) -> None:
+        self._count()
+        super().replace_all(*args, **options)
+
+    def mkdirs(self, *args: Any) -> Any:
+        self._count()
+        return super().mkdirs(*args)
+
+    def rmdir(self, *args: Any) -> bool:
+        self._count()
+        return super().rmdir(*args)
+
+
+def values(root: Path) -> list[int]:
+    return sorted(open_table(root, TABLE).to_arrow(columns=["X"])["X"].to_pylist())
+
+
+def place_of(root: Path, fs: QuickFs = FS) -> TablePlace:
+    return TablePlace(fs, Layout(root), TableName.parse(TABLE))
+
+
+def tick(base: Path) -> None:
+    """Waits until the clock of the file system, which is coarser than that of the system, has gone on."""
+    now_ns, probe = time.time_ns(), base / "probe"
+    probe.touch()
+    while probe.stat().st_ctime_ns <= now_ns:
+        probe.touch()
+
+
+def adopt(root: Path, fs: QuickFs = FS) -> None:
+    for done in adopt_dates(place_of(root, fs), None, clock=lambda: NOW):
+        assert done.error is None, done
+
+
+@pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date])
+def test_killed_at_each_change(tmp_path: Path, operation: Any) -> None:
+    original = database(tmp_path / "original")
+    for call in range(100):
+        base = tmp_path / str(call)
+        shutil.copytree(original, base / "db", symlinks=True)
+        root = operation(base / "db", base / "other")
+        before = values(root)
+        fs = KillingFs(call)
+        try:
+            adopt(root, fs)
+        except Killed:
+            assert values(root) == before
+            adopt(root)
+        assert values(root) == before
+        assert run(root, "verify", TABLE, "--deep").exit_code == 0
+        assert run(root, "metadata", "validate", TABLE).exit_code == 0
+        if fs.left > 0:
+            assert call > 3
+            return
+    raise AssertionError("adoption never ends")
+
+
+@pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date])
+def test_a_reader_that_was_open_before_an_adoption_reads_on(tmp_path: Path, operation: Any) -> None:
+    root = operation(database(tmp_path), tmp_path / "other")
+    opened, before = open_table(root, TABLE), values(root)
+    adopt(root)
+    assert sorted(opened.to_arrow(columns=["X"])["X"].to_pylist()) == before
+
+
+def test_a_reader_that_was_open_before_a_move_says_so(tmp_path: Path) -> None:
+    root = database(tmp_path)
+    opened = open_table(root, TABLE)
+    tick(tmp_path)
+    moved_date(root, tmp_path)
+    with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
+        opened.to_arrow()
+    assert values(root) == BOTH
+
+
+def test_a_reader_that_was_open_before_a_removal_says_so(tmp_path: Path) -> None:
+    root = database(tmp_path)
+    opened = open_table(root, TABLE)
+    tick(tmp_path)
+    shutil.rmtree(location(root))
+    with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
+        opened.to_arrow()
+
+
+def foreign(root: Path, form: str) -> None:
+    """One date as another program leaves it: no checksums, no records, other names of files."""
+    shutil.rmtree(root / "Systems" / "NS" / "MetadataIndex")
+    if form == "parquet":
+        rows = open_table(root, TABLE).to_arrow(columns=["Sym", "X"], dates=[DAY])
+        shutil.rmtree(location(root))
+        location(root).mkdir()
+        pq.write_table(
+            pa.table({"Sym": rows["Sym"].cast(pa.string()), "X": rows["X"]}), location(root) / "table.parquet"
+        )
+        return
+    size = table_size.load(FS, location(root))
+    assert size is not None
+    bare = table_size.TableSize(size.size, size.last_modified_ms, size.data_file_sizes)
+    (location(root) / "table.size").write_bytes(table_size.encode(bare))
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["with index", "without index"])
+@pytest.mark.parametrize("form", ["columns", "parquet"])
+def test_history_of_another_program_is_read_verified_adopted_and_merged(tmp_path: Path, form: str, index: bool) -> None:
+    root = database(tmp_path)
+    foreign(root, form)
+    if index:
+        assert run(root, "metadata", "update", TABLE).exit_code == 0
+    assert values(root) == BOTH
+    checked = run(root, "verify", TABLE, "--deep")
+    assert checked.exit_code == 0, checked.output
+    merged = run(root, "merge", TABLE, "--dates", DAY, "--rewrite", "--local")
+    assert merged.exit_code == 0, merged.output
+    assert values(root) == BOTH
+    adopt(root)
+    for words in (("verify", TABLE, "--deep"), ("metadata", "validate", TABLE), ("validate", TABLE, "--dates", DAY)):
+        done = run(root, *words)
+        assert done.exit_code == 0, done.output
+
+
+def test_changed_bytes_of_a_copy_are_found_by_its_own_checksums(tmp_path: Path) -> None:
+    root = copied_date_to_other_root(database(tmp_path), tmp_path / "other")
+    path = location(root) / "X.dat"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="checksum does not match"):
+        open_table(root, TABLE).to_arrow()
+    (done,) = adopt_dates(place_of(root), None, clock=lambda: NOW)
+    assert isinstance(done.error, CorruptFileError)
