@@ -103,8 +103,11 @@ def seconds_to_new_epoch(work: Path) -> float:
     started = time.perf_counter()
     with subprocess.Popen([sys.executable, "-m", "sparkhaven.jobs.cli.main", *words], stderr=subprocess.DEVNULL) as job:
         size = log.stat().st_size
-        while size == log.stat().st_size or open_table(root, "Bench.Trade").to_arrow(columns=["id"]).num_rows <= before:
-            size = log.stat().st_size  # a look at the table would take the processor from the start
+        while True:
+            known, size = size, log.stat().st_size  # before the look: what is committed after it changes the size again
+            # a look at the table would take the processor from the start
+            if size != known and open_table(root, "Bench.Trade").to_arrow(columns=["id"]).num_rows > before:
+                break
             if time.perf_counter() - started > START_SECONDS or job.poll() is not None:
                 raise SystemExit("the stream made no new epoch")
             time.sleep(0.01)
