@@ -90,7 +90,7 @@ def _checked(
             yield finding("warning", directory, what, hint=hint)
         elif stage or table.record is not None:
             what = "directory that no save has committed"
-            yield finding("warning", directory, what, hint=NEXT + ", if none is running")
+            yield finding("warning", directory, what, hint=f"{NEXT}, if an interrupted one wrote it. Else move it away")
 
 
 def _intraday(

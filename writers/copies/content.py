@@ -26,6 +26,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.scan.seen_history import refuse_unproved
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.users.location_record import CommittedRows
@@ -87,7 +88,9 @@ def same_content(place: TablePlace, table: CopiedTable) -> bool:
 def _content(place: TablePlace, pinned: PinnedTable | PinnedUserTable) -> str:
     if isinstance(pinned, PinnedUserTable):
         return user_digest(place, pinned.user)
-    return content_digest(place, pinned, pinned.plan().records)
+    plan = pinned.plan()
+    refuse_unproved(place, plan.differing)  # records do not say what rows without one are
+    return content_digest(place, pinned, plan.records)
 
 
 def require_copy(place: TablePlace, table: CopiedTable, fresh: Callable[[Path], bool] = lambda _: True) -> None:

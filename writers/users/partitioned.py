@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.errors import CorruptFileError, FormatError, UnsupportedVersionError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import NESTED
 from sparkhaven.store.format.table.table_size import TableSize
@@ -28,7 +28,7 @@ from sparkhaven.store.layout import LocationKey, saves_beside, staged, without_g
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, encode_locations
-from sparkhaven.store.users.user_table import DEFINITION, UserTable, load_locations
+from sparkhaven.store.users.user_table import DEFINITION, SAVE, UserTable, load_locations
 from sparkhaven.writers.users.incoming_rows import IncomingRows
 from sparkhaven.writers.users.location_writer import LocationWriter
 from sparkhaven.writers.users.splayed import GRACE_S, size_of
@@ -87,7 +87,10 @@ def save_partitioned(
 
 
 def settle_partitioned(place: TablePlace, record: LocationRecord, now_s: float) -> LocationRecord:
-    """Removes what no record names, and replaced locations after ``GRACE_S``; publishes sizes that are behind."""
+    """Removes what a killed save has left, and replaced locations after ``GRACE_S``; publishes sizes that are behind.
+
+    Other locations that the record does not name were put there by hand, and stay.
+    """
     fs = place.fs
     due = {key for key, time_ms in record.replaced.items() if now_s - time_ms / 1000 >= GRACE_S}
     known = {*record.locations, *record.replaced} - due
@@ -95,8 +98,11 @@ def settle_partitioned(place: TablePlace, record: LocationRecord, now_s: float) 
         path = place.user_location(key)
         for save in saves_beside(path, fs.names(path.parent), "stage"):
             fs.remove_tree(staged(path, save))
-        if key not in known:
+        if key in due:
             fs.remove_tree(path)
+        elif key not in known and _was_saved(place, key, record.save + 1):
+            fs.rename(path, staged(path, record.save + 1))  # first: half of it would not say who has written it
+            fs.remove_tree(staged(path, record.save + 1))
     for key, held in record.locations.items():
         size = size_of(fs, place.user_location(key))
         if size is None or (size.size, size.files) != (held.rows, held.files):
@@ -105,6 +111,15 @@ def settle_partitioned(place: TablePlace, record: LocationRecord, now_s: float) 
         record = replace(record, replaced={key: ms for key, ms in record.replaced.items() if key not in due})
         fs.replace(place.user_locations, encode_locations(record))
     return record
+
+
+def _was_saved(place: TablePlace, key: LocationKey, save: int) -> bool:
+    """Whether a location says that a save of this number has written it."""
+    try:
+        size = table_size.load(place.fs, place.user_location(key))
+    except FormatError:
+        return False
+    return size is not None and (size.source_state or {}).get(SAVE) == str(save)
 
 
 def _on_disk(place: TablePlace) -> Iterator[LocationKey]:
@@ -224,7 +239,7 @@ def _size(held: CommittedRows, save: int, now_ms: int) -> bytes:
             held.rows,
             now_ms,
             {name: state.size for name, state in held.files.items()},
-            source_state={"save": str(save)},
+            source_state={SAVE: str(save)},
             checksums={name: state.crc for name, state in held.files.items()},
         )
     )

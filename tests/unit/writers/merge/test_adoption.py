@@ -18,7 +18,16 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.adoption import adopt_dates
 from tests.support.commands import run
-from tests.support.moves.operations import BOTH, DAY, TABLE, copied_date_to_other_root, database, location, moved_date
+from tests.support.moves.operations import (
+    BOTH,
+    DAY,
+    OTHER,
+    TABLE,
+    copied_date_to_other_root,
+    database,
+    location,
+    moved_date,
+)
 from tests.support.writers.merge_runs import FS, Killed, QuickFs
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
@@ -170,3 +179,42 @@ def test_changed_bytes_of_a_copy_are_found_by_its_own_checksums(tmp_path: Path) 
         open_table(root, TABLE).to_arrow()
     (done,) = adopt_dates(place_of(root), None, clock=lambda: NOW)
     assert isinstance(done.error, CorruptFileError)
+
+
+@pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date])
+def test_copies_need_a_record_and_take_an_adopted_date(tmp_path: Path, operation: Any) -> None:
+    root = operation(database(tmp_path), tmp_path / "other")
+    refused = run(root, "snapshot", TABLE, "--out", tmp_path / "copy")
+    assert refused.exit_code == 1 and f"dates adopt {TABLE} --dates {DAY}" in refused.stderr, refused.output
+    assert not (tmp_path / "copy").exists()
+    adopt(root)
+    done = run(root, "snapshot", TABLE, "--out", tmp_path / "copy")
+    assert done.exit_code == 0, done.output
+    assert values(tmp_path / "copy") == values(root)
+
+
+def test_an_adopted_date_moves_and_is_detached_and_attached(tmp_path: Path) -> None:
+    root = copied_date_to_other_root(database(tmp_path), tmp_path / "other")
+    before = values(root)
+    for words in (
+        ("partitions", "add", "NS", "0"),
+        ("partitions", "add", "NS", "1"),
+        ("dates", "move", TABLE, "--dates", DAY, "--to", "1"),
+        ("dates", "detach", TABLE, "--dates", DAY, "--out", tmp_path / "tape"),
+        ("dates", "attach", TABLE, tmp_path / "tape"),
+        ("verify", TABLE, "--deep"),
+    ):
+        done = run(root, *words)
+        assert done.exit_code == 0, done.output
+    assert values(root) == before
+
+
+def test_a_mirror_is_not_up_to_date_beside_history_without_a_record(tmp_path: Path) -> None:
+    root, copy = database(tmp_path), tmp_path / "mirror"
+    assert run(root, "mirror", root, copy).exit_code == 0
+    shutil.copytree(location(root).parent, location(root).parents[1] / OTHER)
+    refused = run(root, "mirror", root, copy)
+    assert refused.exit_code == 1 and "dates adopt" in refused.stderr, refused.output
+    adopt(root)
+    assert run(root, "mirror", root, copy).exit_code == 0
+    assert values(copy) == values(root) == [1, 1, 2, 2, 3, 3, 4, 5]

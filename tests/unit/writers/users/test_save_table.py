@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import time
 from collections.abc import Iterable
 from datetime import date
@@ -205,6 +206,17 @@ def test_partitions_are_directories_and_can_be_chosen(tmp_path: Path) -> None:
         table.to_arrow(dates="2024-01-03")
     with pytest.raises(TableNotFoundError, match="no source"):
         table.to_arrow(sources="q")
+
+
+def test_a_location_that_no_save_has_written_stays(tmp_path: Path) -> None:
+    """One that was copied in by hand, under names that no save gives."""
+    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    (source,) = (tmp_path / "Users/me/Partitions").glob("*/a/T")
+    copy = source.parents[1] / "c" / "T"
+    shutil.copytree(source, copy)
+    save_table(tmp_path, "me", "T", ROWS, mode="append", partition_by="Day")
+    assert (copy / "N.dat").exists()
+    assert open_table(tmp_path, "me.T").count() == 6
 
 
 @pytest.mark.parametrize("value", ["", ".", "..", "a/b", "a\\b", ".hidden", "a\nb", "x" * 201])
