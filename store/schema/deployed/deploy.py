@@ -27,6 +27,7 @@ from sparkhaven.store.errors import (
     CorruptFileError,
     InvalidNameError,
     SchemaMismatchError,
+    TableExistsError,
     TableNotFoundError,
 )
 from sparkhaven.store.io.fs import Fs
@@ -77,7 +78,7 @@ def deploy(
     Without ``consent`` it may add, nothing else. A file that means the same as the deployed one is not written then.
     Raises SchemaParseError for a schema with errors and, as E161, for one that would change how existing data are
     stored; SchemaChangeError for a change without consent; LockLostError when another process holds the lock;
-    TableExistsError while files of a dropped table of that name are there.
+    TableExistsError while files of a dropped table of that name are there, or a user table has it.
     """
     return deployment(fs, layout, source, consent=consent, pause=pause).schema
 
@@ -144,6 +145,14 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
             raise _lost(place)
     if not history:
         refuse_table_twin(table, deployed_tables(fs, layout))
+        if fs.stat(place.user_definition) is not None:
+            raise TableExistsError(
+                f"{table} is a user table",
+                where=place.user_definition,
+                expected="a name that is free",
+                found="a user table",
+                hint="choose another name. Of two tables of one name neither can be read",
+            )
     require_unambiguous(consent, name)
     change, rename = SchemaChange(added=tuple(column.name for column in file.schema.columns)), dict(consent.rename)
     numbers = {column.name: number for number, column in enumerate(file.schema.columns)}
@@ -239,6 +248,14 @@ def _loaded(place: TablePlace) -> tuple[TableSchema, bool]:
         )
     if not history and _has_rows(place):  # without rows a first deployment may have stopped half way
         raise _lost(place)
+    if not history and place.fs.stat(place.user_definition) is not None:
+        raise TableNotFoundError(
+            f"{place.table} is a user table, whose rows are only saved as a whole",
+            where=place.user_definition,
+            expected="a table that streams or merges write",
+            found="a user table",
+            hint=f"`sparkhaven read {place.table}` and sql show it. save_table replaces its rows, or adds to them",
+        )
     if not history:
         raise TableNotFoundError(
             f"table {place.table} has no deployed schema",

@@ -49,6 +49,15 @@ def test_a_name_of_both_kinds_is_refused_and_names_both(tmp_path: Path) -> None:
     assert "Users/NS/Definitions/T.tbl" in str(raised.value)
 
 
+def test_no_stream_makes_a_table_by_the_name_of_a_user_table(tmp_path: Path) -> None:
+    """It could not be read then, nor could the other."""
+    save_table(tmp_path, "NS", "T", ROWS)
+    for _ in range(2):
+        with pytest.raises(TableExistsError, match=r"NS\.T is a user table"):
+            SmallTable(tmp_path)
+    assert open_table(tmp_path, "NS.T").to_arrow().num_rows == 3
+
+
 def test_a_user_table_has_no_epochs(tmp_path: Path) -> None:
     save_table(tmp_path, "me", "T", ROWS)
     with pytest.raises(SettingsError, match="no epochs"):
