@@ -23,6 +23,7 @@ from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import LockLostError, SettingsError, ValidationFailedError
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 
 OpenLog = Callable[[StreamPlace], AbstractContextManager[StreamLog]]
@@ -64,11 +65,12 @@ class WithdrawnRows:
 def find_rows(
     place: TablePlace, where: str, dates: Sequence[str] | None, *, streams: Collection[str] | None = None
 ) -> MatchingRows:
-    """The rows that match, in the newest snapshot. Raises what reading the table raises.
+    """The rows that match, in the newest snapshot. TableNotFoundError: a user table. Raises what reading raises.
 
     ``streams``: rows of these alone that are not merged.
     """
     pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+    load_deployed(place)  # a user table has none
     predicate = pinned.predicate(where)
     if predicate is None:
         raise SettingsError("there is no condition", expected="a where-expression, like 'Size < 0'", found=where)

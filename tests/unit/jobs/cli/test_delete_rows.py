@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import sparkhaven
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.places import TablePlace
@@ -148,3 +150,23 @@ def test_random_deletions_against_a_list(tmp_path: Path) -> None:
         table = open_table(small.root, "NS.T")
         assert table.to_arrow("Size")["Size"].to_pylist() == values
         assert table.count(where="Size < 500") == sum(value < 500 for value in values)
+
+
+@pytest.mark.parametrize("by", [None, "Date"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("delete-rows", "U.R", "--where", "x == 1"),
+        ("delete-rows", "U.R", "--where", "x == 1", "--dry-run"),
+        ("delete-rows", "U.R", "--where", "x == 9"),
+        ("rewrite-column", "U.R", "--dates", "2026-11-20", "--set", "x=x+1", "--local"),
+        ("merge", "U.R", "--dates", "2026-11-20", "--local"),
+    ],
+)
+def test_a_user_table_is_named_as_one(tmp_path: Path, by: str | None, words: tuple[str, ...]) -> None:
+    """Its rows are saved as a whole: no command changes some, and a dry run does not say that one would."""
+    rows = pa.table({"x": [1, 2], "Date": ["2026-11-20", "2026-11-21"]})
+    sparkhaven.save_table(tmp_path, "U", "R", rows, partition_by=by)
+    found = run(tmp_path, *words)
+    assert found.exit_code == 2 and "U.R is a user table, whose rows are only saved as a whole" in found.stderr
+    assert sorted(open_table(tmp_path, "U.R").to_arrow()["x"].to_pylist()) == [1, 2]
