@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven.readers import open_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.executor import LocalExecutor
@@ -89,6 +91,25 @@ def test_rows_that_were_deleted_leave_the_tree(tmp_path: Path, kind: str) -> Non
     merge(db.layout, NEXT)
     assert follow(db).written == (NEXT,)
     assert rows_of(db, kind) == wanted(rows[19:])
+
+
+def test_without_room_for_the_tree_what_is_committed_is_told_and_a_repeat_ends_it(tmp_path: Path) -> None:
+    db, rows = table(tmp_path, "parquet:kv"), Rows()
+    add(db, rows, DAY, 12)
+    merge(db.layout, DAY)
+    follow(db)
+    words = "delete-rows", str(TABLE), "--where", "true"
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparkhaven.writers.exports.extended_tree.follow_history", full)
+        found = run(db.root, *words)
+    assert found.exit_code == 3 and "history is committed, and its parquet:kv tree is not in step" in found.stderr
+    assert open_table(db.root, str(TABLE)).count() == 0 and len(rows_of(db, "parquet:kv")) == 12
+    assert run(db.root, *words).exit_code == 0
+    assert list(db.layout.extended(TABLE).rglob("*.parquet")) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
