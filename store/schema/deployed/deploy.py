@@ -250,7 +250,7 @@ def _loaded(place: TablePlace) -> tuple[TableSchema, bool]:
         raise _lost(place)
     if not history and place.fs.stat(place.user_definition) is not None:
         raise TableNotFoundError(
-            f"{place.table} is a user table, whose rows are only saved as a whole",
+            f"{place.table} is a user table, whose rows are saved as a whole",
             where=place.user_definition,
             expected="a table that streams or merges write",
             found="a user table",
