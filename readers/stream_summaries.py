@@ -91,7 +91,7 @@ def _remains(place: StreamPlace) -> StreamSummary:
 def _failure(place: StreamPlace) -> Failed | None:
     try:
         return read_failure(place)
-    except CorruptFileError:
+    except (CorruptFileError, OSError):
         return "damaged note"
 
 

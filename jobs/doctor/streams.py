@@ -177,8 +177,8 @@ def failures(context: CheckContext) -> Iterator[Found]:
             failed = True
             try:
                 failure = read_failure(place)
-            except CorruptFileError as error:
-                yield "note", headline(error), error.hint
+            except (CorruptFileError, OSError) as error:
+                yield "note", headline(error), "remove it. Nothing depends on it"
                 continue
             if failure is not None:
                 yield _failure(context, place, failure)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
-from sparkhaven.store.epochs.files.failure_note import SUFFIX, failed_streams
+from sparkhaven.store.epochs.files.failure_note import SUFFIX, failed_streams, read_failure
 from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.lock import in_progress, read_lock
 from sparkhaven.store.epochs.files.removals import read_removals
@@ -124,6 +124,17 @@ def check_withdrawn(place: StreamPlace, state: StreamState) -> Iterator[CheckFin
                 found=f"{location.withdrawn.rows} withdrawn rows, the first is row {location.withdrawn.start}",
                 hint=f"`sparkhaven merge {place.table} --dates {key.value}` writes the date without them",
             )
+
+
+def check_failures(place: TablePlace) -> Iterator[CheckFinding]:
+    """Notes of the last failures of streams that cannot be read."""
+    for stream in failed_streams(place):
+        path = place.of_stream(stream).stream_failure
+        try:
+            read_failure(place.of_stream(stream))
+        except (SparkhavenError, OSError) as error:
+            hint = "remove it. Nothing depends on it"
+            yield finding("note", path, "the note of a stream's last failure is damaged", found=error, hint=hint)
 
 
 def check_removals(place: StreamPlace, state: StreamState) -> Iterator[CheckFinding]:

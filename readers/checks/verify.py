@@ -22,6 +22,7 @@ from sparkhaven.readers.checks.location_index import check_index
 from sparkhaven.readers.checks.published_size import LaterEpochs
 from sparkhaven.readers.checks.stream_files import (
     check_beside,
+    check_failures,
     check_head,
     check_log,
     check_positions,
@@ -220,6 +221,7 @@ class _TableCheck:
 
     def _streams(self) -> Iterator[CheckFinding]:
         yield from stray_stream_files(self._place)
+        yield from check_failures(self._place)
         for name in list_streams(self._place):
             self.report.streams += 1
             place = self._place.of_stream(name)

@@ -55,6 +55,7 @@ STREAM_KINDS = (
     Kind(".checkpoint", f"{_STREAMS}/feed.checkpoint", f"{_STREAMS}/other.head", state=True),
     Kind(".head", f"{_STREAMS}/feed.head", f"{_STREAMS}/other.head", cache=True),
     Kind(".removals", f"{_STREAMS}/feed.removals", f"{_STREAMS}/other.removals", state=True),
+    Kind(".failure", f"{_STREAMS}/feed.failure", f"{_STREAMS}/other.failure", cache=True),
     Kind(".lock", f"{_STREAMS}/feed.lock", f"{_STREAMS}/other.lock", cache=True),
     Kind(".quarantine (ledger)", f"{_STREAMS}/feed.quarantine", f"{_STREAMS}/feed.lock"),
     Kind(".removed", f"{_STREAMS}/{REMOVED}.removed", "elsewhere.removed", stream=REMOVED),

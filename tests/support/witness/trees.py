@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from sparkhaven.store.epochs.files.failure_note import note_failure
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, encode_removed
+from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.witness.damage import Trees
-from tests.support.witness.story import OTHER, SCHEMA, TABLE, begin, go_further, go_on
+from tests.support.witness.story import OTHER, SCHEMA, STREAM, TABLE, begin, go_further, go_on
 
 OTHER_SCHEMA = SCHEMA.replace(b'"N" dataType="long"', b'"N" dataType="int"').replace(b"Half", b"Third")
 
@@ -22,6 +25,9 @@ def make_trees(base: Path) -> Trees:
     trees = Trees(base / "older", base / "now", base / "newer", base / "elsewhere")
     writer = begin(root, fs)
     for target, more in ((trees.older, go_on), (trees.now, go_further), (trees.newer, None)):
+        for stream in (STREAM, OTHER):
+            silent = RetryableFeedError("the source does not answer", found=target.name)
+            note_failure(StreamPlace(fs, Layout(root), TABLE, stream), silent, 1_700_000_000_000)
         shutil.copytree(root, target, symlinks=True)
         if more is not None:
             more(writer)
