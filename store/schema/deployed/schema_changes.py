@@ -324,6 +324,7 @@ def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], hist
     findings = FindingCollector(name)
     elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
     owners = {column.name: column.id for version in history for column in version.columns}
+    now = {number: column for column, number in ids.items()}
     for column, number in ids.items():
         if owners.get(column, number) != number:
             findings.add(
@@ -331,7 +332,8 @@ def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], hist
                 elements.get(column, file.root),
                 expected="a name that was never used",
                 found=f"{column}, a name of another column",
-                hint="choose another name. Files of the other column still have this one",
+                hint=f"write another name for the new column into {name}, like {column}2, and run the same command"
+                f" again. Files of {now.get(owners[column], 'a dropped column')} still have the name {column}",
             )
     findings.raise_errors()
 

@@ -307,6 +307,23 @@ def test_words_that_do_nothing_are_refused(site: Site) -> None:
     assert "E161" in said and "a name of another column" in said
 
 
+def test_a_rename_beside_a_new_column_of_the_old_name_says_what_to_write(site: Site) -> None:
+    """Files of the renamed column have the name, so that no reader could tell the two apart."""
+    begun(site)
+    before = site.rows("A", "B", "C")
+    site.write(schema({**RENAMED, "B": "String"}))
+    refused = site.deploy("--rename", "B=N", code=2)["error"]
+    assert (refused["code"], refused["found"]) == ("E161", "B, a name of another column")
+    assert "like B2, and run the same command again. Files of N still have the name B" in refused["hint"]
+    assert site.rows("A", "B", "C") == before
+    site.write(schema({**RENAMED, "B2": "String"}))
+    site.deploy("--rename", "B=N")
+    site.put({"A": 9, "N": "n", "B2": "new", "C": 0.5})
+    site.ingest()
+    wanted = [{"A": row["A"], "N": row["B"], "B2": None} for row in before] + [{"A": 9, "N": "n", "B2": "new"}]
+    assert site.rows("A", "N", "B2") == wanted
+
+
 def test_two_files_are_compared(site: Site) -> None:
     other = site.base / "other.schema"
     other.write_text(schema({"A": "int", "C": "double", "D": "long"}))
