@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -21,6 +19,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from tests.support.kafka.topics import make_topic, send
+from tests.support.processes import ended
 from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
@@ -49,21 +48,17 @@ def test_killed_and_without_its_checkpoint_each_message_is_stored_once(broker: B
     topic = make_topic(broker.bootstrap, 2)
     for partition in (0, 1):
         send(broker.bootstrap, topic, [message(2 * n + partition) for n in range(400)], partition)
-    job = start(broker, topic, tmp_path, "endless")
-    try:
+    with ended(start(broker, topic, tmp_path, "endless")) as job:  # with workers and the JVM
         deadline = time.monotonic() + SECONDS
         while epoch(tmp_path) < 3:
             assert job.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
-    finally:
-        os.killpg(job.pid, signal.SIGKILL)  # Python, workers and the JVM
-        job.communicate()
     assert 3 <= epoch(tmp_path) < 8, "it was to be killed on the way"
     send(broker.bootstrap, topic, [None, message(800)])
 
-    job = start(broker, topic, tmp_path, "once")
-    reported, _ = job.communicate(timeout=SECONDS)
-    assert job.returncode == 0
+    with ended(start(broker, topic, tmp_path, "once")) as job:
+        reported, _ = job.communicate(timeout=SECONDS)
+        assert job.returncode == 0
     first, second = reported.split("\n")[:2]
     assert first == second, "from the earliest offsets again, without a checkpoint: nothing new"
 

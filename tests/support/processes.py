@@ -1,12 +1,16 @@
-"""Whether processes that are not our children run; a zombie does not."""
+"""Whether processes that are not our children run (a zombie does not), and the end of those that are."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 def runs(pid: int) -> bool:
@@ -25,6 +29,26 @@ def ends(pid: int, within: float = 60.0) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def kill_group(process: subprocess.Popen[Any]) -> bool:
+    """SIGKILL to a process and all of its group, which it leads; False if it has ended by itself."""
+    running = process.poll() is None
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.stdout is not None:
+        process.stdout.close()
+    process.wait()
+    return running
+
+
+@contextmanager
+def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    """The process, which leads a group; nothing of the group is left behind the block, whatever happens in it."""
+    try:
+        yield process
+    finally:
+        kill_group(process)
 
 
 def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:

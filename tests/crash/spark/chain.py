@@ -11,13 +11,12 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.places import REPOSITORY
+from tests.support.processes import ended, kill_group
 from tests.support.streams.stream_kit import TABLE, put_file, record
 
 ENDS = ("source", "follower")
@@ -66,28 +66,29 @@ class Chain:
         self._add()
         self._run_source()
         self._follower = self._follow()
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
 
     def round(self, end: str) -> None:
         """Adds files, kills one end while both work on them, and waits for the rows."""
         self._add()
         if end == "source":
-            source = self._start_source()
-            self._after_epochs(source, self._chance.randrange(FILES_A_ROUND))
-            time.sleep(self._chance.uniform(0.0, 0.01))
-            self.tally.kills[end] += _kill(source)
+            with ended(self._start_source()) as source:
+                self._after_epochs(source, self._chance.randrange(FILES_A_ROUND))
+                time.sleep(self._chance.uniform(0.0, 0.01))
+                self.tally.kills[end] += kill_group(source)
             self._run_source()
         else:
             seen = self._count()
-            source = self._start_source()
-            try:
+            with ended(self._start_source()) as source:
                 self._until(lambda: self._count() > seen or self._chance.random() < 0.05)
                 time.sleep(self._chance.uniform(0.0, 0.3))
-                self.tally.kills[end] += _kill(self._follower)
+                self.tally.kills[end] += kill_group(self._follower)
                 self._follower = self._follow()
                 _end_well(source)
-            finally:
-                _kill(source)
         self._wait()
         print(f"{end} killed; {self.tally.rows:,} rows, each once", flush=True)
 
@@ -105,7 +106,7 @@ class Chain:
 
     def stop(self) -> None:
         """Ends the query; may be called twice."""
-        _kill(self._follower)
+        kill_group(self._follower)
 
     def _add(self) -> None:
         for number in range(self._files, self._files + FILES_A_ROUND):
@@ -167,19 +168,9 @@ class Chain:
 
 
 def _end_well(process: subprocess.Popen[str]) -> None:
-    said, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
-
-
-def _kill(process: subprocess.Popen[str]) -> bool:
-    """SIGKILL to all of it; False if it has ended by itself."""
-    running = process.poll() is None
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    if process.stdout is not None:
-        process.stdout.close()
-    process.wait()
-    return running
+    with ended(process):
+        said, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, said
 
 
 def run_campaign(base: Path, kills: int, seed: int, source: str = PLAIN) -> Tally:

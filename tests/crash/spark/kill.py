@@ -25,6 +25,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.places import REPOSITORY
+from tests.support.processes import ended
 from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, place_in, put_file, record
 
 FILES_A_ROUND = 6
@@ -62,9 +63,9 @@ def run_campaign(base: Path, kills: int, seed: int, *, damage_every: int = 3) ->
         print(f"kill {found.kills}: {len(rows)} rows committed", flush=True)
         assert set(rows) <= set(range(found.files * ROWS_A_FILE)), "rows that no file has"
     _damage_if_due(root, found, damage_every)
-    job = start(feed, root)
-    output, _ = job.communicate(timeout=READY_SECONDS * 2)
-    assert job.returncode == 0, output
+    with ended(start(feed, root)) as job:
+        output, _ = job.communicate(timeout=READY_SECONDS * 2)
+        assert job.returncode == 0, output
     rows = committed(root)
     assert rows == [*range(found.files * ROWS_A_FILE)], f"{len(rows)} rows of {found.files * ROWS_A_FILE}"
     assert file_sizes_are_exact(root, load_stream(place_in(root, Fs())))
@@ -110,8 +111,7 @@ def start(feed: Path, root: Path) -> subprocess.Popen[str]:
 def _round(feed: Path, root: Path, chance: random.Random, found: Campaign) -> None:
     """Starts the job and kills it somewhere between the session's start and its last batch."""
     before = epoch_of(root)
-    job = start(feed, root)
-    try:
+    with ended(start(feed, root)) as job:
         assert job.stdout is not None
         # a few kills while the query starts, most around the batches
         waits_for = ["session"] if chance.random() < 0.25 else ["session", *["epoch"] * chance.randint(1, 4)]
@@ -121,13 +121,7 @@ def _round(feed: Path, root: Path, chance: random.Random, found: Campaign) -> No
             if not waits_for:
                 break
         time.sleep(chance.uniform(0.0, 0.6))
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-        job.stdout.close() if job.stdout else None
-        code = job.wait()
+    code = job.returncode
     if code == -signal.SIGKILL:
         found.kills += 1
         found.during += epoch_of(root) > before

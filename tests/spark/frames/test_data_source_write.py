@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from sparkhaven.testing import assert_table_equal
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.places import REPOSITORY
+from tests.support.processes import ended
 from tests.support.spark.data_source import BOUNDS
 from tests.support.spark.frames import DDL, SCHEMA, STREAM, TABLE, epochs, numbers, put, row, source, writer
 
@@ -213,11 +213,10 @@ def test_a_query_that_is_killed_goes_on_where_it_was(spark: SparkSession, root: 
         start_new_session=True,
     )
     log = Layout(root).stream_log(TABLE, STREAM)
-    while job.poll() is None and not (log.exists() and epochs(root) >= 2):
-        with suppress(subprocess.TimeoutExpired):
-            job.wait(0.05)
-    os.killpg(job.pid, signal.SIGKILL)
-    job.wait()
+    with ended(job):
+        while job.poll() is None and not (log.exists() and epochs(root) >= 2):
+            with suppress(subprocess.TimeoutExpired):
+                job.wait(0.05)
     held = epochs(root)
     assert 2 <= held < 40
     run(source(spark, feed, placed=False, files=40), root, checkpoint)
