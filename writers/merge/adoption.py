@@ -22,7 +22,7 @@ from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
@@ -195,7 +195,8 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
     left_out = left_out_before(before, schema)
     if seen.gone:
         gone = replace(before, outputs=seen.gone)
-        lost = LeftOut(sum(output.rows for output in seen.gone), 0, column_digests(gone, schema.stored))
+        content = row_content(gone)
+        lost = LeftOut(content.rows, 0, column_digests(gone, schema.stored), row_digest=content.digest)
         left_out = add_left_out(left_out, lost, schema)
     record = replace(
         before,
