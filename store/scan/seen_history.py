@@ -183,6 +183,13 @@ def see_table(place: TablePlace) -> Iterator[SeenDate]:
         yield see_date(place, value, newest(place, value), dated)
 
 
+def history_values(place: TablePlace) -> list[str]:
+    """The dates of history, in order: those with a location by their newest record, and those that have no record."""
+    recorded, dated = all_values(place), dated_partitions(place)
+    values = {value for value in recorded if (record := newest(place, value)) is not None and record.outputs}
+    return sorted(values | standing_values(place, dated.keys() - set(recorded), dated))
+
+
 def standing_values(place: TablePlace, values: Iterable[str], dated: Dated) -> set[str]:
     """Those of these dates of which a location of the table stands."""
     return {value for value in values if any(_stat(place, internal, value) for internal in dated.get(value, ()))}

@@ -20,6 +20,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database(tmp_path_factory.mktemp("moves"))
 
 
+ALL = "2024-01-01..2024-12-31"
+
+
 def shown(root: Path) -> list[int | None]:
     values = open_table(root, TABLE).to_arrow(columns=["X"])["X"].to_pylist()
     return sorted(values, key=lambda value: (value is not None, value))
@@ -74,6 +77,38 @@ def test_commands_take_what_stands_as_their_input(original: Path, tmp_path: Path
         done = run(root, *words)
         assert done.exit_code == 0, done.output
     assert days[0] not in open_table(root, TABLE).to_arrow(columns=["Date"])["Date"].to_pylist()
+
+
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.rows], ids=lambda row: row.name)
+def test_rows_are_deleted_and_columns_rewritten_wherever_they_stand(
+    original: Path, tmp_path: Path, row: Operation
+) -> None:
+    """A deletion leaves no row that matches, or refuses and names what to type first."""
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root = row.do(tmp_path / "db", tmp_path / "other")
+    assert row.rows is not None
+    deleted = run(root, "delete-rows", TABLE, "--where", "X >= 2")
+    if deleted.exit_code:
+        assert f" dates adopt {TABLE} --dates" in deleted.output
+        assert shown(root) == row.rows
+        assert run(root, "dates", "adopt", TABLE, "--accept-loss").exit_code == row.adopt
+        deleted = run(root, "delete-rows", TABLE, "--where", "X >= 2")
+    assert deleted.exit_code == 0, deleted.output
+    left = [value for value in row.rows if value is None or value < 2]
+    assert shown(root) == left
+    if set(left) - {None}:
+        rewritten = run(root, "rewrite-column", TABLE, "--dates", ALL, "--set", "X=X + 10", "--local")
+        assert rewritten.exit_code == 0, rewritten.output
+        assert shown(root) == [value if value is None else value + 10 for value in left]
+
+
+def test_all_dates_that_stand_are_rewritten(original: Path, tmp_path: Path) -> None:
+    row = next(row for row in OPERATIONS if row.rows == [1, 1, 2, 2, 3, 3, 4, 5] or "date, copy" in row.name)
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root = row.do(tmp_path / "db", tmp_path / "other")
+    rewritten = run(root, "rewrite-column", TABLE, "--dates", ALL, "--set", "X=X + 10", "--local")
+    assert rewritten.exit_code == 0, rewritten.output
+    assert row.rows is not None and shown(root) == [value + 10 for value in row.rows if value is not None]
 
 
 def test_the_page_has_every_row() -> None:

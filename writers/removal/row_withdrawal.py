@@ -23,6 +23,7 @@ from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import LockLostError, SettingsError, ValidationFailedError
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.scan.seen_history import refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 
@@ -67,6 +68,7 @@ def find_rows(
 ) -> MatchingRows:
     """The rows that match, in the newest snapshot. TableNotFoundError: a user table. Raises what reading raises.
 
+    ValidationFailedError: some are in history that is not as a merge record says, which no deletion can prove.
     ``streams``: rows of these alone that are not merged.
     """
     pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
@@ -76,7 +78,8 @@ def find_rows(
         raise SettingsError("there is no condition", expected="a where-expression, like 'Size < 0'", found=where)
     parts: dict[str, list[Withdrawn]] = {}
     history: dict[str, int] = {}
-    slices = pinned.plan(dates=dates, where=predicate, pruned=False).slices
+    plan = pinned.plan(dates=dates, where=predicate, pruned=False)
+    slices = plan.slices
     chosen = [slice_ for slice_ in slices if streams is None or slice_.stream in streams]
     for slice_, rows in matching_rows(pinned, chosen, predicate):
         if slice_.stream is None:
@@ -84,6 +87,7 @@ def find_rows(
         else:
             location = pinned.pin(slice_.stream).state.locations[slice_.key]
             parts.setdefault(slice_.stream, []).append(Withdrawn(slice_.key, location.since, rows))
+    refuse_unproved(place, [seen for seen in plan.differing if seen.value in history])
     totals: dict[str, int] = {}
     for slice_ in slices:
         totals[slice_.key.value] = totals.get(slice_.key.value, 0) + slice_.count

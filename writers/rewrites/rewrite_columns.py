@@ -11,9 +11,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.scan.date_ranges import names, range_of, refuse_malformed, within
+from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.following import follow
@@ -86,7 +86,7 @@ def rewrite_columns(
 
 def _chosen(place: TablePlace, texts: Sequence[str]) -> list[str]:
     """The dates of history that are named. TableNotFoundError: there is none."""
-    merged = [value for value in all_values(place) if (record := newest(place, value)) is not None and record.outputs]
+    merged = history_values(place)
     refuse_malformed(texts, merged)
     chosen = {value for text in texts for value in merged if _named(value, text)}
     missing = [text for text in texts if not any(_named(value, text) for value in chosen)]

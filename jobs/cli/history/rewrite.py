@@ -32,6 +32,7 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.date_merges import DateMerges
@@ -111,7 +112,7 @@ def rewrite_column(
     deployed_changes(changes, schema)  # before any date is looked at
     choice = parse_choice(dates)
     records = {value: record for value in all_values(place) if (record := newest(place, value)) and record.outputs}
-    values = choice.pick(list(records), time.time(), lambda: all_values(place), "merged ")
+    values = choice.pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
     options = MergeOptions(
         memory=memory_bytes(memory), workers=workers or 1, parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS
     )
