@@ -48,7 +48,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-python-reader test-versions check check-code check-site reference docs pages crash crash-results campaign fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-python-reader test-versions check check-code check-site reference docs pages crash crash-results campaign campaign-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -187,6 +187,10 @@ power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writ
 campaign: setup ## random histories against a model, HISTORIES, KILLS and FULL_DISKS of them; goes on where the last run ended (STATE)
 	$(if $(MEMORY),TMPDIR=/dev/shm )$(BIN)/python -m tests.crash.histories.campaign --state $(STATE) \
 	  --histories $(HISTORIES) --kills $(KILLS) --full-disks $(FULL_DISKS)
+
+campaign-results: setup ## docs/evidence/histories.md: what `make campaign` has run (STATE), and each past fault put back (an hour)
+	$(BIN)/python -m tests.crash.histories.campaign --state $(STATE) --minutes 0 --page
+	$(BIN)/python -m tests.crash.histories.put_back
 
 crash-results: setup ## docs/evidence/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results

@@ -77,7 +77,7 @@ def section(part: str, title: str, lines: Sequence[Line], command: str, note: st
     said = [
         f"## {part}",
         "",
-        f"{title}. Written by `{command}` at {_commit()}: {_machine()}.",
+        f"{title}. {written_by(command)}",
         *(["", note] if note else []),
         "",
         *(f"| {' | '.join(cells)} |" for cells in table),
@@ -87,12 +87,17 @@ def section(part: str, title: str, lines: Sequence[Line], command: str, note: st
     return "\n".join(said) + "\n"
 
 
-def renewed(page: str, sections: Mapping[str, str], order: Sequence[str]) -> str:
+def written_by(command: str) -> str:
+    """By which command something was written, at which commit and on which machine."""
+    return f"Written by `{command}` at {_commit()}: {_machine()}."
+
+
+def renewed(page: str, sections: Mapping[str, str], order: Sequence[str], introduction: str = INTRODUCTION) -> str:
     """The page with sections put in place of those of the same name; the others stay as they are."""
     found = re.split(r"^(?=## )", page, flags=re.M)[1:]
     known = {text.splitlines()[0].removeprefix("## "): text.strip() + "\n" for text in found} | dict(sections)
     names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
-    return "\n".join([INTRODUCTION, *(known[name] for name in names)])
+    return "\n".join([introduction, *(known[name] for name in names)])
 
 
 def _commit() -> str:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.histories.apart import Apart
+from tests.crash.histories.evidence import RUN, write_section
 from tests.crash.histories.history import LENGTH, History, Step, Tally, draw_steps
 from tests.crash.histories.readers import Wrong
 from tests.crash.histories.spark_reader import SparkReader
@@ -37,6 +38,7 @@ MET = {"plain": "", "kill": " killed", "full": " on a full disk"}
 SPARK_EVERY = 50  # histories, of which the end of one is read by Spark too
 TRIES = 40  # runs in which the fewest steps of a history are looked for
 TELL_EVERY = 30.0  # seconds
+TURN = 20  # histories of a kind before the next kind has its turn
 
 
 @dataclass
@@ -206,6 +208,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), metavar="N", help="end then, to go on later")
     parser.add_argument("--state", type=Path, metavar="FILE", help="what was done; a run goes on from there")
     parser.add_argument("--spark", action="store_true", help=f"Spark reads the end of one in {SPARK_EVERY} histories")
+    parser.add_argument(
+        "--page", action="store_true", help="write docs/evidence/histories.md from what was done so far"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="run this history alone")
     parser.add_argument("--kind", choices=[*KINDS], default="plain", help="of that history")
     parser.add_argument("--steps", default="", metavar="A,B,...", help="only these steps of it, by number")
@@ -219,15 +224,33 @@ def main() -> int:
             "kill": lambda done: done.met >= chosen.kills,
             "full": lambda done: done.met >= chosen.full_disks,
         }
-        late = lambda done: time.monotonic() > ends  # noqa: E731
-        for kind, enough in wanted.items():
-            run_kind(running, kind, state, lambda done, enough=enough: enough(done) or late(done))  # type: ignore[misc]
+        while time.monotonic() < ends and (left := [k for k in wanted if not wanted[k](state.kinds[k])]):
+            for kind in left:
+                run_kind(running, kind, state, _turn(wanted[kind], state.kinds[kind].next + TURN, ends))
     for kind, done in state.kinds.items():
         print(f"{verdict(kind, done)}: {done.tally.text}")
+    if chosen.page:
+        write_page(state)
     wrong = sum(len(done.found) for done in state.kinds.values())
     whole = all(enough(state.kinds[kind]) for kind, enough in wanted.items())
     print(f"{'all' if whole else 'so far'}: {wrong} wrong")
     return int(bool(wrong))
+
+
+def write_page(state: State) -> None:
+    """The section of the page of evidence: as many as were run."""
+    rows = [
+        (kind, f"{done.next - 1:,}", f"{done.met:,}" if MET[kind] else "none", str(len(done.found)), done.tally.text)
+        for kind, done in state.kinds.items()
+    ]
+    header = ("kind", "histories", "faults that commands met", "wrong", "done")
+    said = "Three kinds: nothing breaks, commands are killed, disks are full."
+    write_section(RUN, "python -m tests.crash.histories.campaign --page", said, header, rows)
+
+
+def _turn(enough: Callable[[Progress], bool], turn: int, ends: float) -> Callable[[Progress], bool]:
+    """Whether a kind has done what it can before the next one."""
+    return lambda done: done.next >= turn or enough(done) or time.monotonic() > ends
 
 
 def _run_again(running: Campaign, kind: str, seed: int, numbers: str) -> int:

@@ -6,18 +6,20 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from sparkhaven import open_table
 from sparkhaven.store.layout import Layout, TableName
 from tests.crash.histories.apart import KILLED, Apart, Ended, Fault
+from tests.crash.histories.doors import check_compare, check_extended, check_live
 from tests.crash.histories.model import Model
 from tests.crash.histories.operations import DRAWS, REFUSED, Operation
 from tests.crash.histories.predicates import draw_predicate
 from tests.crash.histories.readers import (
     PinnedReader,
+    Rows,
     Wrong,
     check_copy,
     check_damage,
@@ -29,13 +31,14 @@ from tests.crash.histories.readers import (
 )
 from tests.crash.histories.sizes import cut_small
 from tests.crash.histories.spark_reader import SparkReader, readable
-from tests.crash.histories.world import DATES, NAMESPACE, World, draw_world, indexed, write_schema
+from tests.crash.histories.world import DATES, NAMESPACE, World, draw_world, feed_more, indexed, write_schema
 from tests.support.commands import run
 
 LENGTH = 14  # steps of a history
 PINNED = 3  # readers that are open at once
 OLDER = 1  # epochs before the newest that are compared after a step
 FILTERS = 2  # that are asked after a step
+LIVE = 0.3  # of the changes, after which an engine attaches the tables
 CALLS = {
     "ingest": 60,
     "merge": 90,
@@ -44,14 +47,29 @@ CALLS = {
     "import": 90,
     "snapshot": 60,
     "mirror": 60,
+    "restore": 60,
+    "export": 40,
 }
 """Changes of the disk that a command makes, about: a fault is met by most that are drawn up to here."""
 FEW_CALLS = 30
+FOLLOWED = (
+    "merge",
+    "import",
+    "delete-rows",
+    "rewrite-column",
+    "dates drop",
+    "dates expire",
+    "dates move",
+    "dates detach",
+    "dates attach",
+)
+"""Commands that leave the tree of ``ExtendedStorage`` in step with history."""
 PHRASES = (
     ("ingest", "ingest", "merge", "swap", "mirror"),
     ("mirror", "swap", "mirror"),
     ("snapshot", "swap", "restore over"),
     ("pin", "merge", "delete-rows"),
+    ("ingest", "merge sorted", "delete-rows"),
     ("ingest", "pin", "merge", "truncate", "delete", "dates drop"),
     ("merge all", "truncate all", "delete all", "streams remove", "snapshot"),
     ("merge all", "truncate all", "delete all", "streams remove", "mirror", "ingest", "merge"),
@@ -135,9 +153,9 @@ class History:
             self.site.focus = rng.choice(DATES)
         before = self.world
         if step.name in ACTIONS:
-            ACTIONS[step.name](self, rng)
+            ACTIONS[step.name](self, rng, step.fault)
         elif (operation := self._drawn(step.name, rng)) is not None:
-            self.perform(operation, self._fault(operation, step.fault, rng))
+            self.perform(operation, _fault(operation.name, step.fault, rng))
         else:
             return
         self.check(changed=self.world is not before)
@@ -153,10 +171,6 @@ class History:
                 break
             operation = draw(rng, self.site, self.world)
         return operation
-
-    def _fault(self, operation: Operation, kind: str, rng: random.Random) -> Fault | None:
-        most = CALLS.get(operation.name, FEW_CALLS) // (2 if kind == "full" else 1)
-        return Fault(kind, rng.randint(1, most)) if kind else None
 
     # --- one command -----------------------------------------------------------------------------------
 
@@ -198,6 +212,11 @@ class History:
     def _done(self, operation: Operation, world: World) -> None:
         self.world = world
         operation.after(world)
+        if operation.name in FOLLOWED:
+            for model in world.tables.values():
+                if model.extended and model.name in operation.words:
+                    check_extended(self.site.root, model)
+                    self.tally.done["trees compared"] += 1
         self.tally.done[operation.name] += 1
 
     def _write_schemas(self) -> None:
@@ -244,6 +263,18 @@ class History:
             path, world = copies[-1] if self.look.random() < 0.5 else self.look.choice(copies)
             check_copy(self.look, path, world)
             self.tally.done["copies compared"] += 1
+            self.compare(path, world)
+        if changed and self.look.random() < LIVE:
+            for model in self.world.tables.values():
+                if any(stream.newest for stream in model.streams.values()):
+                    self.tally.done["tables served"] += check_live(self.site.root, model)
+
+    def compare(self, copy: Path, world: World) -> None:
+        """``compare`` says of a copy whether it has the rows of now."""
+        for name, model in self.world.tables.items():
+            if name in world.tables and any(stream.newest for stream in world.tables[name].streams.values()):
+                compared = check_compare(self.site.root, model, copy, world.tables[name])
+                self.tally.done["roots compared"] += compared
 
     def check_end(self) -> None:
         """All epochs that are kept, all copies and all checksums; ``spark`` reads the tables too."""
@@ -275,7 +306,7 @@ class History:
     def tell(self, text: str) -> None:
         self.story.append(f"{self.number:3}  {text}")
 
-    def pin(self, rng: random.Random) -> None:
+    def pin(self, rng: random.Random, fault: str) -> None:
         """Opens a table, which is asked again after every later step."""
         model = self.world.tables[rng.choice([*self.world.tables])]
         if not any(stream.newest for stream in model.streams.values()):
@@ -288,7 +319,7 @@ class History:
         del self.pinned[:-PINNED]
         self.tally.done["readers opened"] += 1
 
-    def restore(self, rng: random.Random) -> None:
+    def restore(self, rng: random.Random, fault: str) -> None:
         """Restores a snapshot or a mirror into a new root; the history goes on there, or in the old one."""
         copies = [*self.site.snapshots, *self.site.mirrors.items()]
         if not copies:
@@ -296,8 +327,7 @@ class History:
         source, world = rng.choice(copies)
         root = self.site.fresh("db")
         self.tell(f"restore {source.name} into {root.name}")
-        ended = self.command(("restore", str(source)), root=root)
-        require(ended.code == 0, f"ended with {ended.code}: {ended.output}")
+        self.through("restore", ("restore", str(source)), _fault("restore", fault, rng), root, world, (0,))
         check_copy(self.look, root, world)
         self.tally.done["restore"] += 1
         if rng.random() < 0.4:
@@ -307,24 +337,78 @@ class History:
             self.pinned.clear()
             self.logs.clear()
             shutil.rmtree(old)
-        else:
-            shutil.rmtree(root)
+            return
+        if rng.random() < 0.5:
+            self.drop(rng, fault, root, world)
+        shutil.rmtree(root)
 
-    def restore_over(self, rng: random.Random) -> None:
+    def drop(self, rng: random.Random, fault: str, root: Path, world: World) -> None:
+        """Drops the tables of a restored root, each as a whole."""
+        for model in world.tables.values():
+            if not Layout(root).schema(TableName.parse(model.name)).exists():
+                continue
+            words = ("drop", model.name, "--yes", "--grace", "0")
+            self.tell(f"in {root.name}: {' '.join(words)}")
+            self.through("drop", words, _fault("drop", fault, rng), root, world, (0, 2))
+            require(not Layout(root).schema(TableName.parse(model.name)).exists(), f"{model.name} is still there")
+            self.tally.done["drop"] += 1
+
+    def through(
+        self, name: str, words: Sequence[str], fault: Fault | None, root: Path, world: World, again: tuple[int, ...]
+    ) -> Ended:
+        """A command on another root, once more where it met a fault; then each table is there as a whole, or not."""
+        ended = self.command(words, fault, root)
+        if ended.met:
+            how = "killed" if ended.code == KILLED else "on a full disk"
+            self.story[-1] += f"   ({how}, at {fault.number if fault else 0})"
+            self.tally.done[f"{name} {how}"] += 1
+            for model in world.tables.values():
+                found = rows_now(root, model)
+                require(not found or found == counted(model.columns, model.visible()), f"{model.name} is there in part")
+            ended = self.command(words, root=root)
+        else:
+            again = (0,)
+        require(ended.code in again, f"ended with {ended.code}: {ended.output}")
+        return ended
+
+    def another_rule(self, rng: random.Random, fault: str) -> None:
+        """A stream whose days are those of another zone takes no row beside those that are there."""
+        feed = self.world.feeds[rng.choice([*self.world.feeds])]
+        if not all(self.world.tables[table].streams[feed.stream].exists for table in feed.tables):
+            return
+        feed_more(rng, self.site, self.world, feed)
+        file = self.site.stream(feed.stream)
+        settings = file.read_text()
+        file.write_text(settings.replace('zone = "UTC"', 'zone = "Asia/Tokyo"'))
+        self.tell(f"ingest {file.name} --once, with the days of another zone")
+        ended = self.command(("ingest", str(file), "--once"))
+        file.write_text(settings)
+        require(ended.code == 2, f"ended with {ended.code}: {ended.output}")
+        self.tally.done["another rule refused"] += 1
+
+    def restore_over(self, rng: random.Random, fault: str) -> None:
         """Restores a snapshot over the tables that are there."""
         if not self.site.snapshots:
             return
         source, world = rng.choice(self.site.snapshots)
         words = ["restore", str(source), *(word for name in world.tables for word in ("--replace", name))]
         self.tell(f"restore {source.name} over the tables")
-        ended = self.command(words)
-        require(ended.code == 0, f"ended with {ended.code}: {ended.output}")
         before = self.world
+        told_apart = all(_rows(model) != _rows(before.tables[name]) for name, model in world.tables.items())
+        met = _fault("restore over", fault, rng) if told_apart else None
+        ended = self.command(words, met)
+        if ended.met:
+            self.story[-1] += f"   ({'killed' if ended.code == KILLED else 'on a full disk'}, at {met})"
+            self.tally.done[f"restore over {'killed' if ended.code == KILLED else 'on a full disk'}"] += 1
+            self.one_of([before, replace(before, tables={**before.tables, **world.tables})])
+            ended = self.command(words)
+        require(ended.code == 0, f"ended with {ended.code}: {ended.output}")
         self.world = before.copy()
         for name, model in world.tables.items():
             present = "there already" in ended.output.split(f"{name}: ")[1].split("\n")[0]
-            self.world.tables[name] = before.tables[name] if present else model.copy()
-            if present:
+            kept = present and rows_now(self.site.root, before.tables[name]) == _rows(before.tables[name])
+            self.world.tables[name] = before.tables[name] if kept else model.copy()
+            if kept:
                 rows = before.tables[name].visible(), model.visible()
                 same = counted(model.columns, rows[0]) == counted(model.columns, rows[1])
                 require(same, f"{name} is said to be present, and has other rows than the snapshot")
@@ -332,7 +416,7 @@ class History:
         self._write_schemas()
         self.tally.done["restore over"] += 1
 
-    def write_into_copy(self, rng: random.Random) -> None:
+    def write_into_copy(self, rng: random.Random, fault: str) -> None:
         """A command that would change a snapshot or a mirror is refused, and changes nothing."""
         copies = [*self.site.snapshots, *self.site.mirrors.items()]
         if not copies:
@@ -353,7 +437,7 @@ class History:
         self.world = own
         self.tally.done["written into a copy"] += 1
 
-    def keep_logs(self, rng: random.Random) -> None:
+    def keep_logs(self, rng: random.Random, fault: str) -> None:
         """A backup of the commit logs of a table."""
         name = rng.choice([*self.world.tables])
         streams = Layout(self.site.root).streams(TableName.parse(name))
@@ -363,7 +447,7 @@ class History:
             shutil.copytree(streams, copy, symlinks=True)
             self.logs.append((name, copy))
 
-    def stale_logs(self, rng: random.Random) -> None:
+    def stale_logs(self, rng: random.Random, fault: str) -> None:
         """Older logs are put back in a copy of the root: a rebuilt log has the rows of now, or it is refused."""
         if not self.logs:
             return
@@ -399,13 +483,23 @@ def _files(directory: Path) -> Iterator[Path]:
     return (path for path in sorted(directory.rglob("*")) if not path.is_dir() or path.is_symlink())
 
 
-ACTIONS: dict[str, Callable[[History, random.Random], None]] = {
+def _rows(model: Model) -> Rows:
+    return counted(model.columns, model.visible())
+
+
+def _fault(name: str, kind: str, rng: random.Random) -> Fault | None:
+    most = CALLS.get(name, FEW_CALLS) // (2 if kind == "full" else 1)
+    return Fault(kind, rng.randint(1, most)) if kind else None
+
+
+ACTIONS: dict[str, Callable[[History, random.Random, str], None]] = {
     "pin": History.pin,
     "restore": History.restore,
     "restore over": History.restore_over,
     "write into a copy": History.write_into_copy,
     "keep logs": History.keep_logs,
     "stale logs": History.stale_logs,
+    "another rule": History.another_rule,
 }
 STEPS: dict[str, float] = {
     **{name: weight for name, (weight, _) in DRAWS.items()},
@@ -415,4 +509,5 @@ STEPS: dict[str, float] = {
     "write into a copy": 1.5,
     "keep logs": 0.7,
     "stale logs": 0.7,
+    "another rule": 0.5,
 }

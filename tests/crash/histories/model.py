@@ -136,7 +136,7 @@ class Model:
     """A table. ``removed``: locations that are truncated, and whether they are deleted too.
 
     A truncated location of a stream that takes late rows begins anew with them; its date is then among those with files
-    ``aside``. ``detached``: by directory, the date and its rows.
+    ``aside``. ``detached``: by directory, the date and its rows. ``extended``: the type of a tree beside history.
     """
 
     name: str
@@ -147,6 +147,7 @@ class Model:
     records: dict[str, list[Record]] = field(default_factory=dict)
     aside: set[str] = field(default_factory=set)
     detached: dict[str, tuple[str, tuple[Row, ...]]] = field(default_factory=dict)
+    extended: str = ""
 
     def copy(self) -> Model:
         return replace(
@@ -213,6 +214,10 @@ class Model:
         """The rows of these epochs; NotKept: they have left intraday."""
         vector = self.newest() if epochs is None else {**self.newest(), **epochs}
         return [row for date in self.dates(vector) for row in self._shown(date, vector)]
+
+    def merged_rows(self) -> list[Row]:
+        """The rows of history of all dates."""
+        return [row for records in self.records.values() for row in records[-1].rows]
 
     def _shown(self, date: str, epochs: Mapping[str, int]) -> Iterator[Row]:
         records, left = self.records.get(date, []), False
@@ -394,15 +399,16 @@ class Model:
     def bring(self, date: str, rows: Iterable[Row], *, replaces: bool, upserts: bool = False) -> None:
         """Rows that a tree gives. Refused: history has the date, or merged rows of it are still intraday."""
         base = self.record(date)
-        if base is not None and not (replaces or upserts):
+        empty = base is None or not base.rows
+        if not (empty or replaces or upserts):
             raise Refused("history has the date")
-        if base is not None and replaces and any(base.taken.get(location) for location, _ in self.live(date)):
+        if base and (empty or replaces) and any(base.taken.get(location) for location, _ in self.live(date)):
             raise Refused("truncate first")
         rule = Rule("last", upsert=True) if upserts else None
         held = [*base.rows, *rows] if base and upserts else [*rows]
         rows = rule.kept(held) if rule else held
         base = base or Record((), {})
-        taken = base.taken if upserts else dict.fromkeys(base.taken, 0)
+        taken = base.taken if upserts and not empty else dict.fromkeys(base.taken, 0)
         record = replace(base, rows=tuple(rows), taken=taken, rule=rule, supplements=0, corrected=True)
         self.records.setdefault(date, []).append(record)
 

@@ -16,11 +16,14 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from tests.crash.histories.columns import KINDS, PLAIN, WIDER, Col
+from tests.crash.histories.doors import check_tree
 from tests.crash.histories.model import Model, Refused, Row, Rule
 from tests.crash.histories.predicates import Predicate, draw_predicate
 from tests.crash.histories.world import (
     BASE,
     DATES,
+    KEY,
+    KEYS,
     NAMESPACE,
     Feed,
     Site,
@@ -244,8 +247,7 @@ def bring(rng: random.Random, site: Site, world: World) -> Operation | None:
     def step(after: Model) -> None:
         after.bring(date, rows, replaces=replaces, upserts=upserts)
 
-    changes = (partial(_on, model.name, step),)
-    return Operation("import", tuple(words), changes, either=_has_no_rows(model, date))
+    return Operation("import", tuple(words), (partial(_on, model.name, step),))
 
 
 # --- corrections ---------------------------------------------------------------------------------------------
@@ -328,6 +330,8 @@ def delete_rows(rng: random.Random, site: Site, world: World) -> Operation:
     dates = _dates(rng, site, model)
     columns = [column for column in model.columns if column.name not in ("Date", "At")]
     where = draw_predicate(rng, columns, _some_rows(rng, model, dates), [*indexed(model)])
+    if rng.random() < 0.25:  # the first and the last rows of a date that was sorted, and none between
+        where = Predicate("in", KEY, (KEYS[0], KEYS[-1]))
     words = ("delete-rows", model.name, "--where", where.text(), "--dates", ",".join(dates))
     changes = [partial(_on, model.name, partial(_require_dates, dates))]
     changes += [
@@ -375,6 +379,8 @@ def on_all_dates(name: str, words: tuple[str, ...], change: Callable[[Model, str
     def draw(rng: random.Random, site: Site, world: World) -> Operation | None:
         model, dates = _table(rng, world), list[str]()
         for date in model.dates():
+            if name != "merge" and _has_no_rows(model, date):
+                continue  # nobody knows whether it was validated
             with suppress(Refused):
                 change(model.copy(), date)
                 dates.append(date)
@@ -395,6 +401,16 @@ def _merge_plainly(model: Model, date: str) -> None:
     model.merge(date, rewrite=False, rule=None, ends_rule=False)
 
 
+def _merge_anew(model: Model, date: str) -> None:
+    model.merge(date, rewrite=True, rule=None, ends_rule=False)
+
+
+def merge_sorted(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """All dates by key, so that statistics tell where each key lies; where rules of duplicates do not ask for order."""
+    words = ("merge", "--local", "--rewrite", "--sort", "Key")
+    return on_all_dates("merge", words, _merge_anew)(rng, site, world) if site.sorts else None
+
+
 def move(rng: random.Random, site: Site, world: World) -> Operation:
     """To one of the storage partitions, where the date may be already."""
     model = _table(rng, world)
@@ -405,18 +421,25 @@ def move(rng: random.Random, site: Site, world: World) -> Operation:
 
 
 def expire(rng: random.Random, site: Site, world: World) -> Operation:
-    """All dates are old: those that intraday has no more are dropped, the others fail."""
+    """All dates are old: those that intraday has no more are dropped, the others fail. ``m`` is no unit."""
     model = _table(rng, world)
+    keep = rng.choice(("100d", "6 months", "1 year", "6M", "12m"))
+    if keep[-1] in "mM":
+        return Operation("dates expire", ("dates", "expire", model.name, "--keep", keep, "--yes"), (_refuse,))
     merged = [date for date in model.dates() if (record := model.record(date)) is not None and record.rows]
     gone = [date for date in merged if not model.standing(date)]
     changes = tuple(partial(_on, model.name, partial(_drop, date)) for date in gone)
     empty = any(_has_no_rows(model, date) for date in model.dates())
-    words = ("dates", "expire", model.name, "--keep", "100d", "--yes")
+    words = ("dates", "expire", model.name, "--keep", keep, "--yes")
     return Operation("dates expire", words, changes, code=int(len(gone) < len(merged)), either=empty)
 
 
 def _drop(date: str, model: Model) -> None:
     model.drop(date)
+
+
+def _refuse(world: World) -> None:
+    raise Refused("it may mean something else")
 
 
 def delete(rng: random.Random, site: Site, world: World) -> Operation | None:
@@ -536,6 +559,41 @@ def add_partition(rng: random.Random, site: Site, world: World) -> Operation:
     return Operation("partitions add", ("partitions", "add", NAMESPACE, name), after=keep)
 
 
+def roll(rng: random.Random, site: Site, world: World) -> Operation:
+    """Merges write to new storage partitions from then on, where the volume is full enough."""
+    fuller = rng.choice(("99%", "1%"))
+    return Operation("partitions roll", ("partitions", "roll", NAMESPACE, "--if-fuller-than", fuller), either=True)
+
+
+def export(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """A tree of all rows, or of those of history, in a new directory or in the place of the last one."""
+    model = _table(rng, world)
+    layout, tier = rng.choice(("nested", "flat", "kv", "metadata", "hive")), rng.choice(("all", "all", "history"))
+    replaces = bool(site.trees) and rng.random() < 0.4
+    out = rng.choice(site.trees) if replaces else site.fresh("export")
+    words = ("export", model.name, "--out", str(out), "--layout", layout, "--tier", tier)
+    rows = model.visible() if tier == "all" else model.merged_rows()
+
+    def require_rows(after: World) -> None:
+        if not rows:
+            raise Refused("there are no rows to export")
+
+    def keep(after: World) -> None:
+        site.trees.append(out)
+        check_tree(out, model, rows, "the export")
+
+    change = partial(require_rows)
+    return Operation("export", (*words, *(["--replace"] if replaces else [])), (change,), after=keep)
+
+
+def drop_quarantine(rng: random.Random, site: Site, world: World) -> Operation | None:
+    """All rejected rows of a stream, which are no rows of the table."""
+    model, stream = _stream(rng, world)
+    if not model.streams[stream].exists:
+        return None
+    return Operation("quarantine drop", ("quarantine", "drop", model.name, stream, "--all"))
+
+
 DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
     "ingest": (6, ingest),
     "merge": (7, merge),
@@ -558,6 +616,7 @@ DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
     "schema deploy": (1.5, deploy),
     "snapshot": (2, snapshot),
     "mirror": (2, mirror),
+    "merge sorted": (0.7, merge_sorted),
     "merge all": (1, on_all_dates("merge", ("merge", "--local"), _merge_plainly)),
     "truncate all": (0.7, on_all_dates("truncate", ("truncate",), Model.truncate)),
     "delete all": (0.7, on_all_dates("delete", ("delete", "--grace", "0"), Model.delete)),
@@ -565,4 +624,8 @@ DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
     "clean": (0.7, plain("clean")),
     "metadata update": (0.4, plain("metadata", "update")),
     "partitions add": (0.3, add_partition),
+    "partitions roll": (0.3, roll),
+    "export": (1, export),
+    "migrate": (0.3, plain("migrate")),
+    "quarantine drop": (0.3, drop_quarantine),
 }

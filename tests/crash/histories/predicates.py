@@ -92,7 +92,9 @@ def draw_predicate(
 ) -> Predicate:
     """A filter over columns; often one that an index can answer: equal to values that a row has in all its columns."""
     if indexes and rows and rng.random() < 0.4:
-        row, keys = rng.choice(rows), rng.choice(indexes)
+        keys = rng.choice(indexes)
+        zeros = [row for row in rows if isinstance(value := row.get(keys[0].key), float) and not value]
+        row = rng.choice(zeros if zeros and rng.random() < 0.5 else rows)
         if rng.random() < 0.4:
             values = [other[keys[0].key] for other in rng.sample(rows, min(3, len(rows)))]
             listed = tuple(value for value in values if value is not None and keys[0].kind.literal(value) is not None)

@@ -1,15 +1,31 @@
-"""A bounded sample of the campaign of random histories: always the same ones."""
+"""A bounded sample of the campaign of random histories: always the same ones; and what they draw and see."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.crash.histories.campaign import Campaign, State, campaign, run_kind
+from tests.crash.histories.history import STEPS
+from tests.crash.histories.put_back import by_histories
+from tests.support.every_command import calls_of
 from tests.support.examples import share_of
+from tests.support.places import REPOSITORY
 
 pytestmark = pytest.mark.slow
+CALLED = {  # steps that are called otherwise than the command that they run
+    "undo": "epochs undo",
+    "rollback": "epochs rollback",
+    "correct": "rewrite-column",
+    "restore": "drop",
+    "restore over": "restore",
+}
+ELSEWHERE = {  # commands that no history draws, and where they are killed
+    "quarantine requeue": "tests/crash/kills/test_requeue_crashes.py",
+    "checkpoint repair": "tests/spark/test_checkpoint_repair.py",
+}
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +34,22 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
         yield started
 
 
-@pytest.mark.parametrize(("kind", "histories", "met"), [("plain", 100, 0), ("kill", 40, 10), ("full", 40, 10)])
+@pytest.mark.parametrize(("kind", "histories", "met"), [("plain", 60, 0), ("kill", 28, 7), ("full", 28, 7)])
 def test_every_reader_shows_the_rows_of_the_model(running: Campaign, kind: str, histories: int, met: int) -> None:
     count = share_of(histories)
     done = run_kind(running, kind, State(None), lambda progress: progress.next > count, progress=False)
     assert not done.found, done.found[0].text
     assert done.met >= met * count // histories
     assert done.tally.done["epochs compared"] > 5 * count
+
+
+def test_every_command_that_changes_something_is_drawn() -> None:
+    drawn = {CALLED.get(step, step) for step in STEPS}
+    assert calls_of(Path("base")).keys() - drawn == ELSEWHERE.keys()
+    assert all((REPOSITORY / path).exists() for path in ELSEWHERE.values())
+
+
+@pytest.mark.parametrize(("fault", "most"), [("A2", 40), ("A3 copies", 60)])
+def test_a_past_fault_is_seen(running: Campaign, fault: str, most: int) -> None:
+    """Others, and after how many histories: ``docs/evidence/histories.md``."""
+    assert by_histories(running, fault, most).told

@@ -37,6 +37,13 @@ SYM, KEY, PRICE = (
 SOURCE, INSTANT_OF_ROW = Col("Source", "Source", KINDS["text"]), Col("At", "At", KINDS["Instant"])
 BASE = (DATE, SYM, KEY, PRICE, SOURCE, INSTANT_OF_ROW)
 KIND_FIELD = "Kind"
+TREES = {
+    "parquet:flat": "flat",
+    "parquet:kv": "kv",
+    "parquet:metadata": "metadata",
+    'coreplus:hive" format="Parquet': "hive",
+}
+"""Types of ``ExtendedStorage`` with Parquet files, and the layout of the tree of each."""
 FileRow = dict[str, Any]
 """A row of a file, by the names that columns had when it was written; ``Kind`` is the table that it is for."""
 
@@ -106,7 +113,7 @@ class Site:
     ``snapshots`` and ``mirrors``: each with the tables that it has. ``small``: sizes from which files are cut into
     pieces are those of a handful of rows. ``most``: rows of a
     file, but of a ``big`` history. ``focus``: the date that most commands are about.
-    ``replaced``: roots that a restore has put back, of which a mirror may be ahead.
+    ``replaced``: roots that a restore has put back, of which a mirror may be ahead. ``trees``: of exports.
     """
 
     base: Path
@@ -123,6 +130,7 @@ class Site:
     numbers: int = 0
     focus: str = DATES[0]
     replaced: set[Path] = field(default_factory=set)
+    trees: list[Path] = field(default_factory=list)
 
     def fresh(self, name: str) -> Path:
         """A path of the site that nothing has had before."""
@@ -185,6 +193,8 @@ def _draw_table(rng: random.Random, name: str, site: Site, *, rules: bool) -> Mo
     pool = [*PLAIN] if rng.random() < 0.5 else [*KINDS.values()]
     letter = "X" if name.endswith("Orders") else "Z"  # a field of a feed has one type
     extra = [Col(f"{letter}{n}", f"{letter}{n}", rng.choice(pool)) for n in range(rng.randint(0, 2 if site.big else 4))]
+    if not site.big and rng.random() < 0.25:  # whose two zeros are equal, and are two keys of an index
+        extra.append(Col(f"{letter}0s", f"{letter}0s", KINDS[rng.choice(("float", "double"))]))
     columns = [*BASE, *extra]
     chosen = [SYM] if rules else [SYM, *(column for column in extra if column.kind.group)]
     grouped = rng.choice([*chosen, None]) if not site.big else SYM
@@ -192,7 +202,12 @@ def _draw_table(rng: random.Random, name: str, site: Site, *, rules: bool) -> Mo
         columns = [replace(c, role=GROUPING) if c is grouped else c for c in columns]
     keyed = [column.key for column in columns if column.kind.key and column.key not in ("Date", "At")]
     indexes = tuple(tuple(rng.sample(keyed, min(len(keyed), rng.randint(1, 3)))) for _ in range(rng.randint(0, 2)))
-    return Model(name, tuple(columns), tuple(dict.fromkeys(indexes)))
+    zeros = [column.key for column in extra if column.kind.name in ("float", "double")]
+    if zeros:
+        others = [key for key in keyed if key not in zeros]
+        indexes = ((rng.choice(zeros), rng.choice(others)), *indexes)
+    extended = "" if site.big or rng.random() < 0.8 else rng.choice([*TREES])
+    return Model(name, tuple(columns), tuple(dict.fromkeys(indexes)), extended=extended)
 
 
 def schema_text(site: Site, model: Model) -> str:
@@ -209,6 +224,7 @@ def schema_text(site: Site, model: Model) -> str:
             f'<Partitions keyFormula="{formula}"/>',
             *(column.element for column in model.columns),
             *(f'<DataIndex columns="{columns}"/>' for columns in dict.fromkeys(listed)),
+            *([f'<ExtendedStorage type="{model.extended}"/>'] if model.extended else []),
             "</Table>\n",
         ]
     )
