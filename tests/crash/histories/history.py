@@ -164,7 +164,7 @@ class History:
         """An operation, seldom one that has to be refused."""
         draw = DRAWS[name][1]
         operation = draw(rng, self.site, self.world)
-        if name in ("ingest", "schema deploy"):
+        if name in ("ingest", "schema deploy", "dates expire"):
             return operation
         for _ in range(3):
             if operation is not None and (operation.states(self.world) or rng.random() < 1 / 8):
@@ -509,5 +509,5 @@ STEPS: dict[str, float] = {
     "write into a copy": 1.5,
     "keep logs": 0.7,
     "stale logs": 0.7,
-    "another rule": 0.5,
+    "another rule": 0.8,
 }

@@ -414,12 +414,31 @@ class Model:
 
     # --- what removals and moves do --------------------------------------------------------------------
 
+    def covered(self, date: str) -> tuple[list[Location], bool]:
+        """The locations that a truncate empties, stream by stream, and whether it ends at one with other rows."""
+        record, locations = self.record(date), list(self.live(date))
+        if record is None:
+            raise Refused("no history")
+        emptied: list[Location] = []
+        for name in sorted(self.streams):
+            mine = [(location, rows) for location, rows in locations if location.stream == name]
+            if any(len(rows) > record.taken.get(location, 0) for location, rows in mine):
+                return emptied, True
+            emptied += (location for location, _ in mine)
+        return emptied, False
+
     def truncate(self, date: str) -> None:
         """Refused: no history, or rows that it does not have. Nothing in intraday is nothing to do."""
-        record, locations = self.record(date), list(self.live(date))
-        if record is None or any(len(rows) > record.taken.get(loc, 0) for loc, rows in locations):
+        emptied, fails = self.covered(date)
+        if fails and not emptied:
             raise Refused("rows are not merged")
-        self.removed |= {location: False for location, _ in locations}
+        self.removed |= dict.fromkeys(emptied, False)
+
+    def truncate_whole(self, date: str) -> None:
+        """Refused: some stream has rows that history does not have."""
+        if self.covered(date)[1]:
+            raise Refused("rows are not merged")
+        self.truncate(date)
 
     def delete(self, date: str) -> None:
         """Refused: no history, or merged rows that are not truncated. Rows that came since stay."""

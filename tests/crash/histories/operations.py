@@ -207,8 +207,10 @@ def merge(rng: random.Random, site: Site, world: World) -> Operation:
         case 3:
             ends = True
             words += ["--dedupe", "none"]
-        case 6 if rng.random() < 0.3:
-            column = rng.choice([c for c in model.columns if c.kind.key and c.name != "Date"])
+        case 6 if rng.random() < 0.6:
+            column = rng.choice(
+                [KEY, *(c for c in model.columns if c.kind.key and c.name != "Date" and rng.random() < 0.2)]
+            )
             words += ["--sort", f"{column.name}:desc" if rng.random() < 0.5 else column.name]
     if rule and rule.order_by_price:
         words += ["--order-by", "Price"]
@@ -330,7 +332,7 @@ def delete_rows(rng: random.Random, site: Site, world: World) -> Operation:
     dates = _dates(rng, site, model)
     columns = [column for column in model.columns if column.name not in ("Date", "At")]
     where = draw_predicate(rng, columns, _some_rows(rng, model, dates), [*indexed(model)])
-    if rng.random() < 0.25:  # the first and the last rows of a date that was sorted, and none between
+    if rng.random() < 0.4:  # the first and the last rows of a date that was sorted, and none between
         where = Predicate("in", KEY, (KEYS[0], KEYS[-1]))
     words = ("delete-rows", model.name, "--where", where.text(), "--dates", ",".join(dates))
     changes = [partial(_on, model.name, partial(_require_dates, dates))]
@@ -442,6 +444,17 @@ def _refuse(world: World) -> None:
     raise Refused("it may mean something else")
 
 
+def truncate(rng: random.Random, site: Site, world: World) -> Operation:
+    """One date; it ends with 1 at the first stream with rows that are not merged."""
+    model = _table(rng, world)
+    date, fails = _dates(rng, site, model)[0], False
+    with suppress(Refused):
+        fails = model.covered(date)[1]
+    change = partial(_on, model.name, lambda after: after.truncate(date))
+    words, either = ("truncate", model.name, "--dates", date), _has_no_rows(model, date)
+    return Operation("truncate", words, (change,), code=int(fails), either=either)
+
+
 def delete(rng: random.Random, site: Site, world: World) -> Operation | None:
     """One that was killed may have done it: then nothing is left to delete, or files of which no log knows."""
     operation = on_date("delete", ("delete", "--grace", "0"), Model.delete)(rng, site, world)
@@ -499,7 +512,9 @@ def deploy(rng: random.Random, site: Site, world: World) -> Operation | None:
     elif kind == "widen":
         if chosen.kind.name not in WIDER or chosen.role:
             return None
-        columns[columns.index(chosen)] = replace(chosen, kind=KINDS[WIDER[chosen.kind.name]])
+        # without values that the files of before cannot take
+        wider = replace(KINDS[WIDER[chosen.kind.name]], pool=chosen.kind.pool)
+        columns[columns.index(chosen)] = replace(chosen, kind=wider)
     else:
         columns[columns.index(chosen)] = replace(chosen, name=fresh)
         words = ("--rename", f"{chosen.name}={fresh}")
@@ -599,10 +614,10 @@ DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
     "merge": (7, merge),
     "import": (1, bring),
     "validate": (0.7, on_date("validate", ("validate",), validated)),
-    "truncate": (3, on_date("truncate", ("truncate",), Model.truncate)),
+    "truncate": (3, truncate),
     "delete": (3, delete),
     "dates drop": (1, on_date("dates drop", ("dates", "drop"), Model.drop)),
-    "dates expire": (0.5, expire),
+    "dates expire": (1, expire),
     "dates move": (2, move),
     "dates detach": (2, detach),
     "dates attach": (2, attach),
@@ -618,7 +633,7 @@ DRAWS: dict[str, tuple[float, Draw]] = {  # how often, by weight
     "mirror": (2, mirror),
     "merge sorted": (0.7, merge_sorted),
     "merge all": (1, on_all_dates("merge", ("merge", "--local"), _merge_plainly)),
-    "truncate all": (0.7, on_all_dates("truncate", ("truncate",), Model.truncate)),
+    "truncate all": (0.7, on_all_dates("truncate", ("truncate",), Model.truncate_whole)),
     "delete all": (0.7, on_all_dates("delete", ("delete", "--grace", "0"), Model.delete)),
     "recover": (0.7, plain("recover")),
     "clean": (0.7, plain("clean")),
