@@ -25,6 +25,7 @@ CALLED = {  # steps that are called otherwise than the command that they run
 ELSEWHERE = {  # commands that no history draws, and where they are killed
     "quarantine requeue": "tests/crash/kills/test_requeue_crashes.py",
     "checkpoint repair": "tests/spark/test_checkpoint_repair.py",
+    "dates adopt": "tests/unit/writers/merge/test_adoption.py",
 }
 
 
