@@ -180,14 +180,14 @@ def test_a_failed_validation_ends_the_night_before_anything_is_truncated(found: 
 
 def test_the_report_has_every_night(found: Found) -> None:
     backfill = found.results["backfill"]
-    assert "| Nyc13.Copy | 2013-01-03 | merged | 914 | 25 of 25 | 1,828 |" in report_of(found, backfill[2])
+    assert "| Nyc13.Copy | 2013-01-03 | merged | 914 | 26 of 26 | 1,828 |" in report_of(found, backfill[2])
     assert "| Nyc13.Copy | 2013-01-02 | FAILED at validate |" in report_of(found, backfill[1])
 
 
 def test_late_rows_make_their_date_a_night_that_merges_it_again_without_doubles(found: Found) -> None:
     run = found.results["backfill"][2]
     assert found.states(run, "Nyc13_Copy") == dict.fromkeys(STEPS, "success")
-    assert "| Nyc13.Copy | 2013-01-01 | merged | 842 | 25 of 25 | 297 |" in report_of(found, run)
+    assert "| Nyc13.Copy | 2013-01-01 | merged | 842 | 26 of 26 | 297 |" in report_of(found, run)
     assert found.rows("Nyc13.Copy", "2013-01-01", "history") == ROWS["2013-01-01"]
     assert found.rows("Nyc13.Copy", "2013-01-01", "intraday") == 0
 

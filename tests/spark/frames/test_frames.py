@@ -135,7 +135,7 @@ def test_a_replayed_batch_is_a_no_op_and_one_with_other_rows_is_loud(spark: Spar
     shutil.copytree(older, checkpoint)
     put(feed, "4", range(20, 24))
     reported = fails(source(spark, feed, placed=False, files=9), writer(root, placed=False), checkpoint)
-    assert "roll the stream back to the epoch before 3" in reported
+    assert "epochs rollback Test.Quote frames --to 2" in reported
     rolled_back(root, 2)
     run(source(spark, feed, placed=False, files=9), writer(root, placed=False), checkpoint)
     assert numbers(root) == [*range(24)]
