@@ -34,7 +34,7 @@ def test_errors_are_all_of_the_tree() -> None:
         name
         for name, found in vars(sparkhaven.store.errors).items()
         if inspect.isclass(found)
-        and issubclass(found, sparkhaven.store.errors.SparkhavenError)
+        and issubclass(found, sparkhaven.store.errors.SparkhavenError | sparkhaven.store.errors.HistoryWarning)
         and not name.startswith("_")
     }
     assert {*sparkhaven.errors.__all__} == tree | {"from_spark"}

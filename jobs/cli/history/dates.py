@@ -70,7 +70,7 @@ def adopt(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Adopts history that was copied, moved or written by other programs.
+    """Adopts history that was copied, moved or made elsewhere.
 
     Its files stay where they are. They are read. A merge record gets their rows, digests and checksums, and the
     location index names them. Default: every date whose history is not as its merge record says.

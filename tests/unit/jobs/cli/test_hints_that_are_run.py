@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from sparkhaven import save_table
 from sparkhaven.store.delta.log import version_file
 from tests.support.commands import run
 from tests.support.docs.hints import FILLED, calls, messages
@@ -18,7 +21,7 @@ from tests.support.streams.dated_site import OLD, Dated
 from tests.support.streams.schema_site import COLUMNS, TABLE, schema
 
 pytestmark = pytest.mark.slow
-UNTRIED = 131  # messages with a command that no story below meets: more of them only with a story
+UNTRIED = 132  # messages with a command that no story below meets: more of them only with a story
 DATES = ("--dates", OLD)
 Words = tuple[str, ...]
 Story = tuple[list[Words], Callable[[Dated], Words], Words | None]
@@ -67,6 +70,33 @@ def put_back(site: Dated) -> Words:
     return "ingest", str(file), "--once", "--local"
 
 
+def history(site: Dated, internal: str = "0") -> Path:
+    return site.root / "Systems" / "Test" / "Partitions" / internal / OLD
+
+
+def copied(site: Dated) -> Words:
+    """History of the date, once more under the name of another storage partition."""
+    shutil.copytree(history(site), history(site, "1"))
+    return "delete-rows", TABLE, "--where", "A >= 0"
+
+
+def lost(site: Dated) -> Words:
+    shutil.rmtree(history(site) / "Event")
+    return "dates", "adopt", TABLE, *DATES
+
+
+def unrecorded(site: Dated) -> Words:
+    """History of the date whose merge records are lost, beside the rows of intraday."""
+    (records,) = site.root.rglob(f"*.merges/{OLD}")
+    shutil.rmtree(records)
+    return "read", TABLE, *DATES
+
+
+def of_a_user(site: Dated) -> Words:
+    save_table(site.root, "me", "T", pa.table({"A": [1, 2]}))
+    return "delete-rows", "me.T", "--where", "A > 0"
+
+
 MERGE = ("merge", TABLE, *DATES, "--local")
 MERGED = [("partitions", "add", "Test", "0"), MERGE]
 VALID = [*MERGED, ("validate", TABLE, *DATES)]
@@ -104,6 +134,11 @@ STORIES: dict[str, Story] = {
     "another partition rule": ([], other_rule, None),
     "a stream that is none": ([], words("streams", "remove", TABLE, "nobody"), ()),
     "a Delta table that was put back": ([], put_back, None),
+    "history that was copied": (MERGED, copied, None),
+    "rows of a user table": ([], of_a_user, ()),
+    "adoption of no date": (MERGED, words("dates", "adopt", TABLE, "--dates", "2030-01-01"), ()),
+    "history that was removed": (MERGED, lost, None),
+    "history without records": (MERGED, unrecorded, None),
     "undo of a withdrawal": (
         [("epochs", "undo", TABLE, "s", "--epoch", "1")],
         words("epochs", "undo", TABLE, "s", "--epoch", "2"),
