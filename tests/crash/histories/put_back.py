@@ -40,6 +40,8 @@ class Seen:
     def text(self) -> str:
         if not self.told:
             return f"not in {self.histories:,} histories"
+        if self.histories == 1:
+            return "1 history"
         return f"{self.histories:,} histories" if self.histories else "a test"
 
 
