@@ -56,6 +56,9 @@ def rewrite(path: Path, measured: Mapping[str, float], day: str, commit: str) ->
     path.write_text(_text(figures.items()), encoding="utf-8")
 
 
+SHAPES = ("numbers", "texts", "sources")
+
+
 def form_of(name: str, figures: Mapping[str, Mapping[str, str]]) -> tuple[str, int, str]:
     """Unit, digits and command of a figure: those of the former one, or what is said of one that has none yet."""
     if name not in figures:
@@ -64,7 +67,13 @@ def form_of(name: str, figures: Mapping[str, Mapping[str, str]]) -> tuple[str, i
     return former["unit"], len(former["value"].partition(".")[2]), former["command"]
 
 
-NEW: Mapping[str, tuple[str, int, str]] = {  # never measured yet: unit, digits, command
+NEW: Mapping[str, tuple[str, int, str]] = {  # of figures that the file may lack: unit, digits, command
+    **{f"feeds.avro{part}": ("s", 2, "feeds") for part in ("", ".parquet", ".delta")},
+    **{f"feeds.avro.{sink}.ratio": ("×", 1, "feeds") for sink in ("parquet", "delta")},
+    **{f"questdb{part}": ("s", 2, "questdb") for part in ("", ".frames", ".rows")},
+    **{f"questdb.{way}.ratio": ("×", 1, "questdb") for way in ("frames", "rows")},
+    **{f"shapes.{shape}{part}": ("s", 2, "merge_shapes") for shape in SHAPES for part in ("", ".duckdb")},
+    **{f"shapes.{shape}.{part}": ("×", 1, "merge_shapes") for shape in SHAPES for part in ("ratio", "one_worker")},
     **{f"kafka.tls{part}": ("s", 2, "kafka_ingest") for part in ("", ".parquet", ".delta")},
     **{f"kafka.tls.{sink}.ratio": ("×", 1, "kafka_ingest") for sink in ("parquet", "delta")},
     "merge.cold": ("s", 1, "merge_speed"),
