@@ -108,7 +108,7 @@ def check_history_directories(
                     found=", ".join(place.fs.names(path)[:3]) or "an empty directory",
                     hint="have the program that wrote it publish it, or move it away if it is a stray copy",
                 )
-            elif LocationKey(internal, value) in coming:
+            elif key in coming:
                 yield finding("note", path, "written by an unfinished merge. Readers ignore it")
             elif value in records:
                 yield finding("note", path, "replaced by a newer merge. Kept until no reader can use it")

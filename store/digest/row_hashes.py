@@ -19,6 +19,9 @@ from sparkhaven.store.digest.column_digest import digest_array, digest_words
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.types.model import Column
 
+CACHED_ROWS = 1 << 16
+"""Rows whose columns are hashed one after the other while their hashes stay in the processor's cache."""
+
 ROW = struct.pack("<iB", -1, 13)
 """Stands before the hash of a row, in the place of column id and type tag."""
 

@@ -25,7 +25,9 @@ from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import positions
+from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.parquet_file import CommittedParquet
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
@@ -264,6 +266,14 @@ class ParquetColumns:
         reader = self.found.reading(column)
         read, take = (None, None) if reader is None else (reader.read, reader.take)
         return ColumnFile(column, self.found.rows, None, read, take)
+
+
+def with_checksum(fs: Fs, path: Path, state: FileState) -> FileState:
+    """The state of a file of a location; its checksum is computed where another program wrote it without one."""
+    if state.crc != UNKNOWN:
+        return state
+    start = column_header(fs, path).data_offset if path.suffix == DAT else 0
+    return FileState(state.size, checksum(fs, path, start, state.size))
 
 
 def open_parquet(

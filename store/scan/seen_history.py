@@ -183,11 +183,15 @@ def see_table(place: TablePlace) -> Iterator[SeenDate]:
         yield see_date(place, value, newest(place, value), dated)
 
 
-def history_values(place: TablePlace) -> list[str]:
-    """The dates of history, in order: those with a location by their newest record, and those that have no record."""
-    recorded, dated = all_values(place), dated_partitions(place)
-    values = {value for value in recorded if (record := newest(place, value)) is not None and record.outputs}
-    return sorted(values | standing_values(place, dated.keys() - set(recorded), dated))
+def history_values(place: TablePlace, *, detached: bool = False) -> list[str]:
+    """The dates of history, in order: those with a location by their newest record, and those that have no record.
+
+    ``detached``: also those that it was detached from.
+    """
+    recorded, dated = set(all_values(place)), dated_partitions(place)
+    records = ((value, newest(place, value)) for value in recorded)
+    values = {value for value, r in records if r is not None and (r.outputs or (detached and r.run.detached))}
+    return sorted(values | standing_values(place, dated.keys() - recorded, dated))
 
 
 def standing_values(place: TablePlace, values: Iterable[str], dated: Dated) -> set[str]:

@@ -24,10 +24,8 @@ from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.seen_history import refuse_unproved
-from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import UserTable, intraday_location, splayed_of
@@ -63,14 +61,8 @@ def user_digest(place: TablePlace, table: UserTable) -> str:
 
 
 def _states(place: TablePlace, directory: Path, held: CommittedRows) -> dict[str, list[int]]:
-    return {name: _state(place, directory / name, state) for name, state in held.files.items()}
-
-
-def _state(place: TablePlace, path: Path, state: FileState) -> list[int]:
-    if state.crc != UNKNOWN:
-        return [state.size, state.crc]
-    start = column_header(place.fs, path).data_offset if path.suffix == ".dat" else 0
-    return [state.size, checksum(place.fs, path, start, state.size)]
+    whole = {name: with_checksum(place.fs, directory / name, state) for name, state in held.files.items()}
+    return {name: [state.size, state.crc] for name, state in whole.items()}
 
 
 def _digest(content: dict[str, Any]) -> str:

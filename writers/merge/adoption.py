@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
 from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
-from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
@@ -37,14 +35,12 @@ from sparkhaven.store.merges.merge_run import ADOPTED, MergePhase, Relocated
 from sparkhaven.store.merges.publications import begin_publication, end_publication
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.ranges import refuse_doubled
 from sparkhaven.store.scan.seen_history import SeenDate, refuse_lost, see_date, standing_values
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import recorded_entries, seen_entries, store_entries, stored_entries
@@ -232,16 +228,9 @@ def _scanned(pinned: PinnedTable, schema: TableSchema, location: StandingLocatio
         for column, array in zip(columns, arrays, strict=True):
             totals[column.name] = add(totals[column.name], digest_array(column, array, hashes))
         rows = add(rows, digest_rows(hashes))
-    files = {name: _with_checksum(place, directory / name, state) for name, state in location.files.items()}
+    files = {name: with_checksum(place.fs, directory / name, state) for name, state in location.files.items()}
     digests = {name: to_hex(total) for name, total in totals.items()}
     return MergeOutput(location.key.internal, location.rows, digests, files, row_digest=to_hex(rows))
-
-
-def _with_checksum(place: TablePlace, path: Path, state: FileState) -> FileState:
-    if state.crc != UNKNOWN:
-        return state
-    start = column_header(place.fs, path).data_offset if path.suffix == DAT else 0
-    return FileState(state.size, checksum(place.fs, path, start, state.size))
 
 
 def _forget(place: TablePlace, location: StandingLocation) -> None:

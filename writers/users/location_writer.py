@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, to_hex
-from sparkhaven.store.digest.row_hashes import digest_rows, row_hashes
+from sparkhaven.store.digest.row_hashes import CACHED_ROWS, digest_rows, row_hashes
 from sparkhaven.store.epochs.files.published_size import physical_size
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, ValidationFailedError
 from sparkhaven.store.format.column.codecs import Base, encode_column
@@ -27,7 +27,6 @@ from sparkhaven.writers.append.column_values import column_values
 from sparkhaven.writers.append.worker_cache import Ids, ids_of
 
 EMPTY = FileState(0, UNKNOWN)
-CACHED_ROWS = 1 << 16  # whose values are hashed while their hashes stay in the processor's cache
 SYMBOLIC = (Storage.SYMBOL, Storage.SET)
 
 

@@ -11,14 +11,14 @@ import typer
 from sparkhaven.ingest.settings.units import parse_period
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.history import relocation
-from sparkhaven.jobs.cli.history.relocation import place_of, with_rows
+from sparkhaven.jobs.cli.history.relocation import place_of
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, YesOption, group, help_end
 from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.seen_history import standing_values
+from sparkhaven.store.scan.seen_history import history_values, standing_values
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.adoption import adopt_dates
@@ -57,7 +57,7 @@ def drop(
     """
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
-    values = parse_choice(dates).pick(with_rows(place), time.time(), lambda: all_values(place), "merged ")
+    values = parse_choice(dates).pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
     exit_with(_drop(cli, place, values, reason, dry_run=dry_run)[0])
 
 
@@ -126,7 +126,9 @@ def expire(
         expected = "like 400d, 36h, '6 months' or '2 years'"
         raise SettingsError("--keep is no period", expected=expected, found=repr(keep), hint=str(error)) from error
     where = zone_named(zone, "--zone is not a time zone")
-    old = [value for value in with_rows(place) if (end := end_of(value, where, period)) is not None and end <= now_s]
+    old = [
+        value for value in history_values(place) if (end := end_of(value, where, period)) is not None and end <= now_s
+    ]
     planned = dry_run or not yes
     code, rows = _drop(cli, place, old, f"older than {keep}", dry_run=planned)
     if old and not dry_run and not yes and code == EXIT_DONE:

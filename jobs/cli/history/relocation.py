@@ -25,10 +25,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import all_values, newest
+from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.seen_history import standing_values
-from sparkhaven.store.scan.standing import dated_partitions
+from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.copies.snapshot import path_outside
 from sparkhaven.writers.exports.following import follow
@@ -87,7 +86,7 @@ def move(
     """
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
-    values = parse_choice(dates).pick(with_rows(place), time.time(), lambda: all_values(place), "merged ")
+    values = parse_choice(dates).pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
     results = move_dates(
         place,
         values,
@@ -128,7 +127,7 @@ def detach(
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
     values = parse_choice(dates).pick(
-        with_rows(place, detached=True), time.time(), lambda: all_values(place), "merged "
+        history_values(place, detached=True), time.time(), lambda: all_values(place), "merged "
     )
     directory = path_outside(place.fs, place.layout, out)
     copied = CopiedBytes(cli.note)
@@ -215,12 +214,3 @@ def place_of(cli: CliContext, name: str) -> TablePlace:
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     load_deployed(place)
     return place
-
-
-def with_rows(place: TablePlace, *, detached: bool = False) -> list[str]:
-    """The dates that have history, merged or not; ``detached``: also those that it was detached from."""
-    merged, dated = set(all_values(place)), dated_partitions(place)
-    records = ((value, newest(place, value)) for value in merged)
-    named = {value for value, r in records if r is not None and (r.outputs or (detached and r.run.detached))}
-    standing = standing_values(place, dated.keys() - merged, dated)
-    return sorted(named | standing)

@@ -30,6 +30,7 @@ from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import history_values
@@ -111,7 +112,6 @@ def rewrite_column(
     )
     deployed_changes(changes, schema)  # before any date is looked at
     choice = parse_choice(dates)
-    records = {value: record for value in all_values(place) if (record := newest(place, value)) and record.outputs}
     values = choice.pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
     options = MergeOptions(
         memory=memory_bytes(memory), workers=workers or 1, parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS
@@ -121,7 +121,7 @@ def rewrite_column(
         count = workers or local_workers()
         executor: Executor = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
         if not dry_run:
-            rows = sum(output.rows for value in values if value in records for output in records[value].outputs)
+            rows = sum(row_content(newest(place, value)).rows for value in values)
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, (), options.parallel_rows)
             cli.note(f"rewrites {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:

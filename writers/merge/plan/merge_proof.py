@@ -25,7 +25,7 @@ from sparkhaven.store.digest.column_digest import (
     symbol_hashes,
     to_hex,
 )
-from sparkhaven.store.digest.row_hashes import digest_rows
+from sparkhaven.store.digest.row_hashes import CACHED_ROWS, digest_rows
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
@@ -36,8 +36,6 @@ from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, decode_texts
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL
-
-CACHED_ROWS = 1 << 16  # whose columns are hashed one after the other while their hashes stay in the processor's cache
 
 
 class Digests:

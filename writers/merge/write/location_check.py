@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import fixed_entries
+from sparkhaven.store.digest.row_hashes import CACHED_ROWS
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.format.column.prefix import prefix_with_grouping
@@ -34,7 +35,6 @@ from sparkhaven.writers.merge.write.staging import Runs
 MAX_BOUND = 64  # characters of a text kept as a bound
 FRACTION_ROWS = 1 << 12  # rows that are looked at together for a fraction
 COMPARED = 3  # times as long as a text without symbol table takes one that is compared with the one before, and coded
-DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
 
 
 @frozen
@@ -120,8 +120,8 @@ class _Reader:
         else:
             blobs = self.source.blobs(first, stop)
             nulls = 0
-            for low in range(0, stop - first, DIGEST_ROWS):
-                nulls += self.digests.encoded(column, blobs.slice(low, DIGEST_ROWS), f"column {column.name}")
+            for low in range(0, stop - first, CACHED_ROWS):
+                nulls += self.digests.encoded(column, blobs.slice(low, CACHED_ROWS), f"column {column.name}")
             self.stats.append(RangeStats(first, stop, nulls))
 
     def close(self) -> None:

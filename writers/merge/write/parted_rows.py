@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.digest.row_hashes import CACHED_ROWS
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import count_ids
@@ -33,7 +34,6 @@ from sparkhaven.writers.merge.write.dictionaries import load_unions
 from sparkhaven.writers.merge.write.row_order import Keys
 
 ROW_COST = 64  # bytes of a row that is parted, beside those of its widest column
-DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
 Part = tuple[int, int, int, int]  # of a block: piece, rows that it has already, first and last of the ordered rows
 WORTH = 4  # pieces from which on sources are read once
 
@@ -171,8 +171,8 @@ class _Parting:
         if opened.as_stored:
             self._check(opened, column.files[0], opened.entries(first, stop))
             self._check(opened, column.files[1], np.frombuffer(values.buffers()[2], np.uint8))
-        for low in range(0, len(values), DIGEST_ROWS):
-            self.digests.encoded(column, values.slice(low, DIGEST_ROWS), f"column {column.name}")
+        for low in range(0, len(values), CACHED_ROWS):
+            self.digests.encoded(column, values.slice(low, CACHED_ROWS), f"column {column.name}")
         ends = np.frombuffer(values.buffers()[1], np.int64, values.offset + len(values) + 1)[values.offset :]
         lengths = np.diff(ends)
         # sums of integers below 2^53 are exact in float64

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.digest.row_hashes import CACHED_ROWS
 from sparkhaven.store.merges.column_corrections import corrected
 from sparkhaven.store.merges.history import has_digests_of, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut
@@ -20,7 +21,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.merge.plan.merge_proof import CACHED_ROWS, Digests, HashedColumn, as_hex, digest_block
+from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, as_hex, digest_block
 from sparkhaven.writers.merge.sources.parquet_source import open_source
 from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import counted, feed, row_keys
