@@ -112,8 +112,8 @@ def compare(root: Path, rows: int, rounds: int) -> list[Outcome]:
         outcomes = []
         for number, count in enumerate(count for count in MATCHES if count * 20 <= rows):
             for where, sql in (
-                (f'Sym == "SYM{number:05}"', f"Sym = 'SYM{number:05}'"),
-                (f"OrderId == {number}", f"OrderId = {number}"),
+                (f"Sym = 'SYM{number:05}'", f"Sym = 'SYM{number:05}'"),
+                (f"OrderId = {number}", f"OrderId = {number}"),
             ):
                 query = f"SELECT {', '.join(COLUMNS)} FROM '{parquet}' WHERE {sql}"
                 read_ours = partial(table.to_arrow, COLUMNS, where=where)

@@ -1,238 +1,176 @@
-"""Conditions of DuckDB's plan as where-expressions of ours, so that statistics can skip rows by them.
+"""Conditions of DuckDB's plan as conditions of ours, so that statistics can skip rows by them.
 
-DuckDB applies its conditions itself: an expression here may keep more rows, never fewer. What is not understood is
-left out. ``Condition.exact`` says that an expression keeps the very same rows; only such a one can be negated.
+DuckDB applies its conditions itself: a condition here may keep more rows, never fewer. What is not understood is left
+out.
 """
 
 from __future__ import annotations
 
+import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
-import pyarrow as pa
 
-from sparkhaven.readers.sql.engine import Tree
-from sparkhaven.store.expressions.predicate.expression import Predicate, comparison, is_null, joined, member, negated
-from sparkhaven.store.expressions.predicate.nodes import MIRROR, Literal, PredicateError, Sort, sort_of
-from sparkhaven.store.expressions.predicate.syntax import MAX_LITERALS
-from sparkhaven.store.instants import parse_instant
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.expressions.duckdb_engine import Tree
+from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.expressions.predicate.nodes import (
+    COMPARISONS,
+    Literal,
+    PredicateError,
+    PredicateNode,
+    Sort,
+    literal_node,
+)
+from sparkhaven.store.expressions.predicate.parsing import ConditionParser, joined, one_expression, parts_of
 from sparkhaven.store.types.model import Column
 
-SIGNS = {
-    "COMPARE_EQUAL": "==",
-    "COMPARE_NOTEQUAL": "!=",
-    "COMPARE_LESSTHAN": "<",
-    "COMPARE_LESSTHANOREQUALTO": "<=",
-    "COMPARE_GREATERTHAN": ">",
-    "COMPARE_GREATERTHANOREQUALTO": ">=",
-}
-WHOLE = ("byte", "short", "int", "long", "char")
-CAST_TO = {Sort.DATE: "DATE", Sort.TIME: "TIME_NS", Sort.DECIMAL: "DECIMAL"}  # how a plan has constants of a sort
-LAST_BEFORE_SURROGATES = 0xD7FE
+UNKNOWN = PredicateNode("sql", Sort.BOOLEAN, (), "")  # may be true, false or null
 
 
-@frozen
-class Condition:
-    """A where-expression, and whether it keeps the very rows of the condition that it stands for."""
+def implied(text: str, columns: Mapping[str, Column]) -> Predicate | None:
+    """What follows from a condition of a plan; None: nothing that is understood.
 
-    where: Predicate
-    exact: bool
-
-
-def conjuncts(tree: Tree, columns: Mapping[str, Column]) -> list[Condition]:
-    """What of a condition is understood; each part must hold. ``columns``: by their names in the plan."""
-    if tree.get("type") == "CONJUNCTION_AND":
-        return [condition for child in tree["children"] for condition in conjuncts(child, columns)]
-    condition = _condition(tree, columns)
-    return [] if condition is None else [condition]
-
-
-def _condition(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    make = _MAKERS.get(str(tree.get("type")))
-    if make is not None:
-        return make(tree, columns)
-    sign = SIGNS.get(str(tree.get("type")))
-    if sign is None:
-        return None
-    left, right = tree["left"], tree["right"]
-    if (column := _column(left, columns)) is not None:
-        return _compared(column, sign, right)
-    column = _column(right, columns)
-    return None if column is None else _compared(column, MIRROR[sign], left)
-
-
-def _both(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    """A conjunction inside of another condition; parts that are not understood make it inexact."""
-    parts, complete = _understood(tree, columns)
-    return Condition(_joined("&&", parts), complete and all(part.exact for part in parts)) if parts else None
-
-
-def _either(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    parts, complete = _understood(tree, columns)
-    return Condition(_joined("||", parts), all(part.exact for part in parts)) if complete else None
-
-
-def _understood(tree: Tree, columns: Mapping[str, Column]) -> tuple[list[Condition], bool]:
-    parts = [part for child in tree["children"] if (part := _condition(child, columns)) is not None]
-    return parts, len(parts) == len(tree["children"])
-
-
-def _not(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    inner = _condition(tree["children"][0], columns)
-    return Condition(negated(inner.where), True) if inner is not None and inner.exact else None
-
-
-def _flag(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    column = _column(tree, columns)
-    return Condition(comparison(column, "==", True), True) if column and column.type.name == "Boolean" else None
-
-
-def _null(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    column = _column(tree["children"][0], columns)
-    if column is None:
-        return None
-    where = is_null(column)
-    return Condition(negated(where) if tree["type"] == "OPERATOR_IS_NOT_NULL" else where, True)
-
-
-def _between(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    """A plan writes BETWEEN for exclusive bounds too."""
-    column = _column(tree["input"], columns)
-    if column is None:
-        return None
-    bounds = [_compared(column, ">=", tree["lower"]), _compared(column, "<=", tree["upper"])]
-    parts = [part for part in bounds if part is not None]
-    return Condition(_joined("&&", parts), False) if parts else None
-
-
-def _member(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    column, *listed = tree["children"]
-    column = _column(column, columns)
-    if column is None or column.type.name in ("float", "double", "Boolean") or len(listed) > MAX_LITERALS:
-        return None
-    values = [value for item in listed if (value := _literal(column, item)) is not None]
+    ``columns``: by their names in the plan.
+    """
     try:
-        return Condition(member(column, values), True) if len(values) == len(listed) else None
+        statement, tree = one_expression(text)
     except PredicateError:
         return None
+    node = _weaker(PlanParser(text, columns, statement).condition(tree))
+    return None if node is None else Predicate(written(node), node)
 
 
-def _function(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    """LIKE 'text%', which a plan has as ``prefix``."""
-    if tree.get("function_name") not in ("prefix", "starts_with") or len(tree["arguments"]) != 2:
+def all_of(parts: list[Predicate]) -> Predicate | None:
+    """What follows from all of them together."""
+    return _together("and", parts)
+
+
+def any_of(parts: list[Predicate]) -> Predicate | None:
+    """What follows from any of them."""
+    return _together("or", parts)
+
+
+def _together(op: str, parts: list[Predicate]) -> Predicate | None:
+    if not parts:
         return None
-    of, start = (argument["expression"] for argument in tree["arguments"])
-    column, text = _column(of, columns), _string(start)
-    if column is None or column.type.name != "String" or not text:
+    node = joined(op, [part.node for part in parts])
+    return Predicate(written(node), node)
+
+
+class PlanParser(ConditionParser):
+    """Understands a condition as far as it can; the rest is ``UNKNOWN``."""
+
+    def condition(self, tree: Tree) -> PredicateNode:
+        try:
+            return super().condition(tree)
+        except PredicateError:
+            return UNKNOWN
+
+    def sql(self, tree: Tree) -> PredicateNode:
+        return UNKNOWN
+
+    def operand(self, tree: Tree) -> PredicateNode | None:
+        """Decimals of more than 38 digits are texts in a plan."""
+        node = super().operand(tree)
+        wide = node is not None and node.op == "column" and node.digits is not None and node.digits[0] > 38
+        return None if wide else node
+
+    def comparison(self, tree: Tree, sign: str, left: Tree, right: Tree) -> PredicateNode:
+        node = super().comparison(tree, sign, left, right)
+        if node.op not in COMPARISONS or node.parts[0].sort is not Sort.FLOAT:
+            return node
+        return self._rounded(node)
+
+    def between(self, tree: Tree) -> PredicateNode | None:
+        """A plan writes BETWEEN for exclusive bounds too."""
+        node = super().between(tree)
+        return None if node is None else joined("and", [node, UNKNOWN])
+
+    def member(self, tree: Tree) -> PredicateNode | None:
+        node = super().member(tree)
+        return UNKNOWN if node is None or node.parts[0].sort is Sort.FLOAT else node
+
+    def _rounded(self, node: PredicateNode) -> PredicateNode:
+        """A comparison with a number, which the plan may have rounded: one step wider on each side."""
+        column, literal = node.parts
+        if literal.op != "literal" or node.op == "<>":
+            return UNKNOWN
+        kind = np.float32 if self._by_name(str(column.value)).type.name == "float" else np.float64
+        with np.errstate(over="ignore"):
+            value = kind(float(literal.value))  # type: ignore[arg-type]  # a number
+            low, high = float(np.nextafter(value, kind(-math.inf))), float(np.nextafter(value, kind(math.inf)))
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return UNKNOWN
+        bounds = [(">=", low)] if node.op in (">", ">=", "=") else []
+        bounds += [("<=", high)] if node.op in ("<", "<=", "=") else []
+        parts = [PredicateNode(sign, Sort.BOOLEAN, (column, literal_node(bound))) for sign, bound in bounds]
+        return joined("and", [*parts, UNKNOWN])
+
+
+def _weaker(node: PredicateNode) -> PredicateNode | None:
+    """What holds wherever the condition does, without the parts that are not understood."""
+    if UNKNOWN not in parts_of(node):
+        return node
+    if node.op not in ("and", "or"):
         return None
-    bounds = [comparison(column, ">=", text)]
-    if ord(text[-1]) <= LAST_BEFORE_SURROGATES:
-        bounds.append(comparison(column, "<", text[:-1] + chr(ord(text[-1]) + 1)))
-    return Condition(joined("&&", bounds, bracketed=False), False)
+    parts = [_weaker(part) for part in node.parts]
+    understood = [part for part in parts if part is not None]
+    complete = len(understood) == len(parts)
+    return joined(node.op, understood) if understood and (complete or node.op == "and") else None
 
 
-_MAKERS: dict[str, Callable[[Tree, Mapping[str, Column]], Condition | None]] = {
-    "CONJUNCTION_AND": _both,
-    "CONJUNCTION_OR": _either,
-    "OPERATOR_NOT": _not,
-    "OPERATOR_IS_NULL": _null,
-    "OPERATOR_IS_NOT_NULL": _null,
-    "COLUMN_REF": _flag,
-    "COMPARE_BETWEEN": _between,
-    "COMPARE_IN": _member,
-    "FUNCTION": _function,
-}
+def written(node: PredicateNode) -> str:
+    """A condition as SQL."""
+    if node.op in ("and", "or"):
+        inner = [written(part) if part.op not in ("and", "or") else f"({written(part)})" for part in node.parts]
+        return f" {node.op.upper()} ".join(inner)
+    if node.op == "not":
+        (part,) = node.parts
+        if part.op == "isnull":
+            return f"{_name(part.parts[0])} IS NOT NULL"
+        return f"NOT {_name(part) if part.op == 'column' else f'({written(part)})'}"
+    if node.op == "isnull":
+        return f"{_name(node.parts[0])} IS NULL"
+    if node.op == "isnan":
+        return f"isnan({_name(node.parts[0])})"
+    if node.op == "column":
+        return _name(node)
+    if node.op == "literal":
+        return _literal(node, node.value)
+    if node.op == "in":
+        assert isinstance(node.value, tuple)  # noqa: S101 - of this operation
+        return f"{_name(node.parts[0])} IN ({', '.join(_literal(node.parts[0], value) for value in node.value)})"
+    left, right = node.parts
+    other = _literal(left, right.value) if right.op == "literal" else _name(right)
+    return f"{_name(left)} {node.op} {other}"
 
 
-def _joined(sign: str, parts: Sequence[Condition]) -> Predicate:
-    return joined(sign, (part.where for part in parts))
+def _name(node: PredicateNode) -> str:
+    return f'"{node.value}"'
 
 
-def _column(tree: Tree, columns: Mapping[str, Column]) -> Column | None:
-    if tree.get("type") != "COLUMN_REF" or len(tree["column_names"]) != 1:
-        return None
-    return columns.get(tree["column_names"][0])
-
-
-def _compared(column: Column, sign: str, tree: Tree) -> Condition | None:
-    if column.type.name in ("float", "double"):
-        return _bounded(column, sign, _number(tree))
-    if column.type.name == "Boolean" and sign not in ("==", "!="):
-        return None
-    value = _literal(column, tree)
-    try:
-        return None if value is None else Condition(comparison(column, sign, value), True)
-    except PredicateError:  # a date that Python has not, or 24:00
-        return None
-
-
-def _bounded(column: Column, sign: str, text: str | None) -> Condition | None:
-    """A comparison with a decimal number, which may have been rounded: one step wider on each side."""
-    if text is None or sign == "!=":
-        return None
-    kind = np.float32 if column.type.name == "float" else np.float64
-    with np.errstate(over="ignore"):
-        value = kind(float(text))
-        low, high = float(np.nextafter(value, kind(-math.inf))), float(np.nextafter(value, kind(math.inf)))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return None
-    bounds = [comparison(column, ">=", low)] if sign in (">", ">=", "==") else []
-    bounds += [comparison(column, "<=", high)] if sign in ("<", "<=", "==") else []
-    return Condition(joined("&&", bounds, bracketed=False), False)
-
-
-def _literal(column: Column, tree: Tree) -> Literal | None:
-    """A constant as a literal beside that column; None if it is of another kind."""
-    if column.type.name in WHOLE:
-        text = _number(tree)
-        return int(text) if text is not None and text.lstrip("-").isdigit() else None
-    if column.type.name == "Instant":
-        return _instant(tree)
-    if (type_name := CAST_TO.get(sort_of(column.type))) is not None:
-        return None if pa.types.is_decimal256(column.type.arrow) else _cast_text(tree, type_name)
-    constant = _constant(tree)
-    if column.type.name == "String" and constant and constant["kind"] == "STRING":
-        return str(constant["text"])
-    if column.type.name == "Boolean" and constant and constant["kind"] == "BOOLEAN":
-        return bool(constant["text"] == "true")
-    return None
-
-
-def _constant(tree: Tree) -> Tree | None:
-    return tree["literal"] if tree.get("type") == "VALUE_CONSTANT" and "literal" in tree else None
-
-
-def _string(tree: Tree) -> str | None:
-    constant = _constant(tree)
-    return str(constant["text"]) if constant and constant["kind"] == "STRING" else None
-
-
-def _number(tree: Tree) -> str | None:
-    """A number, with or without a sign and a cast to a type of numbers."""
-    if tree.get("type") == "FUNCTION" and tree.get("function_name") == "-" and len(tree["arguments"]) == 1:
-        inner = _number(tree["arguments"][0]["expression"])
-        return None if inner is None or inner.startswith("-") else f"-{inner}"
-    if tree.get("type") == "OPERATOR_CAST":
-        return _number(tree["child"])
-    constant = _constant(tree)
-    return str(constant["text"]) if constant and constant["kind"] in ("INTEGER", "NUMERIC") else None
-
-
-def _cast_text(tree: Tree, type_name: str) -> str | None:
-    """The text of ``'2024-03-05'::DATE``, with this name of a type."""
-    if tree.get("type") != "OPERATOR_CAST" or tree["type_expr"].get("type_name") != type_name:
-        return None
-    return _string(tree["child"])
-
-
-def _instant(tree: Tree) -> int | None:
-    """Nanoseconds of ``'2026-11-21 09:30:00+00'::TIMESTAMPTZ_NS``."""
-    text = _cast_text(tree, "TIMESTAMPTZ_NS")
-    if text is None or not text.endswith("+00"):
-        return None
-    try:
-        return parse_instant(text.removesuffix("+00") + "Z")
-    except ValueError:
-        return None
+def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...]) -> str:
+    """A literal beside a column, as ``comparisons`` takes it back."""
+    if column.sort is Sort.DECIMAL:
+        assert column.digits is not None and isinstance(value, int | Decimal)  # noqa: S101 - of its sort
+        return f"{Decimal(value).scaleb(-column.digits[1]):f}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return f"from_base64('{base64.b64encode(value).decode()}')"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    assert isinstance(value, int | float | Decimal)  # noqa: S101 - a number of its sort
+    if column.sort is Sort.CHAR:
+        return str(value)
+    if column.sort is Sort.DATE:
+        return f"'{(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(value))).date()}'"
+    if column.sort in (Sort.INSTANT, Sort.TIME):
+        seconds, nanos = divmod(int(value), 10**9)
+        clock = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+        form = "%H:%M:%S" if column.sort is Sort.TIME else "%Y-%m-%dT%H:%M:%S"
+        return f"'{clock.strftime(form)}.{nanos:09}{'Z' if column.sort is Sort.INSTANT else ''}'"
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,7 +1,4 @@
-"""A DuckDB connection that reaches registered tables and nothing else: no file, no extension, no other object.
-
-Also what DuckDB knows about a text: its syntax tree, and the optimised plan. Both come as JSON.
-"""
+"""The DuckDB connection of a query, which reaches registered tables and nothing else, and the query's plan."""
 
 from __future__ import annotations
 
@@ -11,20 +8,11 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import duckdb
 
 from sparkhaven.store.errors import RetryableStorageError, SettingsError, SparkhavenError
-
-Tree = dict[str, Any]
-SETTINGS = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",  # else a name in a query finds a Python variable
-}
+from sparkhaven.store.expressions.duckdb_engine import SETTINGS, NotASelectError, SqlSyntaxError, Tree, parsed
 
 
 @contextmanager
@@ -44,17 +32,16 @@ def connected(memory: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def syntax_tree(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:
     """The statements of a text; SettingsError for a slip, and for a statement that is no SELECT."""
-    serialized = connection.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
-    tree: Tree = json.loads(serialized[0][0])
-    if tree.get("error"):
-        if tree.get("error_type") == "parser":
-            raise SettingsError(
-                f"the query cannot be parsed: {tree.get('error_message')}",
-                where=f"character {int(tree.get('position', 0)) + 1} of: {text}",
-                hint='names that are words of SQL, like At, stand in double quotes: "At"',
-            )
-        raise not_a_select(text)
-    return list(tree.get("statements", ()))
+    try:
+        return parsed(connection, text)
+    except SqlSyntaxError as error:
+        raise SettingsError(
+            f"the query cannot be parsed: {error.message}",
+            where=f"character {error.character or 1} of: {text}",
+            hint='names that are words of SQL, like At, stand in double quotes: "At"',
+        ) from None
+    except NotASelectError:
+        raise not_a_select(text) from None
 
 
 def plan_tree(connection: duckdb.DuckDBPyConnection, query: str) -> Tree:

@@ -7,15 +7,14 @@ do not match them cannot change the result. A table that is scanned more than on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from sparkhaven.readers.sql.conditions import conjuncts
-from sparkhaven.readers.sql.engine import Tree
-from sparkhaven.store.expressions.predicate.expression import Predicate, joined
+from sparkhaven.readers.sql.conditions import all_of, any_of, implied
+from sparkhaven.store.expressions.duckdb_engine import Tree
+from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
-Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
 SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
 
 
@@ -33,7 +32,7 @@ class _Scan:
     conditions: tuple[str, ...]
 
 
-def pushed(plan: Tree, tables: Sequence[ScannedTable], parse: Parse) -> list[Predicate | None]:
+def pushed(plan: Tree, tables: Sequence[ScannedTable]) -> list[Predicate | None]:
     """Of each table the condition that every row matches which the query needs; None: it may need them all."""
     scans: dict[str, list[_Scan]] = {table.prefix: [] for table in tables}
     for leaf, scan in _leaves(plan, ()):
@@ -43,7 +42,7 @@ def pushed(plan: Tree, tables: Sequence[ScannedTable], parse: Parse) -> list[Pre
             scans[prefixes[0]].append(scan)
         elif leaf["name"] == SCAN or prefixes:  # which table it reads is not known: nothing can be skipped
             return [None] * len(tables)
-    return [_any_of([_condition(scan, table, parse) for scan in scans[table.prefix]]) for table in tables]
+    return [_any_of([_condition(scan, table) for scan in scans[table.prefix]]) for table in tables]
 
 
 def _leaves(node: Tree, above: tuple[str, ...]) -> Iterator[tuple[Tree, _Scan]]:
@@ -64,11 +63,10 @@ def _listed(value: object) -> tuple[str, ...]:
 
 def _any_of(conditions: Sequence[Predicate | None]) -> Predicate | None:
     """What one of the conditions allows; None where one of them allows every row."""
-    distinct = dict.fromkeys(where for where in conditions if where is not None)
-    return joined("||", distinct) if distinct and None not in conditions else None
+    distinct = list(dict.fromkeys(where for where in conditions if where is not None))
+    return any_of(distinct) if None not in conditions else None
 
 
-def _condition(scan: _Scan, table: ScannedTable, parse: Parse) -> Predicate | None:
-    trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
-    parts = dict.fromkeys(part.where for tree in trees for part in conjuncts(tree, table.columns))
-    return joined("&&", parts) if parts else None
+def _condition(scan: _Scan, table: ScannedTable) -> Predicate | None:
+    parts = [implied(text, table.columns) for text in scan.conditions]
+    return all_of(list(dict.fromkeys(part for part in parts if part is not None)))

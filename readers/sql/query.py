@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.readers.arrow.opening import known_tables, open_table
-from sparkhaven.readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
+from sparkhaven.readers.sql.engine import connected, plan_tree, refusal, syntax_tree
 from sparkhaven.readers.sql.pushdown import ScannedTable, pushed
 from sparkhaven.readers.sql.query_names import refuse_functions, tables_named
 from sparkhaven.readers.sql.scan import TableScan
@@ -119,19 +119,9 @@ def _register(connection: duckdb.DuckDBPyConnection, scans: Sequence[TableScan])
 
 def _push(connection: duckdb.DuckDBPyConnection, query: str, scans: Sequence[TableScan]) -> None:
     tables = [ScannedTable(scan.prefix, scan.by_name) for scan in scans]
-    conditions = pushed(plan_tree(connection, query), tables, lambda text: _condition(connection, text))
+    conditions = pushed(plan_tree(connection, query), tables)
     for scan, where in zip(scans, conditions, strict=True):
         scan.where = where
-
-
-def _condition(connection: duckdb.DuckDBPyConnection, text: str) -> Tree | None:
-    """A condition of a plan as a syntax tree; None for one that is no SQL."""
-    try:
-        statements = syntax_tree(connection, f"select {text}")
-    except SettingsError:
-        return None
-    listed = statements[0]["node"].get("select_list", []) if len(statements) == 1 else []
-    return listed[0] if len(listed) == 1 else None
 
 
 def _read(

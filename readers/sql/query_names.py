@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkhaven.readers.sql.engine import BEYOND, Tree, not_a_select
+from sparkhaven.readers.sql.engine import BEYOND, not_a_select
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.expressions.duckdb_engine import Tree, location_of, nodes
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.suggestions import near
 
@@ -74,17 +75,6 @@ def _of_type(tree: Any, types: tuple[str, ...]) -> Iterator[Tree]:
     return (node for node in nodes(tree) if node.get("type") in types and "query_location" in node)
 
 
-def nodes(tree: Any) -> Iterator[Tree]:
-    todo = [tree]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, dict):
-            yield node
-            todo.extend(node.values())
-        elif isinstance(node, list):
-            todo.extend(node)
-
-
 def refuse_functions(query: str, statements: Sequence[Tree]) -> None:
     """SettingsError if a query calls a function that reads or changes anything but rows."""
     for name, location in _calls(statements):
@@ -102,15 +92,10 @@ def _calls(statements: Any) -> Iterator[tuple[str, int | None]]:
         if node.get("type") == "TABLE_FUNCTION":
             name = _name(node.get("function", {}))
             if name not in TABLES:
-                yield name, _location(node)
+                yield name, location_of(node)
         elif node.get("class") == "FUNCTION" and _name(node) in REFUSED:
-            yield _name(node), _location(node)
+            yield _name(node), location_of(node)
 
 
 def _name(node: Tree) -> str:
     return str(node.get("function_name", "")).lower()
-
-
-def _location(node: Tree) -> int | None:
-    location = int(node.get("query_location", -1))
-    return location if 0 <= location < 1 << 32 else None

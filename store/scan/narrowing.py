@@ -105,7 +105,7 @@ class _Location:
     def rows(self, lookup: Lookup) -> RowRanges | None:
         if lookup.op == "in":
             return self._listed({lookup.column: lookup.keys})
-        if lookup.op == "||":
+        if lookup.op == "or":
             parts = [self.rows(part) for part in lookup.parts]
             known = [part for part in parts if part is not None]
             return RowRanges.of([]) if not parts else _united(known) if len(known) == len(parts) else None
@@ -115,7 +115,7 @@ class _Location:
                 wanted.setdefault(part.column, part.keys)
         rows = self._listed(wanted)
         for part in lookup.parts:
-            if part.op == "||" and (rows is None or rows.rows > FEW):
+            if part.op == "or" and (rows is None or rows.rows > FEW):
                 rows = _both(rows, self.rows(part))
         return rows
 

@@ -1,4 +1,4 @@
-"""What the page of where-expressions says about filters of a Deephaven engine, asked of one."""
+"""What the page of conditions says about filters of a Deephaven engine, asked of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support.docs.where_table import VALUES, kept_values
+from tests.support.docs.where_table import VALUES, engine_filter, kept_values
 from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
 
@@ -17,7 +17,7 @@ READER = REPOSITORY / "tests" / "deephaven" / "filter_reader.py"
 
 def test_a_filter_of_an_engine_keeps_what_the_page_says() -> None:
     require_engine()
-    said = kept_values()
+    said = {engine_filter(condition): kept for condition, kept in kept_values().items()}
     values = [None if value == "null" else value for value in VALUES]
     words = [str(PYTHON), "-P", str(READER), json.dumps(values), json.dumps(list(said))]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=300, check=True)

@@ -81,7 +81,7 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert errors(db) == []
     delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     assert rows_of(tmp_path) == expected(rows + late)
-    assert pinned.count(where="!isNull(L) || isNull(L)") == 95
+    assert pinned.count(where="L is not null or L is null") == 95
     assert errors(db) == []
     with pytest.raises(SettingsError, match="can no longer be read"):
         rows_of(tmp_path, epoch=1)

@@ -6,7 +6,6 @@ so is a type whose values programs write in several ways.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -90,7 +89,7 @@ def parts_of(
                     hint=f"leave {column.name} in the files",
                 )
             check_value(layout, text_of(value))
-        where = " && ".join(f"{column.name} == {_literal(value)}" for column, value in values)
+        where = " AND ".join(f'"{column.name}" = {_literal(value)}' for column, value in values)
         parts.append(DatePart(values, tuple(table.plan(dates=[date], where=where, tier=tier).slices), where))
     return parts
 
@@ -113,8 +112,8 @@ def text_of(value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as a where-expression writes it."""
-    return text_of(value) if isinstance(value, bool | int) else json.dumps(str(value), ensure_ascii=False)
+    """A value as a condition writes it."""
+    return text_of(value) if isinstance(value, bool | int) else "'" + str(value).replace("'", "''") + "'"
 
 
 def _distinct(table: PinnedTable, columns: Sequence[Column], slices: Sequence[Slice]) -> Iterator[tuple[Any, ...]]:

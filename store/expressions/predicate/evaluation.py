@@ -1,4 +1,4 @@
-"""Where-expressions evaluated over Arrow: Boolean arrays that are null where the outcome is not known."""
+"""Conditions evaluated over Arrow: Boolean arrays that are null where the outcome is not known."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, PredicateNode, Sort
+from sparkhaven.store.expressions.sql_values import evaluated
 from sparkhaven.store.lazy_compute import pc
 
-_KERNELS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_KERNELS = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _WHOLE = (Sort.INTEGER, Sort.INSTANT, Sort.CHAR, Sort.DATE, Sort.TIME)
 _LONG = (-(2**63), 2**63 - 1)
 _WIDE = Context(prec=100)
 
 
 def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
-    if node.op in ("&&", "||"):
-        kernel = pc.and_kleene if node.op == "&&" else pc.or_kleene
+    if node.op in ("and", "or"):
+        kernel = pc.and_kleene if node.op == "and" else pc.or_kleene
         truth = condition(node.parts[0], rows)
         for part in node.parts[1:]:
             truth = kernel(truth, condition(part, rows))
         return truth
-    if node.op == "!":
+    if node.op == "not":
         return pc.invert(condition(node.parts[0], rows))
     if node.op == "isnull":
         return pc.is_null(_plain(_value(node.parts[0], rows)))
     if node.op == "isnan":
-        value = _plain(_value(node.parts[0], rows))
-        return pc.is_nan(value.cast(pa.float64())) if node.parts[0].sort is Sort.FLOAT else _never(value)
+        return pc.is_nan(_value(node.parts[0], rows).cast(pa.float64()))
+    if node.op == "sql":
+        return evaluated(str(node.value), rows.select([str(part.value) for part in node.parts]))
     if node.op == "in":
         return _member(node, rows)
     if node.op in COMPARISONS:
@@ -47,8 +49,6 @@ def _never(value: pa.Array) -> pa.Array:
 
 def _compared(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     left, right = node.parts
-    if left.op == "literal" and right.op != "literal":
-        return _against(MIRROR[node.op], _value(right, rows), right.sort, left)
     if right.op == "literal":
         return _against(node.op, _value(left, rows), left.sort, right)
     return _pairwise(node.op, _plain(_value(left, rows)), _plain(_value(right, rows)))
@@ -60,9 +60,7 @@ def _against(op: str, values: pa.Array, sort: Sort, literal: PredicateNode) -> p
         return _against(op, values.dictionary, sort, literal).take(values.indices)
     value = literal.value
     if sort is Sort.FLOAT:
-        # a whole number too large for a double: compare with the nearest ones is exact by order, see _float_literal
-        op, number = _float_literal(op, value)
-        truth = _kernel(op)(values.cast(pa.float64()), pa.scalar(number, pa.float64()))
+        truth = _kernel(op)(values.cast(pa.float64()), pa.scalar(value, pa.float64()))
         if op in (">", ">="):  # NaN is above everything
             truth = pc.or_kleene(truth, pc.is_nan(values.cast(pa.float64())))
         return truth
@@ -75,24 +73,6 @@ def _against(op: str, values: pa.Array, sort: Sort, literal: PredicateNode) -> p
         return _kernel(op)(_counts(values), pa.scalar(bound, pa.int64()))
     kind = pa.bool_() if sort is Sort.BOOLEAN else values.type
     return _kernel(op)(values, pa.scalar(value, kind))
-
-
-def _float_literal(op: str, value: object) -> tuple[str, float]:
-    """The same comparison of a double, with a bound that is one."""
-    assert isinstance(value, int | float)  # noqa: S101 - the parser compares numbers with numbers
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf if value > 0 else -math.inf
-    if number == value or not isinstance(value, int):
-        return op, number
-    # no double equals the literal: take the neighbour on the side where the answer is the same
-    if op in ("==", "!="):
-        return op, math.nan
-    below = number < value
-    if op in ("<", "<="):
-        return ("<=" if below else "<"), number
-    return (">" if below else ">="), number
 
 
 def _range_of(kind: pa.DataType) -> tuple[int, int]:
@@ -116,27 +96,27 @@ def _counts(values: pa.Array) -> pa.Array:
 
 
 def _integer_literal(op: str, value: object, within: tuple[int, int]) -> tuple[str, int | None]:
-    """The same comparison with a whole bound; None = the answer is one for all values, ``==`` = false.
+    """The same comparison with a whole bound; None = the answer is one for all values, ``=`` is false.
 
     ``within``: the least and the largest number that a value can be.
     """
     assert isinstance(value, int | float | Decimal)  # noqa: S101 - the parser compares numbers with numbers
     floor = math.floor(value)
     if floor != value:
-        if op in ("==", "!="):
+        if op in ("=", "<>"):
             return op, None
         op = "<=" if op in ("<", "<=") else ">"
     if within[0] <= floor <= within[1]:
         return op, floor
-    if op in ("==", "!="):
+    if op in ("=", "<>"):
         return op, None
     above = floor > within[1]
-    return ("!=" if (op in ("<", "<=")) == above else "=="), None
+    return ("<>" if (op in ("<", "<=")) == above else "="), None
 
 
 def _constant_of(op: str, values: pa.Array) -> pa.Array:
     never = _never(values)
-    return pc.invert(never) if op == "!=" else never
+    return pc.invert(never) if op == "<>" else never
 
 
 def _pairwise(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -168,7 +148,7 @@ def _floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
     if op == "<=":
         return pc.or_kleene(pc.less_equal(left, right), pc.and_kleene(right_nan, pc.is_valid(left)))
     same = pc.or_kleene(pc.equal(left, right), pc.and_kleene(left_nan, right_nan))
-    return same if op == "==" else pc.invert(same)
+    return same if op == "=" else pc.invert(same)
 
 
 def _member(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
@@ -179,9 +159,9 @@ def _member(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     if part.sort in (Sort.TEXT, Sort.BOOLEAN, Sort.BYTES):
         member = pc.is_in(entries, value_set=pa.array(node.value, entries.type))
     elif part.sort is Sort.FLOAT:
-        exact = [float(v) for v in node.value if isinstance(v, int | float) and _is_double(v)]
         # adding 0.0 turns -0.0 into 0.0: the set is compared by bits
-        member = pc.is_in(pc.add(entries.cast(pa.float64()), 0.0), value_set=pa.array([v + 0.0 for v in exact], "f8"))
+        wanted = pa.array([float(v) + 0.0 for v in node.value if isinstance(v, float)], "f8")
+        member = pc.is_in(pc.add(entries.cast(pa.float64()), 0.0), value_set=wanted)
     else:
         whole = [int(v) for v in node.value if not isinstance(v, str | bytes) and v == math.floor(v)]
         low, high = _range_of(entries.type)
@@ -194,45 +174,12 @@ def _member(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     return member.take(values.indices) if isinstance(values, pa.DictionaryArray) else member
 
 
-def _is_double(value: int | float) -> bool:
-    try:
-        return float(value) == value
-    except OverflowError:
-        return False
-
-
 def _plain(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
 
 
 def _value(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
-    if node.op == "column":
-        return rows.column(str(node.value))
-    if node.op == "literal":
-        kind = pa.float64() if node.sort is Sort.FLOAT else pa.int64() if node.sort is Sort.INTEGER else None
-        return pa.repeat(pa.scalar(node.value, kind), rows.num_rows)
-    if node.sort is Sort.BOOLEAN:
-        return condition(node, rows)
-    kind = pa.float64() if node.sort is Sort.FLOAT else pa.int64()
-    parts = [_plain(_value(part, rows)).cast(kind, safe=False) for part in node.parts]
-    if node.op == "neg":
-        return pc.negate(parts[0])
-    if node.op == "%":
-        return modulo(*parts)
-    return {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}[node.op](*parts)
-
-
-def modulo(left: pa.Array, right: pa.Array) -> pa.Array:
-    whole = pa.types.is_integer(left.type)
-    valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
-    top = left.fill_null(0).to_numpy(zero_copy_only=False)
-    by = right.fill_null(1).to_numpy(zero_copy_only=False)
-    if whole:
-        valid = pc.and_(valid, pa.array(by != 0))
-        by = np.where((by == 0) | (by == -1), 1, by)
-    with np.errstate(invalid="ignore"):
-        rest = np.fmod(top, by)
-    return pa.array(rest, left.type, mask=~valid.to_numpy(zero_copy_only=False))
+    return rows.column(str(node.value))
 
 
 def _kernel(op: str) -> Any:

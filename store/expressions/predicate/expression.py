@@ -1,78 +1,80 @@
-"""Where-expressions: parsed against a schema, evaluated over Arrow, and used to skip ranges by their statistics.
+"""Conditions over the columns of a table: SQL, evaluated over Arrow, and used to skip ranges by their statistics.
 
-``read --where``, ``where=`` and the filters of rules share the language of ``store.expressions.predicate.syntax``.
-
-Logic has three values as in SQL: whatever compares with a null is neither true nor false, ``!`` of it too, and a row
-is kept only where the whole is true. NaN is equal to itself and above every other number, as in SQL and in Spark.
--0.0 equals 0.0. Texts are ordered by code point. Whole numbers are exact among themselves, and against a literal;
-arithmetic wraps at 64 bits; ``/`` gives a double, ``%`` has the sign of the dividend and is null for a divisor of 0.
+``read --where``, ``where=``, the option ``where`` and the filters of rules share the language of DuckDB, which parses
+it (``store.expressions.predicate.parsing``). Logic has three values: whatever compares with a null is neither true nor
+false, NOT of it too, and a row is kept only where the whole is true. NaN is equal to itself and above every other
+number. -0.0 equals 0.0. Texts are ordered by code point.
 
 ``may_match`` answers from statistics alone and may keep too much, never too little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.expressions.predicate.comparisons import comparable
+from sparkhaven.store.expressions.predicate.comparisons import same_kind
 from sparkhaven.store.expressions.predicate.evaluation import condition
 from sparkhaven.store.expressions.predicate.nodes import (
     SYNTAX,
     TYPES,
     UNKNOWN_COLUMN,
-    Literal,
     PredicateError,
     PredicateNode,
     Sort,
     column_node,
-    literal_node,
 )
+from sparkhaven.store.expressions.predicate.parsing import parse
 from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
-from sparkhaven.store.expressions.predicate.repair import repaired
-from sparkhaven.store.expressions.predicate.syntax import parse
-from sparkhaven.store.expressions.tokens import Token, columns_of
+from sparkhaven.store.expressions.predicate.spelling import with_sql_hint
+from sparkhaven.store.expressions.tokens import columns_of
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
-__all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate"]
+__all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate", "unusable"]
 
 
 def parse_predicate(text: str, schema: TableSchema | Iterable[Column]) -> Predicate:
-    """Parses an expression over the columns of a table.
+    """Parses a condition over the columns of a table.
 
-    Raises SchemaParseError (``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES) that names the character where parsing failed.
+    Args:
+        text: one SQL expression that is true or false.
+        schema: the table, or its columns.
+
+    Returns:
+        The condition.
+
+    Raises:
+        SchemaParseError: it cannot be used. ``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES, ``where`` names the
+            character, and ``hint`` has the condition in SQL where another language was written.
     """
     columns = tuple(schema.columns if isinstance(schema, TableSchema) else schema)
     try:
-        node = parse(text, columns)
+        return Predicate(text, parse(text, columns))
     except PredicateError as error:
-        raise _unusable(text, error, _hint(text, error, columns)) from None
-    return Predicate(text, node)
-
-
-def _hint(text: str, error: PredicateError, columns: tuple[Column, ...]) -> str | None:
-    meant = repaired(text, error, lambda again: parse(again, columns), {column.name for column in columns})
-    hints = [error.hint, None if meant is None else f"{meant[0]}: {meant[1]}"]
-    return "; ".join(filter(None, hints)) or None
+        raise unusable(text, error, with_sql_hint(text, error, lambda again: parse(again, columns), columns)) from None
 
 
 def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
     """``left sign right``, whatever the columns are called. Raises SchemaParseError where they cannot be compared."""
     text = f"{left.name} {sign} {right.name}"
+    sides = column_node(left), column_node(right)
     try:
-        sides = comparable(column_node(left), column_node(right), Token("sign", sign, 1))
-        return Predicate(text, PredicateNode(sign, Sort.BOOLEAN, sides))
+        if Sort.OTHER in (sides[0].sort, sides[1].sort):
+            raise PredicateError(TYPES, 1, "columns that can be compared", f"{left.type.name} and {right.type.name}")
+        same_kind(*sides, sign, 1)
     except PredicateError as error:
-        raise _unusable(text, error, error.hint) from None
+        raise unusable(text, error, error.hint) from None
+    return Predicate(text, PredicateNode(sign, Sort.BOOLEAN, sides))
 
 
-def _unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParseError:
+def unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParseError:
+    """The error of an expression that cannot be used."""
     return SchemaParseError(
         "expression cannot be used",
         where=f"character {error.character} of: {text}",
@@ -117,48 +119,3 @@ class Predicate:
         of the partitioning column goes in as a range whose ``low`` and ``high`` are that value.
         """
         return bool(outcomes(self.node, stats) & TRUE)
-
-
-# Each function raises PredicateError where ``parse`` does: types do not fit.
-
-
-def comparison(column: Column, sign: str, value: Literal) -> Predicate:
-    """``column sign value``."""
-    sides = comparable(column_node(column), literal_node(value), Token("sign", sign, 1))
-    return Predicate(f"{column.name} {sign} {_written(value)}", PredicateNode(sign, Sort.BOOLEAN, sides))
-
-
-def member(column: Column, values: Sequence[Literal]) -> Predicate:
-    """``column in (values)``."""
-    node, token = column_node(column), Token("name", "in", 1)
-    literals = tuple(comparable(node, literal_node(value), token)[1].value for value in values)
-    text = f"{column.name} in ({', '.join(map(_written, values))})"
-    return Predicate(text, PredicateNode("in", Sort.BOOLEAN, (node,), literals))  # type: ignore[arg-type]  # of one value each
-
-
-def is_null(column: Column) -> Predicate:
-    """``isNull(column)``."""
-    return Predicate(f"isNull({column.name})", PredicateNode("isnull", Sort.BOOLEAN, (column_node(column),)))
-
-
-def negated(part: Predicate) -> Predicate:
-    """``!part``."""
-    text = part.text if part.node.op == "isnull" else f"({part.text})"
-    return Predicate(f"!{text}", PredicateNode("!", Sort.BOOLEAN, (part.node,)))
-
-
-def joined(sign: str, parts: Iterable[Predicate], *, bracketed: bool = True) -> Predicate:
-    """``(part) sign (part) …``; one part is left as it is."""
-    parts = tuple(parts)
-    if len(parts) == 1:
-        return parts[0]
-    texts = (f"({part.text})" if bracketed else part.text for part in parts)
-    return Predicate(f" {sign} ".join(texts), PredicateNode(sign, Sort.BOOLEAN, tuple(part.node for part in parts)))
-
-
-def _written(value: Literal) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)

@@ -1,4 +1,4 @@
-"""Nodes of where-expressions, and the type rules of operators. PredicateError: operand types do not fit."""
+"""Nodes of conditions, and what their columns and literals are to a comparison. PredicateError: they do not fit."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from enum import Enum
 
 import pyarrow as pa
 
-from sparkhaven.store.expressions.tokens import Token
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
 Literal = int | float | str | bool | Decimal | bytes
-MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same with sides exchanged
+MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same with sides exchanged
 COMPARISONS = tuple(MIRROR)
 _INTEGERS = ("byte", "short", "int", "long")
 
 
 class Sort(Enum):
     INTEGER = "a whole number"
-    FLOAT = "a floating-point number"
+    FLOAT = "a number with a point"
     TEXT = "a text"
     BOOLEAN = "true or false"
     INSTANT = "an Instant"
@@ -53,23 +52,29 @@ _CODED = (
     (pa.types.is_decimal, Sort.DECIMAL),
     (pa.types.is_binary, Sort.BYTES),
 )
-
-_LITERALS = {bool: Sort.BOOLEAN, int: Sort.INTEGER, float: Sort.FLOAT, str: Sort.TEXT}
+_LITERALS = {
+    bool: Sort.BOOLEAN,
+    int: Sort.INTEGER,
+    float: Sort.FLOAT,
+    Decimal: Sort.FLOAT,
+    str: Sort.TEXT,
+    bytes: Sort.BYTES,
+}
 
 
 @frozen
 class PredicateNode:
-    """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``.
+    """One operation. ``value`` is a literal, the name of a column, the set of an ``in``, or the text of ``sql``.
 
-    ``digits``: precision and scale of a column of decimals. ``exact``: a number as it is written.
+    The parts of ``sql`` are the columns that DuckDB is given for it. ``digits``: precision and scale of a column of
+    decimals.
     """
 
-    op: str  # literal column == != < <= > >= && || ! in isnull isnan + - * / % neg
+    op: str  # literal column = <> < <= > >= and or not in isnull isnan sql
     sort: Sort
     parts: tuple[PredicateNode, ...] = field(default=())
     value: Literal | tuple[Literal, ...] = False
     digits: tuple[int, int] | None = None
-    exact: str | None = field(default=None, compare=False)
 
 
 class PredicateError(Exception):
@@ -93,22 +98,6 @@ def column_node(column: Column) -> PredicateNode:
     return PredicateNode("column", sort, (), column.name, digits)
 
 
-def literal_node(value: Literal, exact: str | None = None) -> PredicateNode:
+def literal_node(value: Literal, sort: Sort | None = None) -> PredicateNode:
     """A literal as it is written; ``comparable`` gives it the sort of what it is beside."""
-    return PredicateNode("literal", _LITERALS[type(value)], (), value, exact=exact)
-
-
-def asked(token: Token, node: PredicateNode) -> PredicateNode:
-    if token.text == "isNaN" and not node.sort.number:
-        raise PredicateError(TYPES, token.character, "a number for isNaN", node.sort.value)
-    return PredicateNode(token.text.lower(), Sort.BOOLEAN, (node,))
-
-
-def arithmetic(token: Token, *parts: PredicateNode) -> PredicateNode:
-    for part in parts:
-        if not part.sort.number:
-            raise PredicateError(TYPES, token.character, f"numbers for {token.text}", part.sort.value)
-        if part.op == "literal" and isinstance(part.value, int) and not -(2**63) <= part.value < 2**63:
-            raise PredicateError(TYPES, token.character, "a number that a long can hold", str(part.value))
-    real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
-    return PredicateNode(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
+    return PredicateNode("literal", sort or _LITERALS[type(value)], (), value)

@@ -1,4 +1,4 @@
-"""Evaluates where-expressions on statistics only: may return outcomes that do not occur, never omits one."""
+"""Evaluates conditions on statistics only: may return outcomes that do not occur, never omits one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
     """Every outcome that some row of the range may have; may name too many, never too few."""
     if node.op == "literal":
         return TRUE if node.value else FALSE
-    if node.op == "!":
+    if node.op == "not":
         inner = outcomes(node.parts[0], stats)
         return (inner & NULL) | (FALSE if inner & TRUE else 0) | (TRUE if inner & FALSE else 0)
-    if node.op in ("&&", "||"):
-        absorbing, neutral = (FALSE, TRUE) if node.op == "&&" else (TRUE, FALSE)
+    if node.op in ("and", "or"):
+        absorbing, neutral = (FALSE, TRUE) if node.op == "and" else (TRUE, FALSE)
         parts = [outcomes(part, stats) for part in node.parts]
         united = absorbing if any(o & absorbing for o in parts) else 0
         free = [o & ~absorbing for o in parts]
@@ -30,10 +30,10 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
     if node.op == "isnull":
         return _null_outcomes(node.parts[0], stats)
     if node.op == "column":
-        return _column_outcomes("==", node, True, stats)
+        return _column_outcomes("=", node, True, stats)
     if node.op == "in":
         assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
-        members = [_column_outcomes("==", node.parts[0], value, stats) for value in node.value]
+        members = [_column_outcomes("=", node.parts[0], value, stats) for value in node.value]
         return ANY if any(o & TRUE for o in members) else FALSE | (members[0] & NULL)
     if node.op in COMPARISONS:
         left, right = node.parts
@@ -60,7 +60,7 @@ def _column_outcomes(op: str, node: PredicateNode, value: Literal, stats: Mappin
     rows = column_stats.stop - column_stats.start
     possible = NULL if column_stats.nulls else 0
     if column_stats.nans:  # NaN is above every literal
-        possible |= TRUE if op in (">", ">=", "!=") else FALSE
+        possible |= TRUE if op in (">", ">=", "<>") else FALSE
     if column_stats.nulls + column_stats.nans >= rows:
         return possible
     low, high = column_stats.low, column_stats.high
@@ -73,9 +73,9 @@ def _range_outcomes(op: str, low: Literal, high: Literal, value: Literal) -> int
     """Outcomes of ``x op value`` for some x in the closed range; Python compares numbers exactly."""
     below, above = low < value, high > value  # type: ignore[operator]
     inside = low <= value <= high  # type: ignore[operator]
-    if op == "==":
+    if op == "=":
         return (TRUE if inside else 0) | (FALSE if low != high or not inside else 0)
-    if op == "!=":
+    if op == "<>":
         return (FALSE if inside else 0) | (TRUE if low != high or not inside else 0)
     if op == "<":
         return (TRUE if below else 0) | (FALSE if high >= value else 0)  # type: ignore[operator]

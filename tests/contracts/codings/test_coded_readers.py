@@ -40,7 +40,7 @@ class TestBatches(CodedReaderContract):
         return pq.read_table(path)
 
     def read_date(self, root: Path, day: str) -> pa.Table:
-        return self.read(root, where=f'Date = "{day}"')
+        return self.read(root, where=f"Date = '{day}'")
 
 
 class TestSql(CodedReaderContract):

@@ -39,7 +39,7 @@ class TestBatches(SnapshotReaderContract):
         return pq.read_table(path)
 
     def read_date(self, root: Path, date: str) -> pa.Table:
-        return self.read(root, where=f'Date = "{date}"')
+        return self.read(root, where=f"Date = '{date}'")
 
     def count(self, root: Path) -> int:
         return len(self.read(root))

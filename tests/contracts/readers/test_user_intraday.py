@@ -68,7 +68,7 @@ def test_tiers_and_dates(program: UserIntraday) -> None:
     assert numbers(tier="history") == [1, 2, 3]
     assert numbers(tier="intraday") == [3, 4, 7, 8, 9]
     assert numbers(dates=LIVE, sources="other") == [9]
-    assert numbers(where="N > 2 && Text != 't8'") == [3, 7, 9]
+    assert numbers(where="N > 2 and Text != 't8'") == [3, 7, 9]
     with pytest.raises(TableNotFoundError, match="another tier has it"):
         numbers(dates=LIVE, tier="history")
 

@@ -11,7 +11,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -95,17 +95,23 @@ def _number(value: Any) -> str | None:
 
 
 def _text(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _day(value: int) -> str | None:
     ordinal = value + date(1970, 1, 1).toordinal()
-    return f'"{date.fromordinal(ordinal).isoformat()}"' if 0 < ordinal < date.max.toordinal() else None
+    return f"'{date.fromordinal(ordinal).isoformat()}'" if 0 < ordinal < date.max.toordinal() else None
 
 
 def _time(value: int) -> str:
     seconds, fraction = divmod(value, 10**9)
-    return f'"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:09}"'
+    return f"'{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:09}'"
+
+
+def _instant(value: int) -> str:
+    seconds, fraction = divmod(value, 10**9)
+    second = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return f"'{second:%Y-%m-%dT%H:%M:%S}.{fraction:09}Z'"
 
 
 def _decimal(value: Decimal) -> str:
@@ -155,7 +161,7 @@ PLAIN = (
         INSTANT,
         (1 - 2**63, -(10**18), -1, 0, 1, 999, 1000, 1_709_550_000_123_456_789, 2**63 - 1),
         -(2**63),
-        _number,
+        _instant,
         True,
         True,
     ),

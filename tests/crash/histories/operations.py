@@ -283,9 +283,9 @@ def swap(rng: random.Random, site: Site, world: World) -> Operation | None:
     one = rng.choice(values)
     other = rng.choice(sorted((v for v in values if v != one), key=lambda v: counts[v] != counts[one])[:2])
     first, second = (str(column.kind.literal(value)) for value in (one, other))
-    mark = f"Key != {-rng.randint(10, 10**6)}"  # the same expression again would change nothing
+    mark = f"Key <> {-rng.randint(10, 10**6)}"  # the same expression again would change nothing
     name = column.name
-    expression = f"{name}={mark} && {name} == {first} ? {second} : {name} == {second} ? {first} : {name}"
+    expression = f"{name}=CASE WHEN {mark} AND {name} = {first} THEN {second} WHEN {name} = {second} THEN {first} ELSE {name} END"
 
     def change(row: Row) -> Row:
         value = row.get(column.key)

@@ -1,4 +1,4 @@
-"""Random filters: their text for ``--where``, their text in SQL, and what they are of a row, worked out plainly."""
+"""Random conditions: their text for ``--where`` and for a query, and what they are of a row, worked out plainly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SQL_KINDS = ("byte", "short", "int", "long", "double", "symbol", "text")  # whos
 
 @dataclass(frozen=True)
 class Predicate:
-    """``op`` is a comparison, ``in``, ``isNull``, ``isNaN``, ``&&``, ``||`` or ``!``."""
+    """``op`` is a comparison, ``in``, ``isnull``, ``isnan``, ``and``, ``or`` or ``not``."""
 
     op: str
     column: Col | None = None
@@ -25,45 +25,44 @@ class Predicate:
 
     def holds(self, row: Row) -> bool | None:
         """Whether a row matches; None: it compares with a null."""
-        if self.op in ("&&", "||"):
-            ends = self.op == "||"
+        if self.op in ("and", "or"):
+            ends = self.op == "or"
             found = [part.holds(row) for part in self.parts]
             return ends if ends in found else None if None in found else not ends
-        if self.op == "!":
+        if self.op == "not":
             held = self.parts[0].holds(row)
             return None if held is None else not held
         assert self.column is not None
         value = row.get(self.column.key)
-        if self.op == "isNull":
+        if self.op == "isnull":
             return value is None
         if value is None:
             return None
-        if self.op == "isNaN":
+        if self.op == "isnan":
             return isinstance(value, float) and math.isnan(value)
         return _compares(self.op, value, self.values)
 
     def text(self, *, sql: bool = False) -> str:
-        """As a filter, or a condition of SQL, writes it."""
-        if self.op in ("&&", "||"):
-            joined = {"&&": " and ", "||": " or "}[self.op] if sql else f" {self.op} "
-            return joined.join(f"({part.text(sql=sql)})" for part in self.parts)
-        if self.op == "!":
-            return f"{'not ' if sql else '!'}({self.parts[0].text(sql=sql)})"
+        """As a condition; ``sql``: of a query, which writes some literals otherwise."""
+        if self.op in ("and", "or"):
+            return f" {self.op} ".join(f"({part.text(sql=sql)})" for part in self.parts)
+        if self.op == "not":
+            return f"not ({self.parts[0].text(sql=sql)})"
         assert self.column is not None
-        name = f'"{self.column.name}"' if sql else self.column.name
-        if self.op == "isNull":
-            return f"{name} is null" if sql else f"isNull({name})"
-        if self.op == "isNaN":
-            return f"isnan({name})" if sql else f"isNaN({name})"
+        name = f'"{self.column.name}"'
+        if self.op == "isnull":
+            return f"{name} is null"
+        if self.op == "isnan":
+            return f"isnan({name})"
         listed = ", ".join(_sql(value) if sql else str(self.column.kind.literal(value)) for value in self.values)
         if self.op == "in":
             return f"{name} in ({listed})"
-        return f"{name} {'=' if sql and self.op == '==' else self.op} {listed}"
+        return f"{name} {self.op} {listed}"
 
     def is_sql(self) -> bool:
         """Whether it can be asked in SQL."""
         return all(part.is_sql() for part in self.parts) and (
-            self.column is None or self.op == "isNull" or self.column.kind.name in SQL_KINDS
+            self.column is None or self.op == "isnull" or self.column.kind.name in SQL_KINDS
         )
 
 
@@ -78,7 +77,7 @@ def _compares(op: str, value: Any, wanted: Sequence[Any]) -> bool:
     if op == "in":
         return any(_order(value, each) == 0 for each in wanted)
     side = _order(value, wanted[0])
-    return {"==": side == 0, "!=": side != 0, "<": side < 0, "<=": side <= 0, ">": side > 0, ">=": side >= 0}[op]
+    return {"=": side == 0, "<>": side != 0, "<": side < 0, "<=": side <= 0, ">": side > 0, ">=": side >= 0}[op]
 
 
 def _order(one: Any, other: Any) -> int:
@@ -101,15 +100,15 @@ def draw_predicate(
             if listed:
                 return Predicate("in", keys[0], listed)
         parts = tuple(
-            Predicate("==", column, (row[column.key],))
+            Predicate("=", column, (row[column.key],))
             for column in keys
             if row.get(column.key) is not None and column.kind.literal(row[column.key]) is not None
         )
         if parts:
-            return parts[0] if len(parts) == 1 else Predicate("&&", parts=parts)
-    kind = rng.choice(("leaf", "leaf", "&&", "&&", "||", "!")) if depth else "leaf"
+            return parts[0] if len(parts) == 1 else Predicate("and", parts=parts)
+    kind = rng.choice(("leaf", "leaf", "and", "and", "or", "not")) if depth else "leaf"
     if kind != "leaf":
-        count = 1 if kind == "!" else 2
+        count = 1 if kind == "not" else 2
         parts = tuple(draw_predicate(rng, columns, rows, indexes, depth - 1) for _ in range(count))
         return Predicate(kind, parts=parts)
     return _leaf(rng, rng.choice(columns), rows)
@@ -120,10 +119,10 @@ def _leaf(rng: random.Random, column: Col, rows: Sequence[Row]) -> Predicate:
     held = [row[column.key] for row in rng.sample(rows, min(len(rows), 6)) if row.get(column.key) is not None]
     values = [value for value in (*held, *kind.pool) if kind.literal(value) is not None]
     if not values or rng.random() < 0.1:
-        return Predicate("isNull", column)
+        return Predicate("isnull", column)
     if kind.name in ("float", "double") and rng.random() < 0.1:
-        return Predicate("isNaN", column)
-    op = rng.choice(("==", "==", "==", "in", "!=", "<", "<=", ">", ">="))
-    if kind.name == "Boolean" and op not in ("==", "!=", "in"):
-        op = "=="
+        return Predicate("isnan", column)
+    op = rng.choice(("=", "=", "=", "in", "<>", "<", "<=", ">", ">="))
+    if kind.name == "Boolean" and op not in ("=", "<>", "in"):
+        op = "="
     return Predicate(op, column, tuple(rng.choice(values) for _ in range(rng.randint(1, 3) if op == "in" else 1)))

@@ -9,7 +9,9 @@ import pytest
 import sparkhaven
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.table import Table, pinned_of
-from tests.support.readers.indexed_pairs import DAY_OF_TRIPLES, DAYS, PlainRows, asked, make
+from tests.support.readers.indexed_pairs import DAY_OF_TRIPLES, DAYS, START, PlainRows, asked, instant, make
+
+AT = [instant(nanoseconds).where for nanoseconds in (START, START + 1, -1, -1000)]
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +31,7 @@ def test_conditions_on_several_columns(pairs: tuple[Path, PlainRows]) -> None:
     table, plain = open_table(pairs[0], "NS.Pairs"), pairs[1]
     for day, names, literals in asked():
         if all(literal.where for literal in literals):
-            where = " && ".join(f"{name} == {of.where}" for name, of in zip(names, literals, strict=True))
+            where = " and ".join(f'"{name}" = {of.where}' for name, of in zip(names, literals, strict=True))
             wanted = plain.where(names, literals)
             assert numbers(table, day, where) == wanted, where
             assert pinned_of(table).plan(dates=day, where=where).rows == len(wanted), where
@@ -38,18 +40,18 @@ def test_conditions_on_several_columns(pairs: tuple[Path, PlainRows]) -> None:
 @pytest.mark.parametrize(
     ("day", "where"),
     [
-        (DAYS["D"], "D in (0, 0.1) && F in (0.1, -0.0, 7)"),
-        (DAYS["D"], "D == 0 && F >= 0"),
-        (DAYS["F"], "(F == 0 || isNull(F)) && D == 0"),
-        (DAYS["At"], "At in (1795132800000000000, 1795132800000000001, -1) && D == -0.0"),
-        (DAYS["At"], "At <= '1970-01-01T00:00:00Z' && F == 0"),
-        (DAYS["L"], "L in (9007199254740992, 9007199254740993) && D == 9007199254740992.0"),
-        (DAYS["Text"], 'isNull(Text) && D == 0 && Sym != "a"'),
-        (DAY_OF_TRIPLES, "D in (0, 0.1) && F in (0, 0.1) && Text in ('', '\U0001f600')"),
-        (DAY_OF_TRIPLES, "F == 0 && At in (-1, -1000) && Sym == 'a'"),
-        (DAY_OF_TRIPLES, "D == 0 && F == 0"),
-        (DAY_OF_TRIPLES, "D == 0 && Text == 'a'"),
-        (DAY_OF_TRIPLES, "(D == 0 && F == 0 && Text == 'a') || (L == 0 && D == 0 && Note == '')"),
+        (DAYS["D"], "D in (0, 0.1) and F in (0.1, -0.0, 7)"),
+        (DAYS["D"], "D = 0 and F >= 0"),
+        (DAYS["F"], "(F = 0 or F is null) and D = 0"),
+        (DAYS["At"], f'"At" in ({AT[0]}, {AT[1]}, {AT[2]}) and D = -0.0'),
+        (DAYS["At"], "\"At\" <= '1970-01-01T00:00:00Z' and F = 0"),
+        (DAYS["L"], "L in (9007199254740992, 9007199254740993) and D = 9007199254740992.0"),
+        (DAYS["Text"], "Text is null and D = 0 and Sym != 'a'"),
+        (DAY_OF_TRIPLES, "D in (0, 0.1) and F in (0, 0.1) and Text in ('', '😀')"),
+        (DAY_OF_TRIPLES, f"F = 0 and \"At\" in ({AT[2]}, {AT[3]}) and Sym = 'a'"),
+        (DAY_OF_TRIPLES, "D = 0 and F = 0"),
+        (DAY_OF_TRIPLES, "D = 0 and Text = 'a'"),
+        (DAY_OF_TRIPLES, "(D = 0 and F = 0 and Text = 'a') or (L = 0 and D = 0 and Note = '')"),
     ],
 )
 def test_lists_ranges_and_alternatives(pairs: tuple[Path, PlainRows], day: str, where: str) -> None:

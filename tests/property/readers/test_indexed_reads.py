@@ -50,7 +50,7 @@ def schema_of(grouping: str, indexes: list[list[str]]) -> bytes:
 def literal(column: str, value: Any) -> str:
     if column == "C":
         return str(value)
-    return json.dumps(value, ensure_ascii=False)
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value)
 
 
 def leaf(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[str]) -> str:
@@ -61,22 +61,22 @@ def leaf(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[str]) ->
         STRINGS if column in ("Sym", "Venue", "Note") else [True, False] if column == "Flag" else [0, 0, 1, 7, -(2**31)]
     )
     value = st.sampled_from(finite or others) | st.sampled_from(others)
-    kind = data.draw(st.sampled_from(["==", "==", "in", "isNull", "!=", "<"]))
-    if kind == "isNull":
-        return f"isNull({column})"
+    kind = data.draw(st.sampled_from(["=", "=", "in", "is null", "<>", "<"]))
+    if kind == "is null":
+        return f"{column} is null"
     if kind == "in":
         listed = ", ".join(literal(column, data.draw(value)) for _ in range(data.draw(st.integers(1, 3))))
         return f"{column} in ({listed})"
-    sign = "==" if column == "Flag" and kind == "<" else kind
+    sign = "=" if column == "Flag" and kind == "<" else kind
     return f"{column} {sign} {literal(column, data.draw(value))}"
 
 
 def expression(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[str], depth: int = 2) -> str:
-    kind = data.draw(st.sampled_from(["leaf", "leaf", "&&", "||", "!"])) if depth else "leaf"
+    kind = data.draw(st.sampled_from(["leaf", "leaf", "and", "or", "not"])) if depth else "leaf"
     if kind == "leaf":
         return leaf(data, rows, indexed)
-    if kind == "!":
-        return f"!({expression(data, rows, indexed, depth - 1)})"
+    if kind == "not":
+        return f"not ({expression(data, rows, indexed, depth - 1)})"
     sides = [expression(data, rows, indexed, depth - 1) for _ in range(2)]
     return f"({sides[0]}) {kind} ({sides[1]})"
 

@@ -148,11 +148,11 @@ def test_every_epoch_and_every_tier_shows_each_row_once(commits: Any, data: st.D
 
 
 def literal(name: str, value: Any) -> str:
-    """A value as the language of predicates spells it."""
+    """A value as a condition writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return "'" + value.replace("'", "''") + "'"
     return f"({value})" if value >= 0 else f"(0 - {-value})" if isinstance(value, int) else f"(0.0 - {-value!r})"
 
 
@@ -169,14 +169,14 @@ def comparisons(draw: st.DrawFn) -> str:
         "Sym": st.sampled_from(["", "A", "B", "é"]),
         "Note": st.sampled_from(["", "A", "x"]),
     }[name]
-    operators = ["==", "!="] if name == "Flag" else ["==", "!=", "<", "<=", ">", ">="]
+    operators = ["=", "<>"] if name == "Flag" else ["=", "<>", "<", "<=", ">", ">="]
     text = f"{name} {draw(st.sampled_from(operators))} {literal(name, draw(simple))}"
-    return draw(st.sampled_from([text, f"!({text})", f"isNull({name})", f"!isNull({name})"]))
+    return draw(st.sampled_from([text, f"not ({text})", f"{name} is null", f"{name} is not null"]))
 
 
 PREDICATES = st.recursive(
     comparisons(),
-    lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from(["&&", "||"]), inner),
+    lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from(["and", "or"]), inner),
     max_leaves=3,
 )
 

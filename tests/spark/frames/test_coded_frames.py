@@ -205,7 +205,7 @@ def test_values_that_a_column_cannot_hold_are_rejected_rows(
     spark: SparkSession, table: tuple[Path, list[Row]], tmp_path: Path
 ) -> None:
     root, rows = table
-    frame = load(spark, root, where="N == 3")
+    frame = load(spark, root, where="N = 3")
     for number, (name, value) in enumerate((name, value) for name, values in BAD.items() for value in values):
         place = tmp_path / str(number)
         place.mkdir()

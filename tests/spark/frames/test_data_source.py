@@ -71,7 +71,7 @@ def test_filters_of_queries_are_sparks_and_those_of_options_skip_dates(spark: Sp
     assert frame.where(f.col("Date") == "2020-01-01").count() == 0
     assert frame.where("At > timestamp'2026-11-20 00:00:00Z'").count() == 2
     assert (frame.count(), frame.rdd.count()) == (8, 8)
-    one = load(spark, root, where=f'Date = "{NEXT}" && I > -10')
+    one = load(spark, root, where=f"Date = '{NEXT}' AND I > -10")
     assert (one.where("I > 0").count(), one.count()) == (1, 3)
 
 

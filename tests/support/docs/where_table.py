@@ -1,4 +1,4 @@
-"""The table of a page that says which values of ``x`` an expression keeps."""
+"""The table of a page that says which values of ``x`` a condition keeps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ _ROW = re.compile(r"^\| `([^`|]*x[^`|]*)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILI
 
 
 def kept_values() -> dict[str, tuple[list[str], list[str]]]:
-    """By expression the values that are kept here, and those that a filter of an engine keeps."""
+    """By condition the values that are kept here, and those that a filter of an engine keeps."""
     found = _ROW.findall(PAGE.read_text(encoding="utf-8"))
-    return {expression: (_values(here), _values(engine)) for expression, here, engine in found}
+    return {condition: (_values(here), _values(engine)) for condition, here, engine in found}
+
+
+def engine_filter(condition: str) -> str:
+    """A condition of the table as an engine's filter writes it."""
+    text = condition.replace("isnan", "isNaN").replace("x IS NULL", "isNull(x)").replace("NOT ", "!")
+    return text.replace("<>", "!=").replace(" = ", " == ")
 
 
 def _values(cell: str) -> list[str]:

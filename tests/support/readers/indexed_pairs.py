@@ -39,7 +39,7 @@ Holds = Callable[[Any], bool]
 
 @dataclass(frozen=True)
 class Literal:
-    """One side of ``=``: as a where-expression, SQL and the JVM write it (None: they cannot), and what equals it.
+    """One side of ``=``: as a condition, a query and the JVM write it (None: they cannot), and what equals it.
 
     Values are as ``Kind.pool`` has them. Of Spark an Instant has whole microseconds.
     """
@@ -75,7 +75,7 @@ def numbers(*values: float, nan: bool = False) -> tuple[Literal, ...]:
 
 
 def texts(*values: str) -> tuple[Literal, ...]:
-    return tuple(Literal(f'"{v}"', f"'{v}'", v, same(v)) for v in values)
+    return tuple(Literal(f"'{v}'", f"'{v}'", v, same(v)) for v in values)
 
 
 def instant(nanoseconds: int) -> Literal:

@@ -57,7 +57,7 @@ def by_arrow(table: AlteredTable, opened: Table, columns: Columns, what: str = "
         values = Counter(value for (value,) in table.expected({name: column}))
         one = {name: column}
         same_rows(as_rows(opened.to_arrow([name]), one), table.expected(one), f"{what}, {name} alone")
-        assert opened.count(where=f"isNull({name})") == values[None], f"torn: {what} counts other nulls in {name}"
+        assert opened.count(where=f"{name} is null") == values[None], f"torn: {what} counts other nulls in {name}"
         for value in [value for value in values if value is not None][:3]:
             found = opened.count(where=f"{name} = {literal(value)}")
             assert found == values[value], f"torn: {what} finds {found} rows by {name} = {value}"

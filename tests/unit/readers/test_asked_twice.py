@@ -58,7 +58,7 @@ QUESTIONS: dict[str, Question] = {
     "plain texts": lambda t: _rows(t.to_arrow(dictionaries=False)),
     "a filter": lambda t: _rows(t.to_arrow(where="Size > 299")),
     "a filter of none": lambda t: _rows(t.to_arrow(where="Size > 30000")),
-    "other columns": lambda t: _rows(t.to_arrow(["Px", "Date"], where="Sym = `s1`")),
+    "other columns": lambda t: _rows(t.to_arrow(["Px", "Date"], where="Sym = 's1'")),
     "one column": lambda t: _rows(t.to_arrow("Size")),
     "a date": lambda t: _rows(t.to_arrow("Size", dates=D2)),
     "dates and sources": lambda t: _rows(t.to_arrow("Size", dates=f"{D2}..{D3}", sources="b")),

@@ -91,14 +91,14 @@ def test_what_is_null_today_is_then_a_value(tmp_path: Path, form: str) -> None:
     db = table_in(tmp_path / "db", form, rows_with(OLD) + rows_with(None))
     table = open_table(db.root, NAME, null_char="0xFFFE")
     assert shown(table.to_arrow(["C", "Cs"])) == rows_with(None) + rows_with(CHAR_NULL)
-    assert open_table(db.root, NAME).to_arrow(["C"], where="isNull(C)").num_rows == COUNT // 2
+    assert open_table(db.root, NAME).to_arrow(["C"], where="C is null").num_rows == COUNT // 2
 
 
 def test_filters(db: IntradayRows, null: int | None) -> None:
     nulls, units = (COUNT // 2, 0) if null is None else (0, COUNT // 2)
-    counts = [len(arrow(db, where)) for where in ("isNull(C)", "C == '\ufffe'", "C == '\uffff'", "C == 'A'")]
+    counts = [len(arrow(db, where)) for where in ("C is null", "C = '￾'", "C = '￿'", "C = 'A'")]
     assert counts == [nulls, units, 0, COUNT // 4]
-    assert arrow(db, "N >= 1 && N < 6") == rows_with(null)[1:6]
+    assert arrow(db, "N >= 1 and N < 6") == rows_with(null)[1:6]
     query = f"select count(*) from {NAME} where"
     for condition, count in (("C is null", nulls), ("C is not null", COUNT - nulls), ("C = 65", COUNT // 4)):
         assert sparkhaven.sql(db.root, f"{query} {condition}").column(0).to_pylist() == [count], condition

@@ -57,7 +57,7 @@ def test_filters_see_only_rows_that_are_left_whatever_statistics_say(small: Smal
         expected = [value for _, value in left if value is not None and value >= low]
         assert table.to_arrow("Size", where=f"Size >= {low}")["Size"].to_pylist() == expected
         assert table.count(where=f"Size >= {low}") == len(expected)
-    assert table.count(where='Sym = "s2"') == 0
+    assert table.count(where="Sym = 's2'") == 0
     assert table.count() == len(left)
     batches = table.to_batches("Size", batch_rows=7)
     assert [v for batch in batches for v in batch.column(0).to_pylist()] == [value for _, value in left]

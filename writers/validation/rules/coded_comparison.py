@@ -14,8 +14,8 @@ from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedEr
 from sparkhaven.writers.validation.rows.date_rows import CellBlock
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
+    "=": operator.eq,
+    "<>": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,

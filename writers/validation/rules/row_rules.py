@@ -100,9 +100,9 @@ def _holds(sign: str) -> Evaluate:
             keep = block.kept(names, rule.attributes)
             holds = test(block)
             left_null, right_null = (block.cells[name].null for name in names)
-            if sign in ("==", "<=", ">="):
+            if sign in ("=", "<=", ">="):
                 holds = holds | (left_null & right_null)
-            elif sign == "!=":
+            elif sign == "<>":
                 holds = holds | (left_null ^ right_null)
             broken = keep & ~holds
             if first is None and broken.any():
@@ -125,8 +125,8 @@ RULES: dict[str, Evaluate] = {
     "assertFracWhere": _where,
     "assertNotNull": _not_null,
     "assertCountEqual": _count_equal,
-    "assertEqual": _holds("=="),
-    "assertNotEqual": _holds("!="),
+    "assertEqual": _holds("="),
+    "assertNotEqual": _holds("<>"),
     "assertLess": _holds("<"),
     "assertLessEqual": _holds("<="),
     "assertGreater": _holds(">"),

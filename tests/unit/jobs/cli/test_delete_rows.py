@@ -76,12 +76,12 @@ def test_a_date_whose_rows_are_all_gone_is_merged_and_removed(root: Path, words:
 @pytest.mark.parametrize(
     ("where", "rows"),
     [
-        ('Sym = "y" && Size < 6', 1),
-        ("isNull(Sym)", 28),
-        (f'Date = "{NEXT}"', 8),
+        ("Sym = 'y' and Size < 6", 1),
+        ("Sym is null", 28),
+        (f"Date = '{NEXT}'", 8),
         ("true", 51),
         ("Px > 1", 8),  # NaN is above all numbers
-        ("isNull(Size) || Size >= 30", 15),
+        ("Size is null or Size >= 30", 15),
         ("Size < 0", 0),
     ],
 )
@@ -143,7 +143,7 @@ def test_random_deletions_against_a_list(tmp_path: Path) -> None:
         small.add("a", DAY, {"Size": some})
         values += some
         low = rng.randrange(1000)
-        where = f"Size >= {low} && Size < {low + 150}"
+        where = f"Size >= {low} AND Size < {low + 150}"
         small.logs.pop("s").close()
         assert run(small.root, "delete-rows", "NS.T", "--where", where).exit_code == 0
         values = [value for value in values if not low <= value < low + 150]
@@ -156,9 +156,9 @@ def test_random_deletions_against_a_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("delete-rows", "U.R", "--where", "x == 1"),
-        ("delete-rows", "U.R", "--where", "x == 1", "--dry-run"),
-        ("delete-rows", "U.R", "--where", "x == 9"),
+        ("delete-rows", "U.R", "--where", "x = 1"),
+        ("delete-rows", "U.R", "--where", "x = 1", "--dry-run"),
+        ("delete-rows", "U.R", "--where", "x = 9"),
         ("rewrite-column", "U.R", "--dates", "2026-11-20", "--set", "x=x+1", "--local"),
         ("merge", "U.R", "--dates", "2026-11-20", "--local"),
     ],

@@ -34,7 +34,7 @@ SCHEMA = b"""<Table namespace="Test" name="Every" storageType="NestedPartitioned
 """
 ROWS = 3000
 FORMS = pytest.mark.parametrize("form", ["deephaven", "parquet"])
-WHERE = 'Sym == "S017"'
+WHERE = "Sym = 'S017'"
 
 
 @pytest.fixture(autouse=True)
@@ -70,19 +70,19 @@ def test_equality_on_a_grouping_column_reads_the_rows_of_its_group(tmp_path: Pat
     wanted = [row for row in range(ROWS) if row % 100 == 17]
     assert sizes(tmp_path, WHERE) == (wanted, len(wanted))
     assert open_table(tmp_path, "Test.Every").count(where=WHERE) == len(wanted)
-    assert sizes(tmp_path, 'Sym == "none"') == ([], 0)
-    assert sizes(tmp_path, "isNull(Sym)")[1] == ROWS // 10
+    assert sizes(tmp_path, "Sym = 'none'") == ([], 0)
+    assert sizes(tmp_path, "Sym is null")[1] == ROWS // 10
 
 
 @FORMS
 def test_several_keys_and_other_conditions_read_the_rows_of_the_keys(tmp_path: Path, form: str) -> None:
     built(tmp_path, form)
-    listed = 'Sym in ("S003", "S050", "S020", "other")'
+    listed = "Sym in ('S003', 'S050', 'S020', 'other')"
     wanted = [row for row in range(ROWS) if row % 100 in (3, 20, 50)]
     assert sizes(tmp_path, listed) == (wanted, 90)
-    assert sizes(tmp_path, f"{listed} && Size < 1000") == ([row for row in wanted if row < 1000], 90)
+    assert sizes(tmp_path, f"{listed} and Size < 1000") == ([row for row in wanted if row < 1000], 90)
     assert sizes(tmp_path, f"{listed} || Size < 10")[1] == ROWS
-    either = 'Sym == "S001" && Size > 5 || Sym == "S002" && Size % 2 == 0'
+    either = "Sym = 'S001' and Size > 5 or Sym = 'S002' and Size % 2 = 0"
     assert sizes(tmp_path, either) == ([row for row in range(ROWS) if row % 100 in (1, 2) and row > 1], 60)
 
 
@@ -91,14 +91,14 @@ def test_several_keys_and_other_conditions_read_the_rows_of_the_keys(tmp_path: P
     ("indexes", "where", "read"),
     [
         (["Size"], "Size in (7, 1700, -1)", 2),
-        (["Note"], 'Note == "note 15"', 1),
-        (["Note"], "isNull(Note)", 429),
-        (["Size,Note"], 'Size == 15 && Note == "note 15"', 1),
-        (["Size,Note"], "Size == 15", 1),
-        (["Note,Size"], 'Note == "" && Size in (11, 22)', 2),
+        (["Note"], "Note = 'note 15'", 1),
+        (["Note"], "Note is null", 429),
+        (["Size,Note"], "Size = 15 and Note = 'note 15'", 1),
+        (["Size,Note"], "Size = 15", 1),
+        (["Note,Size"], "Note = '' and Size in (11, 22)", 2),
         (["Note,Size"], "Size in (11, 22)", ROWS),
-        (["Size", "Note"], 'Size == 15 || Note == "note 16"', 2),
-        (["Size", "Note"], "Size == 15 || Size > 2000", ROWS),
+        (["Size", "Note"], "Size = 15 or Note = 'note 16'", 2),
+        (["Size", "Note"], "Size = 15 or Size > 2000", ROWS),
     ],
 )
 def test_other_indexes_give_the_rows_that_match(
@@ -114,7 +114,7 @@ def test_other_indexes_give_the_rows_that_match(
 
 def test_a_read_of_few_rows_takes_only_their_symbols(tmp_path: Path) -> None:
     built(tmp_path, "deephaven", symbols=MANY_SYMBOLS + 100, rows=2 * MANY_SYMBOLS + 200)
-    for where, keys in ((WHERE, ["S017"]), ('Sym in ("S017", "S4000")', ["S017", "S4000"])):
+    for where, keys in ((WHERE, ["S017"]), ("Sym in ('S017', 'S4000')", ["S017", "S4000"])):
         table = open_table(tmp_path, "Test.Every").to_arrow(["Sym"], where=where)
         assert table["Sym"].chunk(0).dictionary.to_pylist() == keys
         assert table["Sym"].to_pylist() == [key for key in keys for _ in range(2)]
@@ -123,7 +123,7 @@ def test_a_read_of_few_rows_takes_only_their_symbols(tmp_path: Path) -> None:
 def test_long_ranges_are_slices_of_their_own(tmp_path: Path) -> None:
     built(tmp_path, "deephaven")
     pinned = pinned_of(open_table(tmp_path, "Test.Every"))
-    predicate = parse_predicate('Sym in ("S003", "S050")', pinned.schema)
+    predicate = parse_predicate("Sym in ('S003', 'S050')", pinned.schema)
     where, whole = filter_of(predicate, pinned.schema), pinned.plan().slices
     assert where is not None
     slices = narrowed(LocationFiles(FS, MEMORY), pinned.schema, whole, where, Worth(long=10))

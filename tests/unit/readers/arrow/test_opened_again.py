@@ -27,7 +27,7 @@ SCHEMA = b"""<Table namespace="Test" name="Every" storageType="NestedPartitioned
   <DataIndex columns="Size"/>
 </Table>
 """
-WHERE = 'Sym == "S1"'
+WHERE = "Sym = 'S1'"
 SYMBOLS = 10
 
 
@@ -48,7 +48,7 @@ def asked(table: Table) -> list[int]:
     by_group = table.to_arrow("Size", where=WHERE)["Size"].to_pylist()
     assert sorted(by_group) == [size for size in everything if size % SYMBOLS == 1]
     for size in (11, 31, 71):
-        assert table.to_arrow("Size", where=f"Size == {size}")["Size"].to_pylist() == [size] * everything.count(size)
+        assert table.to_arrow("Size", where=f"Size = {size}")["Size"].to_pylist() == [size] * everything.count(size)
     assert table.count(where=WHERE) == len(by_group)
     assert table.count() == len(everything)
     return everything
@@ -128,7 +128,7 @@ def history(root: Path) -> tuple[CountingFs, Table, Path]:
 def test_a_second_read_of_a_part_opens_no_file_of_history(tmp_path: Path) -> None:
     fs, table, _ = history(tmp_path)
     fs.opened.clear()
-    other = table.to_arrow("Size", where='Sym == "S2"')["Size"].to_pylist()
+    other = table.to_arrow("Size", where="Sym = 'S2'")["Size"].to_pylist()
     assert other == list(range(2, 20_000, SYMBOLS))
     assert not fs.opened
     table.to_arrow("Size")  # all rows: nothing of it stays open

@@ -89,9 +89,9 @@ def test_dates_sources_and_predicates(small: SmallTable) -> None:
     assert sizes(small, dates=D2) == [7, 8]
     assert sizes(small, dates=f"{D1}..{D2}", sources="b") == [4]
     assert sizes(small, where="Size > 4") == [5, 6, 7, 8]
-    assert sizes(small, where='Sym == "X" && Date == "2026-11-20"') == [1, 6]
-    assert sizes(small, where="isNull(Size) || Size < 2") == [1, None]
-    assert open_table(small.root, "NS.T").to_arrow(["Date"], where="Size == 7")["Date"].to_pylist() == [D2]
+    assert sizes(small, where="Sym = 'X' and Date = '2026-11-20'") == [1, 6]
+    assert sizes(small, where="Size is null or Size < 2") == [1, None]
+    assert open_table(small.root, "NS.T").to_arrow(["Date"], where="Size = 7")["Date"].to_pylist() == [D2]
     assert sizes(small, where="Size > 100") == []
 
 
@@ -141,8 +141,8 @@ def test_pruned_locations_and_columns_are_not_opened(small: SmallTable) -> None:
     assert open_table(small.root, "NS.T", fs=fs).to_arrow("Px", where="Size >= 7").num_rows == 2
     assert fs.seen == {f"Intraday/NS/T/a/{D2}/T/Size.dat", f"Intraday/NS/T/a/{D2}/T/Px.dat"}
     fs.seen.clear()
-    assert open_table(small.root, "NS.T", fs=fs).to_arrow("Px", where="Size == 8 && Px > 1.5").num_rows == 1
-    assert open_table(small.root, "NS.T", fs=fs).to_arrow("Note", where="Size == 3").num_rows == 0
+    assert open_table(small.root, "NS.T", fs=fs).to_arrow("Px", where="Size = 8 and Px > 1.5").num_rows == 1
+    assert open_table(small.root, "NS.T", fs=fs).to_arrow("Note", where="Size = 3").num_rows == 0
     assert not any("Note" in name for name in fs.seen)  # no row matched: no other column was opened
 
 

@@ -112,18 +112,18 @@ def test_history_as_parquet_is_read_as_column_files(small: SmallTable) -> None:
 
 
 WHERE = [
-    f"Date = `{NEXT}`",
-    f"Date != `{NEXT}`",
-    "Sym in (`s1`, `s2`)",
+    f"Date = '{NEXT}'",
+    f"Date <> '{NEXT}'",
+    "Sym in ('s1', 's2')",
     "Size > 104",
     "Px <= 2.5",
-    "isNull(Size)",
-    "!isNull(Sym)",
-    "isNull(Sym)",
+    "Size is null",
+    "Sym is not null",
+    "Sym is null",
     "Size = 3",
     "Live",
-    "At = `2026-11-20T00:00:03Z`",
-    'Note = "é\\"\\\\3"',
+    "\"At\" = '2026-11-20T00:00:03Z'",
+    "Note = 'é\"\\3'",
 ]
 
 
@@ -248,7 +248,7 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
         ({"path": "NS.U"}, TableNotFoundError, "NS.U"),
         ({"dates": "2020-01-01"}, TableNotFoundError, "no partition"),
         ({"dates": "2020-13-01"}, SettingsError, "malformed date"),
-        ({"where": "Sym = AAPL"}, SchemaParseError, 'texts stand in quotes: Sym = "AAPL"'),
+        ({"where": "Sym = AAPL"}, SchemaParseError, "in SQL: Sym = 'AAPL'"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_reported(

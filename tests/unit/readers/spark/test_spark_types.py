@@ -136,7 +136,7 @@ def test_tasks_read_the_rows_that_an_expression_keeps(tmp_path: Path) -> None:
     db = IntradayRows(tmp_path, SCHEMA, fs=FS, statistics=True)
     for start in (0, 50):
         db.commit({("a", DAY): coded_table(db.schema, rows[start : start + 50])})
-    wanted = {"root": str(tmp_path), "path": "Test.Coded", "where": "Far >= '2024-01-01' && Px > 0.1"}
+    wanted = {"root": str(tmp_path), "path": "Test.Coded", "where": "Far >= '2024-01-01' and Px > 0.1"}
     source = DeephavenSource(wanted)
     reader = pickle.loads(pickle.dumps(source)).reader(source.schema())
     reader, tasks = pickle.loads(pickle.dumps((reader, reader.partitions())))

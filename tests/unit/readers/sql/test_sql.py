@@ -66,7 +66,7 @@ def test_only_the_columns_of_the_query_are_opened(kept: SmallTable) -> None:
             return super().map(path, length)
 
     rows, read, where = asked(kept.root, "select sum(Px) from NS.T where Size < 5", fs=Watching())
-    assert (round(rows[0][0], 6), read, where) == (1.0, 5, "Size < 5")
+    assert (round(rows[0][0], 6), read, where) == (1.0, 5, '"Size" < 5')
     assert Watching.seen == {"Px.dat", "Size.dat"}
     Watching.seen.clear()
     assert asked(kept.root, "select count(*) from NS.T", fs=Watching())[0] == [(30,)]

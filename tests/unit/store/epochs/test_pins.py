@@ -146,7 +146,7 @@ class Meanwhile(Unsynced):
 @pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("options", [{}, {"where": "Size > 0"}, {"where": 'Sym == "X" || Size > 4'}])
+@pytest.mark.parametrize("options", [{}, {"where": "Size > 0"}, {"where": "Sym = 'X' or Size > 4"}])
 def test_a_rollback_between_two_columns_of_a_read(
     small: SmallTable, whole: bool, before: bool, options: dict[str, Any]
 ) -> None:

@@ -168,7 +168,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
      8, 1, "assertColumnGrouped", "a scalar type", "Px5", "another"),
     ("E142", validator('<assertCountEqual columns="Sym,Symm"/>'),
      8, 1, "assertCountEqual", "a column", 'columns="Symm"', "did you mean Sym?"),
-    ("E142", validator('<assertFracWhere filter="isNull(Symm)" min="0" max="1"/>'),
+    ("E142", validator('<assertFracWhere filter="Symm IS NULL" min="0" max="1"/>'),
      8, 1, "assertFracWhere", "a column", "Symm at character 8", "did you mean Sym?"),
     ("E143", validator('<assertSize min="9" max="3"/>'),
      8, 1, "assertSize", "min not above max", 'min="9" max="3"', "exchange"),

@@ -83,7 +83,7 @@ def test_every_reader_finds_the_rows_of_the_column_files(tmp_path: Path, sort: l
     assert alone.to_arrow().schema == both.schema
     batches = pa.Table.from_batches(alone.to_batches(batch_rows=7, dictionaries=False), None)
     same(plain(batches), plain(both))
-    where = "I > 5 and Sym in ('a', 'b', '') or isNull(Flag)"
+    where = "I > 5 and Sym in ('a', 'b', '') or Flag is null"
     assert alone.count(where=where) == len([None for r in rows if _holds(r)]) > 0
 
 
@@ -232,7 +232,7 @@ def test_a_column_that_is_newer_than_the_file_is_null(tmp_path: Path) -> None:
     )
     table = open_table(tmp_path, str(TABLE))
     assert table.to_arrow(["New", "Text"]).to_pylist() == [{"New": None, "Text": None}] * 30
-    assert table.count(where="isNull(New) and isNull(Text)") == 30
+    assert table.count(where="New is null and Text is null") == 30
     (done,) = merge(db.layout, rewrite=True, format="deephaven")
     assert done.rows_out == 30
 

@@ -100,12 +100,12 @@ def site(tmp_path: Path) -> Corrected:
 def test_a_corrected_date_is_read_validated_truncated_and_deleted(site: Corrected, form: str) -> None:
     site.merge("--format", form)
     before = site.record()
-    planned = site.rewrite("--set", "P=G == 'x' ? P * 2 : P", "--dry-run")
+    planned = site.rewrite("--set", "P=CASE WHEN G = 'x' THEN P * 2 ELSE P END", "--dry-run")
     assert (planned["outcome"], planned["rows"], planned["generation"]) == ("planned", 5, 2)
     assert planned["columns"]["P"]["changed"] == 2 and site.record() == before
-    done = site.rewrite("--set", "P=G == 'x' ? P * 2 : P")
+    done = site.rewrite("--set", "P=CASE WHEN G = 'x' THEN P * 2 ELSE P END")
     assert (done["outcome"], done["rows"], done["generation"]) == ("rewritten", 5, 2)
-    assert done["columns"]["P"] == {"value": "G == 'x' ? P * 2 : P", "changed": 2, "nulls": 1}
+    assert done["columns"]["P"] == {"value": "CASE WHEN G = 'x' THEN P * 2 ELSE P END", "changed": 2, "nulls": 1}
     assert done["format"] == form
     site.set("P", lambda row: row["P"] * 2 if row["G"] == "x" else row["P"])
     site.check()
@@ -125,7 +125,7 @@ def test_a_corrected_date_is_read_validated_truncated_and_deleted(site: Correcte
 @FORMATS
 def test_what_is_corrected_can_be_what_rows_are_grouped_by(site: Corrected, form: str) -> None:
     site.merge("--format", form, "--sort", "A:desc")
-    site.rewrite("--set", 'G=A % 2 = 0 ? "even" : upper(G)', "--set", "P=isNull(P) ? 0.5 : A * 1.0")
+    site.rewrite("--set", "G=CASE WHEN A % 2 = 0 THEN 'even' ELSE upper(G) END", "--set", "P=if(P is null, 0.5, A * 1.0)")
     site.set("P", lambda row: 0.5 if row["P"] is None else float(row["A"]))
     site.set("G", lambda row: "even" if row["A"] % 2 == 0 else row["G"].upper())
     site.check()

@@ -103,10 +103,10 @@ def table(tmp_path: Path) -> Deleted:
 def test_rows_of_history_go_with_proof(table: Deleted, form: str) -> None:
     table.merge("--format", form)
     table.merge("--format", form, date=NEXT)
-    planned = table.delete("Size = 3 || isNull(Size)", "--dry-run")
+    planned = table.delete("Size = 3 or Size is null", "--dry-run")
     assert (planned["rows"], planned["merged"], planned["generations"]) == (5, {DAY: 5}, {})
     table.check()
-    done = table.delete("Size = 3 || isNull(Size)")
+    done = table.delete("Size = 3 or Size is null")
     assert (done["rows"], done["epochs"], done["generations"], done["dates"]) == (5, {}, {DAY: 2}, {DAY: 5})
     table.without(3, None)
     table.check()
@@ -114,9 +114,9 @@ def test_rows_of_history_go_with_proof(table: Deleted, form: str) -> None:
     assert record.proof is not None and record.proof.holds and record.run.format == form
     left_out = record.proof.left_out
     assert (left_out.rows, left_out.withdrawn, left_out.identical, record.proof.rows_in) == (5, 5, 0, 8)
-    assert [(d.where, d.generation, d.rows) for d in record.deletions] == [("Size = 3 || isNull(Size)", 2, 5)]
+    assert [(d.where, d.generation, d.rows) for d in record.deletions] == [("Size = 3 or Size is null", 2, 5)]
     assert table.record(NEXT).generation == 1
-    again = table.delete("Size = 3 || isNull(Size)")
+    again = table.delete("Size = 3 or Size is null")
     assert (again["rows"], again["generations"], table.record()) == (0, {}, record)
     table.end_of_day()
     done = table.delete("Size = 4")  # which intraday no longer has
@@ -133,8 +133,8 @@ def test_rows_of_history_go_with_proof(table: Deleted, form: str) -> None:
     ("where", "goes"),
     [
         ("Sym in ('x', 'z')", lambda size: size % 3 != 1),
-        ("Size < 1000 || Size > 17000", lambda size: size < 1000 or size > 17000),
-        ("Sym != 'y' && Size % 2 = 0", lambda size: size % 3 != 1 and size % 2 == 0),
+        ("Size < 1000 or Size > 17000", lambda size: size < 1000 or size > 17000),
+        ("Sym != 'y' and Size % 2 = 0", lambda size: size % 3 != 1 and size % 2 == 0),
     ],
 )
 def test_all_rows_go_wherever_they_lie_in_a_location(
@@ -170,7 +170,7 @@ def test_a_deletion_that_leaves_rows_is_not_published(tmp_path: Path, form: str)
     record = table.record()
     with LocalExecutor(1) as executor:
         merges = DateMerges(
-            table.place, MergeOptions(), executor, lambda: 2e9, planner=SomeOnly("Size < 3 || Size = 5")
+            table.place, MergeOptions(), executor, lambda: 2e9, planner=SomeOnly("Size < 3 or Size = 5")
         )
         (result,) = merges.locked([DAY])
     assert isinstance(result.error, ValidationFailedError)
@@ -181,7 +181,7 @@ def test_a_deletion_that_leaves_rows_is_not_published(tmp_path: Path, form: str)
     assert table.record() == record
     assert not list(tmp_path.rglob(".stage-*"))
     table.check()
-    assert table.delete("Size < 3 || Size = 5")["rows"] == 3
+    assert table.delete("Size < 3 or Size = 5")["rows"] == 3
     table.without(1, 2, 5)
     table.end_of_day()
 
@@ -237,7 +237,7 @@ def test_later_merges_do_not_bring_them_back(table: Deleted, form: str) -> None:
     table.do("rewrite-column", "NS.T", "--dates", DAY, "--local", "--set", "Size=coalesce(Size, 0) * 10")
     table.kept = [(d, (s or 0) * 10 if d == DAY else s, sym) for d, s, sym in table.kept]
     table.check()
-    assert table.delete("Size = 50 || Size = 40")["rows"] == 2
+    assert table.delete("Size = 50 or Size = 40")["rows"] == 2
     table.without(50, 40)
     table.check()
     assert len(table.record().deletions) == 2 and len(table.record().corrections) == 1
@@ -308,7 +308,7 @@ def test_a_column_that_is_newer_than_a_deletion(table: Deleted) -> None:
     more = '<Column name="More" dataType="long"/>\n</Table>'
     xml.write_text(XML.replace("</Table>", more))
     assert run(table.root, "schema", "deploy", str(xml)).exit_code == 0
-    assert table.delete("Size = 4 && isNull(More)")["rows"] == 1
+    assert table.delete("Size = 4 and More is null")["rows"] == 1
     table.without(4)
     table.check()
     table.merge("--rewrite")
@@ -371,7 +371,7 @@ def test_python_deletes_what_the_command_does(tmp_path: Path) -> None:
     site.add(DAY, 1, 2, 3)
     site.add(NEXT, 2, 4, 6)
     site.merge()
-    given = site.root, "NS.T", "Size == 2"
+    given = site.root, "NS.T", "Size = 2"
     assert sparkhaven.delete_rows(*given, dry_run=True).dates == {DAY: 1, NEXT: 1}
     assert open_table(site.root, "NS.T").count() == 6
     deleted = sparkhaven.delete_rows(*given, dates=[DAY, NEXT])
@@ -381,7 +381,7 @@ def test_python_deletes_what_the_command_does(tmp_path: Path) -> None:
     again = sparkhaven.delete_rows(*given)
     assert (again.rows, again.epochs, again.generations) == (0, {}, {})
     with pytest.raises(TableNotFoundError):
-        sparkhaven.delete_rows(site.root, "NS.Other", "Size == 2")
+        sparkhaven.delete_rows(site.root, "NS.Other", "Size = 2")
     with pytest.raises(TableNotFoundError):
         sparkhaven.delete_rows(*given, dates="2020-01-01")
 
@@ -391,5 +391,5 @@ def test_python_raises_what_one_date_failed_with(tmp_path: Path) -> None:
     site.add(DAY, 1, 2)
     site.merge()
     with lock_table(site.place), pytest.raises(LockLostError):
-        sparkhaven.delete_rows(site.root, "NS.T", "Size == 2", dates=DAY)
+        sparkhaven.delete_rows(site.root, "NS.T", "Size = 2", dates=DAY)
     assert open_table(site.root, "NS.T").count() == 2

@@ -53,7 +53,7 @@ def test_json_says_what_was_read(root: Path) -> None:
                 "epoch": {"s": 2},
                 "rows_read": 1,
                 "columns": ["Date", "Px", "Size"],
-                "where": f'Date == "{D2}"',
+                "where": f"\"Date\" = '{D2}'",
             }
         ],
     }

@@ -146,7 +146,7 @@ def test_a_rename_keeps_every_value_in_every_reader_and_through_a_night(site: Si
         table = open_table(site.root, TABLE)
         assert table.to_arrow(["A"], where="N = 'x'")["A"].to_pylist() == [1]
         assert table.to_arrow(["A"], where="N != 'x'")["A"].to_pylist() == [2, 3]
-        assert table.count(where="isNull(N)") == 0
+        assert table.count(where="N is null") == 0
         found = site.do("sql", f"SELECT N, count(*) AS n FROM {TABLE} GROUP BY N ORDER BY N")
         assert found["first"] == [{"N": "x", "n": 1}, {"N": "y", "n": 2}]
 

@@ -1,0 +1,96 @@
+"""DuckDB as parser and evaluator of expressions: a connection that reaches no file, no extension and no setting."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+
+Tree = dict[str, Any]
+SETTINGS = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",  # else a name in a query finds a Python variable
+}
+PREFIX = "select "  # before an expression, so that it is a statement
+UNREPEATABLE = frozenset(  # functions with another result when they are called again: time, chance, settings
+    "current_connection_id current_database current_date current_query current_query_id current_schema current_schemas"
+    " current_setting current_transaction_id currval gen_random_uuid get_current_time get_current_timestamp getvariable"
+    " in_search_path nextval now random setseed setval sleep_ms stats today transaction_timestamp txid_current uuid"
+    " uuidv4 uuidv7 vector_type write_log".split()
+)
+_opened = threading.local()
+
+
+class SqlSyntaxError(Exception):
+    """A text that DuckDB does not parse. ``character``: from 1, None where it does not say."""
+
+    def __init__(self, message: str, character: int | None) -> None:
+        super().__init__(message)
+        self.message, self.character = message, character
+
+
+class NotASelectError(Exception):
+    """A statement that is no SELECT."""
+
+
+def engine() -> duckdb.DuckDBPyConnection:
+    """The connection of this thread, opened at its first use. A forked process opens its own."""
+    if getattr(_opened, "process", None) != os.getpid():
+        _opened.connection = duckdb.connect(config=SETTINGS | {"threads": "1"})
+        _opened.connection.execute("set TimeZone = 'UTC'")
+        _opened.connection.execute("set lock_configuration = true")
+        _opened.process = os.getpid()
+    connection: duckdb.DuckDBPyConnection = _opened.connection
+    return connection
+
+
+def parsed(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:
+    """The syntax trees of the statements of a text. Raises SqlSyntaxError and NotASelectError."""
+    serialized = connection.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
+    tree: Tree = json.loads(serialized[0][0])
+    if tree.get("error"):
+        if tree.get("error_type") != "parser":
+            raise NotASelectError(text)
+        position = tree.get("position")
+        raise SqlSyntaxError(
+            str(tree.get("error_message")), None if position is None else character_of(text, int(position))
+        )
+    return list(tree.get("statements", ()))
+
+
+def sql_text(statement: Tree, expressions: Sequence[Tree]) -> str:
+    """Expressions as SQL, from their trees. ``statement``: the one that they come from."""
+    node = {**statement["node"], "select_list": list(expressions)}
+    whole = json.dumps({"error": False, "statements": [{**statement, "node": node}]})
+    text: str = engine().execute("select json_deserialize_sql(?::json)", [whole]).fetchall()[0][0]
+    return text[len(PREFIX) :]
+
+
+def nodes(tree: Any) -> Iterator[Tree]:
+    """Every object of a syntax tree."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            yield node
+            todo.extend(node.values())
+        elif isinstance(node, list):
+            todo.extend(node)
+
+
+def location_of(node: Tree) -> int | None:
+    """The byte of its text at which a node begins; None where the tree does not say."""
+    location = int(node.get("query_location", -1))
+    return location if 0 <= location < 1 << 32 else None
+
+
+def character_of(text: str, byte: int) -> int:
+    """The character, from 1, that begins at this byte of the text in UTF-8."""
+    return len(text.encode()[:byte].decode(errors="ignore")) + 1
