@@ -111,11 +111,8 @@ def compare(root: Path, rows: int, rounds: int) -> list[Outcome]:
         connection.execute("SET enable_object_cache = true")
         outcomes = []
         for number, count in enumerate(count for count in MATCHES if count * 20 <= rows):
-            for where, sql in (
-                (f"Sym = 'SYM{number:05}'", f"Sym = 'SYM{number:05}'"),
-                (f"OrderId = {number}", f"OrderId = {number}"),
-            ):
-                query = f"SELECT {', '.join(COLUMNS)} FROM '{parquet}' WHERE {sql}"
+            for where in (f"Sym = 'SYM{number:05}'", f"OrderId = {number}"):
+                query = f"SELECT {', '.join(COLUMNS)} FROM '{parquet}' WHERE {where}"
                 read_ours = partial(table.to_arrow, COLUMNS, where=where)
                 ours, theirs = in_turn([read_ours, partial(_rows, connection, query)], rounds)
                 read: list[int] = []

@@ -41,7 +41,7 @@ def delete_rows(
     dates: str | Sequence[str] | None = None,
     dry_run: bool = False,
 ) -> RowsDeleted:
-    """Deletes the rows of the table ``name`` that match the where-expression, from intraday and from history.
+    """Deletes the rows of the table ``name`` that match the condition, from intraday and from history.
 
     Rows that are not merged go by an epoch of each stream that has some. Merged rows go by a new generation of their
     date, which validate, truncate and later merges keep. ``dates``: dates, or ranges like ``2026-11-01..2026-11-30``

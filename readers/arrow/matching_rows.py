@@ -1,4 +1,4 @@
-"""Where the rows lie that match a where-expression: by location, with their numbers."""
+"""Where the rows lie that match a condition: by location, with their numbers."""
 
 from __future__ import annotations
 

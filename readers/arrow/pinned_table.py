@@ -36,7 +36,7 @@ from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
-REMEMBERED = 256  # where-expressions of a table that are not parsed again
+REMEMBERED = 256  # conditions of a table that are not parsed again
 Names = str | Iterable[str]
 
 
@@ -221,7 +221,7 @@ class PinnedTable:
         return SliceReader(self._files, slice_, shown, filtered, values, pin, later=later)
 
     def predicate(self, where: str | Predicate | None) -> Predicate | None:
-        """A where-expression of this table; ExpressionError for one that it does not take."""
+        """A condition of this table; SchemaParseError for one that it does not take."""
         if not isinstance(where, str):
             return where
         predicate = self._predicates.get(where)

@@ -1,4 +1,4 @@
-"""Tokens of the two expression languages, key formulas and where-expressions, a cursor over them, and their trees."""
+"""Tokens of key formulas, a cursor over them, and the columns that the tree of a formula or a condition names."""
 
 from __future__ import annotations
 

@@ -64,6 +64,8 @@ def _parsed(text: str, columns: tuple[Column, ...], target: Column) -> ValueExpr
     kind, sql = parser.bound_type(tree), str(node.value)
     if target.type.name == "float" and kind.partition("(")[0] in _NUMBERS:
         sql = f"cast({sql} as float)"  # the nearest one
+    elif target.type.name == "Instant" and kind in ("TIMESTAMP", "TIMESTAMP_NS"):  # of UTC, as in a query
+        sql = f"cast({sql} as timestamptz_ns)"
     elif kind == "HUGEINT":
         sql = f"cast({sql} as bigint)"
     return ValueExpression(text, sql, names, parser.arrow_type(sql, names))

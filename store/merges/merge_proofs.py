@@ -16,7 +16,7 @@ from sparkhaven.store.types.frozen import frozen
 
 @frozen
 class RowDeletion:
-    """Rows of history that a command deleted: the where-expression, the merge that left them out, and their number."""
+    """Rows of history that a command deleted: the condition, the merge that left them out, and their number."""
 
     where: str
     generation: int

@@ -1,4 +1,4 @@
-"""Withdraws the intraday rows that match a where-expression, as an epoch of each stream that has some.
+"""Withdraws the intraday rows that match a condition, as an epoch of each stream that has some.
 
 No file is changed: readers leave the rows out from that epoch on, older epochs still show them, and the next merge of
 their dates leaves them out with proof. Streams must be stopped. All of their logs are opened before the first record is
@@ -75,7 +75,7 @@ def find_rows(
     load_deployed(place)  # a user table has none
     predicate = pinned.predicate(where)
     if predicate is None:
-        raise SettingsError("there is no condition", expected="a where-expression, like 'Size < 0'", found=where)
+        raise SettingsError("there is no condition", expected="SQL, like 'Size < 0'", found=where)
     parts: dict[str, list[Withdrawn]] = {}
     history: dict[str, int] = {}
     plan = pinned.plan(dates=dates, where=predicate, pruned=False)

@@ -1,4 +1,4 @@
-"""Deletes the rows that match a where-expression, from intraday and from history.
+"""Deletes the rows that match a condition, from intraday and from history.
 
 Rows of intraday are withdrawn, by an epoch of each stream that has some. Then each date of history that has some is
 merged with itself, without them. A run that is killed has done some of these steps, each as a whole. The same command

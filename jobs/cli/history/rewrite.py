@@ -96,8 +96,8 @@ def rewrite_column(
     """Rewrites columns of history, as new generations.
 
     Equal digests prove that no other column changes. Intraday stays as it is. The merge record has what was changed:
-    validate, truncate and later merges expect it. An expression is of the language of --where, with
-    `CONDITION ? VALUE : VALUE`, null, arithmetic and functions.
+    validate, truncate and later merges expect it. An expression is SQL over the columns
+    of one row, as for --where.
     """
     cli: CliContext = ctx.obj
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))

@@ -21,6 +21,7 @@ from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import Worth, narrowed
 from sparkhaven.writers.partitions import add_partition
+from tests.support.readers.indexed_pairs import instant
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, STRINGS, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, merge
@@ -50,6 +51,8 @@ def schema_of(grouping: str, indexes: list[list[str]]) -> bytes:
 def literal(column: str, value: Any) -> str:
     if column == "C":
         return str(value)
+    if column == "T":
+        return str(instant(value).where)
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value)
 
 

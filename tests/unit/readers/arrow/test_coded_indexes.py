@@ -83,7 +83,7 @@ def test_a_read_takes_the_rows_that_match(tmp_path: Path, form: str) -> None:
         assert found(tmp_path, f"{name} is null") == (wanted, len(wanted)), name
     day = rows[0]["Far"]
     wanted = chosen(rows, lambda row: row["Whole"] == -7 and row["Far"] == day)
-    assert found(tmp_path, f"Whole = -7 && Far = '{day}'") == (wanted, len(wanted))
+    assert found(tmp_path, f"Whole = -7 and Far = '{day}'") == (wanted, len(wanted))
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_several_keys_and_other_conditions_read_the_rows_of_the_keys(tmp_path: P
     wanted = [row for row in range(ROWS) if row % 100 in (3, 20, 50)]
     assert sizes(tmp_path, listed) == (wanted, 90)
     assert sizes(tmp_path, f"{listed} and Size < 1000") == ([row for row in wanted if row < 1000], 90)
-    assert sizes(tmp_path, f"{listed} || Size < 10")[1] == ROWS
+    assert sizes(tmp_path, f"{listed} or Size < 10")[1] == ROWS
     either = "Sym = 'S001' and Size > 5 or Sym = 'S002' and Size % 2 = 0"
     assert sizes(tmp_path, either) == ([row for row in range(ROWS) if row % 100 in (1, 2) and row > 1], 60)
 

@@ -205,7 +205,7 @@ def test_rows_that_were_withdrawn_are_not_in_the_next_export(tmp_path: Path) -> 
     late = [row for day, row in rows if day != DAY]
     numbers = [row["L"] for row in late]
     number = next(n for n in numbers[1:-1] if n is not None and numbers.count(n) == 1)  # rows are before it and behind
-    assert run(db.root, "delete-rows", str(TABLE), "--where", f"Date = '{NEXT}' && L = {number}").exit_code == 0
+    assert run(db.root, "delete-rows", str(TABLE), "--where", f"Date = '{NEXT}' AND L = {number}").exit_code == 0
     kept = [(day, row) for day, row in rows if day == DAY or row["L"] != number]
     assert len(rows) - len(kept) == 1
     with pytest.raises(TableExistsError, match="another export"):
