@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.ingest.feeds.base import Waiting
+from sparkhaven.jobs.monitor.waiting import ask_source, passed_lines, remarks_of
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.feeds import ask_source, passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.jobs.streams.stream_group import fed_places

@@ -14,8 +14,11 @@ from typing import Any
 
 from sparkhaven.ingest.feeds.base import PATIENCE_S
 from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
-from sparkhaven.jobs.logs.log_writer import LogWriter
-from sparkhaven.jobs.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
+from sparkhaven.jobs.monitor.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS, MetricsSink, StreamSink
+from sparkhaven.jobs.monitor.source_watch import SourceState
+from sparkhaven.jobs.monitor.waiting import watch_ends
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
@@ -23,17 +26,13 @@ from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_
 from sparkhaven.jobs.streams.batch_reporter import BatchReporter
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
-from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
-from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
-from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
-from sparkhaven.jobs.streams.reports.source_watch import SourceState
 from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_group import StreamGroup, left_tables
-from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.jobs.streams.stream_run import DataWarnings, StreamRun
 from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog

@@ -50,6 +50,9 @@ def range_of(row: Mapping[str, Any]) -> OffsetRange:
     return OffsetRange(row["topic"], row["partition"], row["start"], row["stop"], row["topic_id"])
 
 
+SPLIT_OF: Mapping[type, SplitOf] = {FileId: file_of, OffsetRange: range_of}
+"""How a row of a source becomes a split, by the kind of its splits."""
+
 Row = Mapping[str, Any]
 """A row of a source: a split, with ``task``, the number of its task, and ``waiting``, the backlog for later batches."""
 

@@ -194,6 +194,12 @@ class Batch:
         return (*self.files, *self.ranges)
 
 
+def rejected_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rejected rows among the counts of a batch or a run, by reason code."""
+    prefix = f"{REJECTED}."
+    return {name.removeprefix(prefix): rows for name, rows in counts.items() if name.startswith(prefix)}
+
+
 def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:
     """The fields among the counts of a batch or a run that were not stored, with the rows that had them."""
     return {name.removeprefix(IGNORED): rows for name, rows in counts.items() if name.startswith(IGNORED)}
