@@ -30,8 +30,6 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from sparkhaven.jobs.changing_commands import DRY_IN_COPIES, changes, is_logged
-from sparkhaven.jobs.cli.startup.forgone_imports import forgo_http, forgo_pandas
-from sparkhaven.jobs.cli.startup.plain_values import plain_values
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
@@ -96,7 +94,6 @@ class CliContext:
             )
         if changes(self.command, self.words) and not (self.command in DRY_IN_COPIES and is_copy(root)):
             require_writable(root)
-        forgo_pandas()
         return Layout(root)
 
     def database(self) -> Layout:
@@ -221,8 +218,6 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
         open_outputs()
-        plain_values()
-        forgo_http()
         words, began = list(sys.argv[1:] if args is None else args), time.monotonic()
         cli = extra.setdefault("obj", CliContext())
         cli.json = "--json" in words  # a usage error comes before the option is read

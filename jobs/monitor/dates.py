@@ -16,7 +16,6 @@ from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, replaced_by
@@ -44,7 +43,7 @@ class SourceRows:
     untruncated: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateStatus:
     """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
 
@@ -77,7 +76,7 @@ class DateStatus:
         return "validated" if self.validation is DateValidation.PASSED else "merged"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cell:
     """Rows of one source, which is an internal partition, on one date; ``tier`` is one of ``TIERS``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
@@ -22,7 +21,7 @@ from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class QuarantinedStream:
     """A stream that has a quarantine."""
 
@@ -76,7 +75,7 @@ def rejected_rows(place: TablePlace, state: StreamState) -> QuarantineRows | Non
     return _rows(place, ledger, state.stream, [*ledger.dead, (state.epoch, None)])
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PendingRows:
     """Pending rows of a stream by reason, and the ``newest`` of them without values and payloads.
 

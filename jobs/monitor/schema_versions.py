@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from sparkhaven.jobs.monitor.texts import iso_time
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
@@ -20,10 +20,9 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import Retired, Version, retired_columns
 from sparkhaven.store.schema.deployed.numbering import recorded_schema
 from sparkhaven.store.schema.deployed.schema_changes import SchemaChange, compare
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchemaVersion:
     """One version. ``ids``: of its columns by name; ``gone``: those of the version before that it drops.
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.types.frozen import frozen
 
 PERIOD_SECONDS = 1.0
 SHARE = 20  # a request is followed by a pause of at least so many times its duration
@@ -23,7 +22,7 @@ COARSE = 0.03  # relative error of a waiting time
 Ask = Callable[[], Mapping[str, int]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceState:
     """What is known of a source: the ends of its partitions by ``topic/partition``, asked at ``at`` (None: never).
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +21,6 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.ranges import Snapshot, make_plan
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.users.user_table import is_user_table, user_directories
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ TIERS: tuple[Literal["intraday", "history"], ...] = ("intraday", "history")
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class VolumeUse:
     """What lies on a volume: bytes of all files, of those that no read needs, and the number of files."""
 
@@ -44,7 +44,7 @@ class VolumeUse:
         return VolumeUse(self.bytes + other.bytes, self.waste + other.waste, self.files + other.files)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DiskUse:
     """The disk use of a table by volume, and its ``locations``: each tier by itself.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -22,13 +22,12 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 Left = Literal["rows", "truncated locations", "log", "files without a log", "unfinished removal"]
 Failed = StreamFailure | Literal["damaged note"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamFacts:
     """One stream at an epoch; ``history``: the epochs that its log keeps up to it, oldest first.
 
@@ -159,7 +158,7 @@ def failures(place: TablePlace) -> Iterator[tuple[str, StreamFailure | Exception
                 yield stream, failure
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LockMark:
     """What the process that took a lock last has written into it, each part None where it is not known."""
 

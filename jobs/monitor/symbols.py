@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.jobs.monitor.storage import INTRADAY, by_date
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
@@ -18,11 +19,9 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import committed_column
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 
 LEAST_ROWS = 1000  # below them nothing is advised
@@ -40,7 +39,7 @@ def _too_rare(rows: int, ids: int) -> str | None:
     return f"a text occurs {rows / ids:.1f} times in a location"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SymbolSizes:
     """Symbol tables of a column by their sizes: date, entries and rows, summed over the locations of the date."""
 
@@ -193,7 +192,7 @@ def _count(fs: Fs, column: Column, slice_: Slice, use: SymbolUse) -> pa.Array:
     return distinct
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SymbolFile:
     """A ``.sym`` file with its committed bytes, and those of the ``.sym.bytes`` beside it."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sparkhaven.jobs.monitor.storage import TIERS, committed_bytes, disk_use
@@ -20,10 +20,9 @@ from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableSummary:
     """A table in one line; of one that cannot be read only ``error`` says something."""
 
@@ -59,7 +58,7 @@ def _summary(place: TablePlace) -> TableSummary:
     return TableSummary(str(place.table), rows, dates, table.epochs, tuple(table.set_aside))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Amount:
     """Rows and bytes of some locations."""
 
@@ -71,7 +70,7 @@ class Amount:
         return Amount(self.rows + rows, self.bytes + size, self.locations + 1)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateAmount:
     """Rows of one date, each once, and those of each tier; ``bytes`` of both."""
 
@@ -81,7 +80,7 @@ class DateAmount:
     bytes: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableFigures:
     """The figures of a table at a snapshot.
 

@@ -29,11 +29,10 @@ from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FirstStart:
     """A stream about to be opened. ``is_new``: no file of it exists; ``waiting``: what it would ingest, if asked."""
 

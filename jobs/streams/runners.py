@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,6 @@ from sparkhaven.jobs.session.spark_session import is_alive
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.local_stream import run_local_tables
 from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FedTables, SplitOf, StreamTotals
 from sparkhaven.writers.spark.executor_watch import ExecutorWatch
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpenedFeed:
     """A source whose rows are splits, how to parse them, and whether missing offsets are allowed."""
 
@@ -49,7 +48,7 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, 
     return OpenedFeed(frame, SPLIT_OF[feed.options.traits.split], feed.resume.allow_gap)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamWork:
     """The opened streams of a stream file, one for each of its tables; ``stop``: end after the batch."""
 

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -45,7 +45,6 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import FedTable, FedTables, StreamPlan
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import OneTable
@@ -54,7 +53,7 @@ from sparkhaven.writers.task.target import StreamTarget
 SILENT_HINT = "check that it runs and can be reached from the machine of the stream, which waits for it"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
     log; ``where``: in Spark, in this process, or (with ``once``) as much as waits decides, by ``limits``.
@@ -84,7 +83,7 @@ class RunOptions:
         return StreamRecorder(writer, TableName.parse(table), stream, settings.policy.durability if settings else None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Application:
     """What the streams of one process share; ``stop``: end after the batch."""
 
@@ -272,7 +271,7 @@ def run_one(app: Application, group: StreamGroup) -> None:
             one.metrics.ended()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _ReadyTable:
     """A stream of one table, ready to run."""
 

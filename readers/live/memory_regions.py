@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_column import Plain
 from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.lookups import Key
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,6 @@ from sparkhaven.store.expressions.predicate.expression import Predicate, compari
 from sparkhaven.store.expressions.predicate.nodes import MIRROR, Literal, PredicateError, Sort, sort_of
 from sparkhaven.store.expressions.predicate.syntax import MAX_LITERALS
 from sparkhaven.store.instants import parse_instant
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 SIGNS = {
@@ -33,7 +33,7 @@ CAST_TO = {Sort.DATE: "DATE", Sort.TIME: "TIME_NS", Sort.DECIMAL: "DECIMAL"}  # 
 LAST_BEFORE_SURROGATES = 0xD7FE
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Condition:
     """A where-expression, and whether it keeps the very rows of the condition that it stands for."""
 

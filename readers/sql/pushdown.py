@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree
 from sparkhaven.store.expressions.predicate.expression import Predicate, joined
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
 SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ScannedTable:
     """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
 
@@ -27,7 +27,7 @@ class ScannedTable:
     columns: Mapping[str, Column]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Scan:
     columns: tuple[str, ...]
     conditions: tuple[str, ...]

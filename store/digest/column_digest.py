@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from sparkhaven.store.digest.hashes import counted_sum, hash_sum, low_words
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.native.codings.entries import encode_entries
 from sparkhaven.store.native.digests import (
     FixedEntries,
@@ -341,7 +341,7 @@ def _digest_arrow_fixed(column: Column, array: pa.Array, hashes: Hashes | None =
     of_values = np.zeros(len(words), np.uint64) if array.null_count else hashes
     total = digest_words(prefix, words, of_values)
     if array.null_count:
-        hashes[~null_mask(array)] += of_values
+        hashes[~np.asarray(array.is_null())] += of_values
     return (total + digest_nulls(column, array.null_count)) % MODULUS
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Any
@@ -18,7 +19,6 @@ import numpy.typing as npt
 
 from sparkhaven.store.native.buffers import ENTRY_KINDS, address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 Entries = npt.NDArray[Any]
 Octets = npt.NDArray[np.uint8]
@@ -74,7 +74,7 @@ def plain_check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
     return None if np.count_nonzero(ids.view(np.uint32) >= min(entries, 1 << 31)) != nulls else nulls
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextFacts:
     """How many texts have no bytes, how many are a NUL alone; ``stop``: the end of the last, from the first's begin."""
 
@@ -143,7 +143,7 @@ def crc32_each(data: Octets, sizes: Sequence[int], before: Sequence[int] | None 
     return list(crcs)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextBounds:
     """Between which texts others are, in the order of bytes; no upper bound where ``high`` is None."""
 

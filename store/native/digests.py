@@ -5,6 +5,7 @@ To ``hashes``, one word a row, the low word of the hash of each value is added t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,12 @@ import pyarrow as pa
 from sparkhaven.store.native.abi import ENTRY_BOOLEAN
 from sparkhaven.store.native.buffers import ENTRY_KINDS, TextBuffers, address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 Hashes = npt.NDArray[np.uint64]
 Sum = tuple[int, int]  # of the hashes of all values, below 2^128; number of nulls, which are not in it
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FixedEntries:
     """Little-endian entries as they lie in a file; ``null`` is the entry that means null."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,12 @@ from sparkhaven.store.native.abi import DirectoriesLayout, DirectoryFormLayout, 
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.native.many_files import by_threads
-from sparkhaven.store.types.frozen import frozen
 
 DIRECTORY = np.dtype(DirectoryLayout)
 TOGETHER = 256  # directories that a thread looks at one after another
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DirectoryForm:
     """What directories have in common: names of files, and the bytes of each before those that count; a record, and
     where in it the numbers stand: rows, time, epoch, then the length and then the checksum of each file.
@@ -36,7 +36,7 @@ class DirectoryForm:
     places: tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Directories:
     """Directories below ``root``: their ``paths``, an entry of ``DIRECTORY`` for each, and the lengths and checksums.
 

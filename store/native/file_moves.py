@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,13 @@ from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.digests import FixedEntries, Sum
 from sparkhaven.store.native.library import core
 from sparkhaven.store.native.moves import SHIFT, WINDOW, Moves, windows_of
-from sparkhaven.store.types.frozen import frozen
 
 _STRETCH, _MOVES, _TABLE = np.dtype(StretchLayout), np.dtype(MovesLayout), np.dtype(TableLayout)
 _WINDOWS, _FIXED, _RANKED = np.dtype(WindowsLayout), np.dtype(FixedLayout), np.dtype(RankedLayout)
 Ids = npt.NDArray[np.int32]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileRegion:
     """Where the entries of a source lie: in a file, from a byte on."""
 
@@ -43,7 +43,7 @@ class FileRegion:
     offset: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RankedIds:
     """The ranks of each source's ids, the last that of the null, and a count for each rank, the last for null."""
 
@@ -51,7 +51,7 @@ class RankedIds:
     counts: npt.NDArray[np.int64]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlacedEntries:
     """CRC-32 of what was read of each source. Of fixed entries the sum of their hashes, and how many are null."""
 
@@ -59,7 +59,7 @@ class PlacedEntries:
     sum: Sum
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WindowStretches:
     """How sources of some sizes are read: ``stretches`` one after the other, each into the rows of its window.
 

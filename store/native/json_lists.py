@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native.buffers import address, bitmap
-from sparkhaven.store.types.frozen import frozen
 
 Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JsonLists:
     """Text i is ``octets`` from ``starts[i]`` to ``starts[i + 1]`` where ``wanted``; the core writes the rest.
 

@@ -6,7 +6,7 @@ By the compiled core, else field by field. Pointers are ``uint64``; none may be 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ import numpy.typing as npt
 from sparkhaven.store.native.abi import KafkaFactsLayout, MessageLayout
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 Pointers = npt.NDArray[np.uint64]
 Longs = npt.NDArray[np.int64]
@@ -25,7 +24,7 @@ _time_of = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctyp
 _free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MessageFacts:
     """One entry a message. ``errors`` are librdkafka's codes, 0 for none; ``values`` and ``keys`` are lengths in bytes,
     -1 for none; ``times`` are ms since 1970, -1 for none.

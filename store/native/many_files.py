@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,6 @@ import numpy as np
 from sparkhaven.store.io.fs import SMALL_FILE, Fs
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 THREADS = 4  # a call waits for the system, and for the disk where it was not there before
 _ABSENT = -1
@@ -26,7 +26,7 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Portions:
     """``least``: for fewer, to load the core takes longer; ``together``: files or directories in one call; ``room``:
     bytes that one call gives at most.

@@ -7,6 +7,7 @@ has rows that fit the processor's cache: the same part of each source, since sou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,13 @@ import numpy.typing as npt
 
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 WINDOW = 1 << 16  # rows
 SHIFT = 8  # bits of a row's number that do not matter for its window
 Rows = npt.NDArray[np.uint32]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Moves:
     """Entry ``origins[i]`` goes to place ``places[i]``."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from struct import Struct
 
 import numpy as np
@@ -34,7 +34,6 @@ from sparkhaven.store.native.abi import (
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.kafka_messages import Longs, new_bytes
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 Octets = npt.NDArray[np.uint8]
 Batches = npt.NDArray[np.int64]
@@ -55,7 +54,7 @@ class DamagedBatchError(ValueError):
         self.batch = batch
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Records:
     """One entry a record: its offset, ms since 1970 or -1, and where value and key begin.
 

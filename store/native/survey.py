@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ from sparkhaven.store.native.abi import FixedLayout, SurveyLayout
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.digests import FixedEntries, Hashes, Sum, rows_address, whole_sum
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 _FIXED, _SURVEY = np.dtype(FixedLayout), np.dtype(SurveyLayout)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EntryBounds:
     """How many entries are null, how many NaN; the least and the largest of the others, None where there is none."""
 
@@ -27,7 +27,7 @@ class EntryBounds:
     high: Any
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Survey:
     """Bounds of entries, their CRC-32, and the sum of their hashes; None where only the core could tell."""
 

@@ -12,13 +12,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.store.errors import SettingsError, SparkhavenError, carried_error
 from sparkhaven.store.native.library import sources
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, jvm_gone, lacking
 from sparkhaven.writers.spark.task_slots import is_local
 from sparkhaven.writers.task.target import unseen
@@ -34,7 +34,7 @@ SKEW = 2.0  # seconds between clocks that nobody needs to know
 Tell = Callable[[SparkhavenError], None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Worker:
     """An executor's answer. ``sees``: whether it reads in the marker file what the driver reads.
 

@@ -17,12 +17,11 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import standing_tables
-from sparkhaven.store.types.frozen import frozen
 
 State = Literal["ok", "note", "wrong"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DoctorFinding:
     """``ok``; ``note``: worth knowing; ``wrong``: something does not work, or soon will not.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found
@@ -12,7 +13,6 @@ from sparkhaven.jobs.monitor.texts import named
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.io.read_only_roots import is_writable
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 MOUNTS = Path("/proc/self/mountinfo")
 LITTLE, LEAST = 10 << 30, 1 << 30  # bytes
@@ -32,7 +32,7 @@ LACKS = {
 TESTED = ("ext4", "xfs")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mount:
     """One line of ``/proc/self/mountinfo``."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Thread, get_ident
 from typing import Any
 
@@ -37,7 +37,6 @@ from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenErro
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
@@ -45,7 +44,7 @@ AFFECTED = ("rows", "rows_dropped", "dropped", "sent", "affected", "intraday_row
 LISTED = 100  # locations of a table whose files a merge looks at for its rows of StorageLog
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FinishedCommand:
     """One call of the command line: its command, all of its words, what it prints as JSON, its exit code, its time."""
 

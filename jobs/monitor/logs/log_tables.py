@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
-from sparkhaven.store.types.frozen import frozen
 
 LogRow = Mapping[str, object]
 Columns = tuple[tuple[str, str], ...]  # name and data type
@@ -39,7 +39,7 @@ def _of_table(*texts: str) -> Columns:
     return *OF_TABLE, *((name, kind) for name, kind in map(str.split, ", ".join(texts).split(", ")))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogTable:
     """One log table; ``columns`` are those of its own."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "sparkhaven_"
@@ -15,7 +14,7 @@ DATED = ("table", "date")
 REASONED = (*STREAM, "reason")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Metric:
     """One metric; counters start at 0 with the process, gauges are current values."""
 

@@ -34,7 +34,6 @@ from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
-from sparkhaven.store.types.frozen import frozen
 
 KEPT_S, CHECKED_S = 600.0, 60.0
 ASK_SECONDS = 5.0
@@ -43,7 +42,7 @@ Signature = tuple[object, ...]
 T = TypeVar("T")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PageLimits:
     """What a page looks at: tables, directories of a table, and bytes of a quarantine."""
 
@@ -52,7 +51,7 @@ class PageLimits:
     quarantine_bytes: int = 64 << 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What a page is about. ``tables``: empty for those with the newest epochs; ``feeds``: streams to ask for lag."""
 

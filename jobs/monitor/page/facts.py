@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from sparkhaven.jobs.monitor.dates import Cell
 from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
@@ -11,10 +11,9 @@ from sparkhaven.jobs.monitor.rejected import PendingRows
 from sparkhaven.jobs.monitor.storage import VolumeUse
 from sparkhaven.jobs.monitor.streams import StreamFacts
 from sparkhaven.jobs.monitor.symbols import SymbolSizes
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PageWaiting:
     """Input at the source of a stream in words, and what of it a person should look at."""
 
@@ -22,7 +21,7 @@ class PageWaiting:
     remarks: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ErrorFacts:
     """Something that went wrong; ``time_ms`` is None where it is not known. Never has values or payloads of rows."""
 
@@ -31,7 +30,7 @@ class ErrorFacts:
     what: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PageTable:
     """One table. ``waiting``: by stream, of those whose stream file was named. ``unlisted``: directories and leaves
     whose waste was not measured. ``rejected``: pending rows by stream.
@@ -48,7 +47,7 @@ class PageTable:
     errors: tuple[ErrorFacts, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PageFacts:
     """All of a page. ``commands`` start with ``command``, the program with its root.
 

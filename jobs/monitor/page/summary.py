@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sparkhaven.jobs.monitor.dates import TIERS, Cell
 from sparkhaven.jobs.monitor.page.facts import ErrorFacts, PageFacts
 from sparkhaven.jobs.monitor.symbols import SymbolSizes
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry
-from sparkhaven.store.types.frozen import frozen
 
 MOST_POINTS, BINS = 200, 96
 ROOM, LEAST_ROOM_MS = 40, 5000  # beside the first and the last epoch: a part of the time between them
@@ -19,7 +19,7 @@ MOST_SOURCES, MOST_LINES, MOST_ROWS = 20, 6, 100
 BANDS = 5
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Point:
     """One epoch, or those of a span of time. ``seconds`` and ``lag`` are the largest of them."""
 
@@ -34,7 +34,7 @@ class Point:
     lag: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateSpan:
     """One date, or a run of dates that have rows."""
 
@@ -52,7 +52,7 @@ class DateSpan:
         return self.first if self.count == 1 else f"{self.first} to {self.last} ({self.count:,} dates)"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Heat:
     """Dates by sources: rows and tier of each cell that has rows, by the places of its span and its source.
 
@@ -69,7 +69,7 @@ class Heat:
         return any(span.count > 1 for span in self.spans)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Growth:
     """Entries per date of the symbol tables of a column, by span; None where it has none."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sparkhaven.store.epochs.files.checkpoint import open_saved
@@ -25,10 +25,9 @@ from sparkhaven.store.errors import FormatError, TableNotFoundError
 from sparkhaven.store.framing.log_frames import Survey, refuse_damage
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A state, the end of the log that it was read from, and the end of the removals applied to it.
 
@@ -43,7 +42,7 @@ class Loaded:
     named: Named
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochEntry:
     """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
 

@@ -13,9 +13,11 @@ arithmetic wraps at 64 bits; ``/`` gives a double, ``%`` has the sign of the div
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.comparisons import comparable
@@ -35,9 +37,7 @@ from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
 from sparkhaven.store.expressions.predicate.repair import repaired
 from sparkhaven.store.expressions.predicate.syntax import parse
 from sparkhaven.store.expressions.tokens import Token, columns_of
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.committed_columns import RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
 __all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate"]
@@ -83,7 +83,7 @@ def _unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParse
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Predicate:
     text: str
     node: PredicateNode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from sparkhaven.store.expressions.tokens import Token
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
@@ -57,7 +56,7 @@ _CODED = (
 _LITERALS = {bool: Sort.BOOLEAN, int: Sort.INTEGER, float: Sort.FLOAT, str: Sort.TEXT}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PredicateNode:
     """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``.
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.expressions.predicate.evaluation import condition, modulo
 from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, PredicateNode, Sort
-from sparkhaven.store.lazy_compute import pc
 
 _INSTANT = pa.timestamp("ns", "UTC")
 _COUNT_TYPES = {Sort.INSTANT: _INSTANT, Sort.DATE: pa.date32()}

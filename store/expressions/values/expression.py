@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,11 +15,10 @@ from sparkhaven.store.expressions.predicate.nodes import PredicateError, Predica
 from sparkhaven.store.expressions.tokens import columns_of
 from sparkhaven.store.expressions.values.evaluation import value_of
 from sparkhaven.store.expressions.values.syntax import parse_tree
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValueExpression:
     """What a column is set to; its values are not yet those of the column's type."""
 

@@ -7,19 +7,19 @@ Descending is the exact reverse, null last. Equal keys keep their order (input, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.texts import rank_tables, take_texts, texts_ordered
 from sparkhaven.store.types.codings.coding import FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 Words = npt.NDArray[Any]  # unsigned integers
@@ -28,7 +28,7 @@ _ASTRAL = "[\U00010000-\U0010ffff]"
 RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SortKey:
     """One column to sort by inside groups."""
 

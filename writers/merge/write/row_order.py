@@ -8,6 +8,7 @@ of a merge does not depend on the bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -23,7 +24,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.native.parting import Bound, at_or_after
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
@@ -245,7 +245,7 @@ def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
     return pa.array(raw, mask=null).cast(column.type.arrow)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowSelection:
     """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
 

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.native.codings.entries import decode_entries, encode_entries
 from sparkhaven.store.native.library import core
@@ -77,7 +76,7 @@ def temporal_nulls(array: pa.Array, rng: np.random.Generator) -> pa.Array:
 def plain_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
     entries, bad = coding.encode(array)
     if coding.null and array.null_count:
-        entries[null_mask(array)] = np.frombuffer(coding.null, np.uint8)
+        entries[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
     return entries if bad is None else None
 
 
