@@ -84,8 +84,7 @@ class RecordScanner:
     """The scanner for records of one schema, by the function of the core with this ``name``.
 
     ``paths`` are where the target of the same place is found, ``always`` the names to count in each accepted record.
-    Records that do not begin with ``prefix`` are in doubt. ValueError if the core cannot look for these;
-    NotImplementedError where there is no core.
+    Records that do not begin with ``prefix`` are in doubt. ValueError if the core cannot look for these.
     """
 
     def __init__(
@@ -100,8 +99,6 @@ class RecordScanner:
         room: TextRoom = ROOM,
     ) -> None:
         native = core()
-        if native is None:
-            raise NotImplementedError
         self._scan, self._names, self._always = getattr(native, name), [field.unknown for field in fields], always
         by_path = {field.path: field for field in fields if field.path is not None}
         fitted = [_fitted(target, by_path.get(path)) for target, path in zip(targets, paths, strict=True)]

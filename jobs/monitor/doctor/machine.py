@@ -17,7 +17,7 @@ from sparkhaven.jobs.session.spark_jar import SETTING
 from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME, digest_of, jar_digest
 from sparkhaven.readers.spark.options import DEFAULT_READER, READERS
 from sparkhaven.readers.spark.releases import installed_spark
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import CoreNotUsableError, SettingsError
 from sparkhaven.store.native.library import core
 
 LEAST_PYTHON = (3, 11)
@@ -45,9 +45,10 @@ def versions(context: CheckContext) -> Iterator[Found]:
         if missing:
             message = f"the extra {extra} is not installed ({', '.join(missing)}): {without}"
             yield "note", message, f"pip install 'sparkhaven[{extra}]'"
-    if core() is None:
-        how = "install sparkhaven anew where pip can get ziglang, and do not set SPARKHAVEN_NATIVE=0"
-        yield "note", "there is no compiled core. Results are the same, JSON and CSV take longer to decode", how
+    try:
+        core()
+    except CoreNotUsableError as error:
+        yield "wrong", f"{error.what}: {error.where} ({error.found})", error.hint
     if platform.system() != "Linux":
         yield "wrong", f"{platform.system()} is not supported. Syncs and locks need Linux", "use Linux"
 

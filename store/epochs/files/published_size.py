@@ -13,7 +13,7 @@ from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_stream
-from sparkhaven.store.native.many_files import names_below, small_files
+from sparkhaven.store.native.files import names_below, small_files
 from sparkhaven.store.places import StreamPlace, TablePlace
 
 OWNER = ".stream"  # two lines, of a location that has no table.size yet: its stream, and the generation of that

@@ -23,7 +23,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.running_crc import running_crc32
+from sparkhaven.store.native.checked_columns import running_crc32
 
 TAIL = struct.Struct("<QQII")
 TAIL_BYTES = 8 + TAIL.size

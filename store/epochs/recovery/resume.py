@@ -22,7 +22,7 @@ from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.running_crc import running_crc32
+from sparkhaven.store.native.checked_columns import running_crc32
 from sparkhaven.store.places import StreamPlace
 
 

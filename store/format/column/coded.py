@@ -14,8 +14,8 @@ from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_posi
 from sparkhaven.store.format.column.prefix import ByteOrder
 from sparkhaven.store.format.column.string_ends import decode_ends, encode_ends
 from sparkhaven.store.format.java.object_reader import HINT
-from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.codings.entries import decode_entries, encode_entries
+from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
+from sparkhaven.store.native.entries import decode_entries, encode_entries
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, FixedCoding, Octets, null_entries
 
 

@@ -21,7 +21,7 @@ from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encod
 from sparkhaven.store.format.column.used_entries import used_entries
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.checked_columns import check_ids, valid_bits
-from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.native.rows import gathered
 from sparkhaven.store.types.datatypes import INT_NULL
 
 MAX_SYMBOLS = 2**31 - 1

@@ -31,7 +31,7 @@ def rewrite(
 ) -> DateResult:
     """Sets columns of the date; raises the error that it ends with."""
     place = TablePlace(fs, layout, TABLE)
-    executor = executor or LocalExecutor(options.get("workers", 1), processes=False)
+    executor = executor or LocalExecutor(options.get("workers", 1))
     planner = RewritePlanner(ColumnChanges(set=values), again=again)
     merges = DateMerges(place, MergeOptions(**options), executor, lambda: 1_700_000_000.0, planner=planner)
     (result,) = merges.locked([DAY])

@@ -19,11 +19,11 @@ from sparkhaven.store.digest.row_hashes import digest_rows, value_hashes
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.native.rows import sorted_rows
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
-from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 
@@ -137,7 +137,7 @@ def _superseded(
     arrays = [pa.chunked_array(part) for part in parts]
     groups = _groups(arrays[: len(rule.keys)])
     ranks = [_ranks(array) for array in arrays[len(rule.keys) :]]
-    order = argsort([groups.view(np.uint64), *ranks])  # which keeps the order of the rows where all else is equal
+    order = sorted_rows([groups.view(np.uint64), *ranks])  # which keeps the order of the rows where all else is equal
     groups, number_of = groups[order], number_of[order]
     starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(groups[1:] != groups[:-1]) + 1))
     lengths = np.diff(np.append(starts, len(groups)))

@@ -23,7 +23,7 @@ from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.digests import FixedEntries
 from sparkhaven.store.native.file_moves import RankedIds
-from sparkhaven.store.native.gather import gather, gather_ids
+from sparkhaven.store.native.rows import gather, gather_ids
 from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.parting import Bound, Pieces, numbered_pieces
+from sparkhaven.store.native.rows import Bound, Pieces, numbered_pieces
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns

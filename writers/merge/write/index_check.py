@@ -17,7 +17,7 @@ from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.format.parquet.location_files import NAME, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.native.rows import gathered
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
 from sparkhaven.store.scan.row_owners import RowOwners

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.parting import Bound, at_or_after
+from sparkhaven.store.native.rows import Bound, at_or_after, sorted_rows
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
-from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
@@ -132,7 +131,7 @@ def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Pos
     """
     rows = len(arrays[0])
     words = [word for array, column in zip(arrays, columns, strict=True) for word in key_words(array, column)]
-    order = argsort(words)
+    order = sorted_rows(words)
     fresh = np.ones(rows, np.bool_)
     fresh[1:] = False
     for word in words:
@@ -191,7 +190,7 @@ def key_pieces(
 def _cuts(samples: Iterable[Sequence[Words]], pieces: int) -> list[Bound]:
     """At most ``pieces - 1`` ascending bounds that cut the sampled words of blocks into about equal parts."""
     words = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
-    order = argsort(words)
+    order = sorted_rows(words)
     rows = (order[len(order) * number // pieces] for number in range(1, pieces))
     return list(dict.fromkeys(tuple(int(word[row]) for word in words) for row in rows))
 

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from sparkhaven.store.digest.row_hashes import CACHED_ROWS
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.native.parting import Bound, parted
+from sparkhaven.store.native.rows import Bound, count_ids, parted
 from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState

@@ -13,9 +13,7 @@ import numpy.typing as npt
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.gather import gathered
-from sparkhaven.store.native.moves import Moves
-from sparkhaven.store.native.parting import Bound
+from sparkhaven.store.native.rows import Bound, Moves, gathered
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan, Rows
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions

@@ -1,6 +1,6 @@
 """Values of one width, to what a codec makes of them and back, by the compiled core.
 
-Functions return None where there is no core, and where the core is in doubt about one value: the coding then takes all
+Functions return None where the core is in doubt about one value: the coding then takes all
 of them, and says which are wrong.
 """
 
@@ -19,7 +19,7 @@ from sparkhaven.store.types.codings.coding import FixedCoding, Octets
 def encode_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
     """Entries of shape (rows, width), with the coding's null where the array has null."""
     library = core()
-    if library is None or coding.compiled is None or not len(array):
+    if coding.compiled is None or not len(array):
         return None
     name, parameter = coding.compiled
     if array.type != coding.arrow or array.buffers()[-1] is None:
@@ -36,7 +36,7 @@ def encode_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
 def decode_entries(entries: Octets, coding: FixedCoding) -> pa.Array | None:
     """The values of entries of shape (rows, width)."""
     library = core()
-    if library is None or coding.compiled is None or not len(entries) or not entries.flags.c_contiguous:
+    if coding.compiled is None or not len(entries) or not entries.flags.c_contiguous:
         return None
     name, parameter = coding.compiled
     rows = len(entries)
