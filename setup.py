@@ -1,8 +1,8 @@
 """Builds the compiled core and the Spark reader into the package; everything else is in ``pyproject.toml``.
 
-The library is loaded by ctypes and knows nothing of Python, so one wheel of a machine serves every Python version. With
-no compiler the package is built without the library, and works without it; ``SPARKHAVEN_MACHINE=aarch64`` builds for
-another machine. The Spark reader is a jar. With no ``javac``, or no jars of Spark, the package is built without it:
+The library is loaded by ctypes and knows nothing of Python, so one wheel of a machine serves every Python version. pip
+installs Zig's compiler for the build (``ziglang``); without it the build fails. ``SPARKHAVEN_MACHINE=aarch64`` builds
+for another machine. The Spark reader is a jar. With no ``javac``, or no jars of Spark, the package is built without it:
 Spark then reads by Python.
 """
 
@@ -31,10 +31,7 @@ class BuildCompiled(build_py):  # type: ignore[misc]
     """Compiles first; takes along the library of one machine only."""
 
     def run(self) -> None:
-        try:
-            native["build"](LIBRARY, MACHINE)
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"the compiled core is not built: {error}; decoding will take longer", file=sys.stderr)
+        native["build"](LIBRARY, MACHINE)
         try:
             java["build"]()
         except (OSError, subprocess.CalledProcessError) as error:
@@ -48,11 +45,11 @@ class BuildCompiled(build_py):  # type: ignore[misc]
 
 
 class PlatformWheel(bdist_wheel):  # type: ignore[misc]
-    """A wheel for every Python version on one kind of machine; one without the library is for all machines."""
+    """A wheel for every Python version on one kind of machine."""
 
     def get_tag(self) -> tuple[str, str, str]:
         glibc = native["GLIBC"].replace(".", "_")
-        return ("py3", "none", f"manylinux_{glibc}_{MACHINE}" if LIBRARY.exists() else "any")
+        return ("py3", "none", f"manylinux_{glibc}_{MACHINE}")
 
 
 setup(cmdclass={"build_py": BuildCompiled, "bdist_wheel": PlatformWheel})

@@ -142,7 +142,7 @@ def merging(attributes: str, array: pa.Array) -> Iterator[Callable[[], object]]:
         db = IntradayRows(Path(scratch), schema_text(attributes), durability="fsync")
         db.commit({("a", DAY): pa.table({"X": array})})
         add_partition(db.fs, db.layout, "Bench", "0")
-        executor, options = LocalExecutor(1, processes=False), MergeOptions(rewrite=True)
+        executor, options = LocalExecutor(1), MergeOptions(rewrite=True)
         place = TablePlace(db.fs, db.layout, db.table)
 
         def run() -> None:

@@ -95,7 +95,7 @@ def stored(root: Path, rows: int) -> float:
     add_partition(db.fs, db.layout, "Bench", "0")
     began = time.perf_counter()
     place = TablePlace(db.fs, db.layout, db.table)
-    executor = LocalExecutor(1, processes=False)
+    executor = LocalExecutor(1)
     for result in merge_dates(place, [DAY], MergeOptions(), executor=executor, clock=time.time):
         if result.error is not None:
             raise result.error

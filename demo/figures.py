@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,12 +13,11 @@ import pyarrow.csv as pacsv
 
 from demo import feed as flights
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 
 KEY = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")  # unique in the package
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One expectation and what was found."""
 

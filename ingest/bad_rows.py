@@ -23,7 +23,6 @@ from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.types.frozen import frozen
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
 MAX_PAYLOAD = 1 << 20  # bytes of a row kept for quarantine
@@ -37,7 +36,7 @@ Unit = Literal["line", "row", "offset"]
 MessagePart = Literal["value", "key", "header"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BadRow:
     """One rejected row. ``file`` and ``line`` are its position: path and physical line from 1 (Parquet: the row), or
     topic/partition and offset; ``unit`` says which. ``column`` None = the whole row.

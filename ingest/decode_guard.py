@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, unexpected
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, joined_rows
 from sparkhaven.store.errors import FeedError
-from sparkhaven.store.types.frozen import frozen
 
 FAILED_BLOCKS = "failed_blocks"
 """Count of blocks that were decoded anew, record by record, because of an exception."""
@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 ExactRows = tuple[Ints, list[Sequence[Value]]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GuardedRecords(Generic[Part]):
     """The records of a block: ``decode`` takes the ``part`` of a range, ``refused`` makes a bad row of one by index."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +28,8 @@ from sparkhaven.ingest.values.zones import ZoneTable, zone_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
 from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
 from sparkhaven.store.layout import LocationKey, encode_internal
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -42,7 +40,7 @@ _POSITION_NAMES: dict[str, Callable[[str], str]] = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Routed:
     """Rows of one location in file order; the batch has the stored columns in definition order."""
 
@@ -50,7 +48,7 @@ class Routed:
     batch: pa.RecordBatch
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Keys:
     """One name for each code, one code for each row; -1 = the row has no key: why, and what stands there instead."""
 
@@ -60,7 +58,7 @@ class _Keys:
     refused: Mapping[int, tuple[Refusal, str]] = field(default_factory=dict)  # by row
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Router:
     """Routing of one split; ``file`` is its path or topic/partition. The bounds are measured from ``clock_ns``."""
 
@@ -171,7 +169,7 @@ class Router:
             coding = target.column.type.coding
             none = target.required or (coding is not None and not coding.has_null)
             if target.stored and none and array.null_count:
-                for row in np.flatnonzero(null_mask(array)).tolist():
+                for row in np.flatnonzero(np.asarray(array.is_null())).tolist():
                     lacking.setdefault(row, target)
         return dict(sorted(lacking.items()))
 

@@ -8,12 +8,10 @@ no such field; of Parquet they are ``TypedParts``, one a file, since each file d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
-
-from sparkhaven.store.types.frozen import frozen
 
 Form = Literal["json", "csv", "parquet"]
 
@@ -26,7 +24,7 @@ class Quoted(str):
     __slots__ = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TypedPart:
     """The values of a field in one file, of one Arrow type. ``far``: in ms, timestamps that ``array`` cannot hold.
 
@@ -38,7 +36,7 @@ class TypedPart:
     old: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A record that no schema could make a row of: where it is, and why."""
 
@@ -46,7 +44,7 @@ class Unreadable:
     reason: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Rows of a feed. ``origin`` is what they were taken from, for people; ``whole``: there are no more than these.
 

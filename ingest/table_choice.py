@@ -8,7 +8,7 @@ rejected by one table (``TableRoutes.refusing``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import data_type
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 UNROUTED = "unrouted"
@@ -32,7 +31,7 @@ _ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
 _NO_TABLE = -1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableRows:
     """One table that a split is decoded for: its rules, and where its rejected rows go."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.scan.date_ranges import begin_of, is_well_formed, names, range_of, refuse_malformed, within
-from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo  # which takes longer than all other modules here
@@ -20,7 +20,7 @@ NO_PERIOD = Period()
 CLOSED_GRACE_S = 300.0  # the last batches of a day are committed by then; a later row would cost a supplement
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateChoice:
     """Single dates and ranges ``A..B`` of known dates (both ends included), or all dates that have ended.
 

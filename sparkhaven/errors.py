@@ -8,6 +8,7 @@ from sparkhaven.store.error_text import parse_error
 from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
+    CoreNotUsableError,
     CorruptFileError,
     EpochConflictError,
     ErrorBudgetExceeded,
@@ -40,6 +41,7 @@ from sparkhaven.store.errors import (
 __all__ = [
     "CommitError",
     "CommitUnknownError",
+    "CoreNotUsableError",
     "CorruptFileError",
     "EpochConflictError",
     "ErrorBudgetExceeded",

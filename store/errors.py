@@ -242,6 +242,12 @@ class TableExistsError(SparkhavenError):
     exit_code = EXIT_USAGE
 
 
+class CoreNotUsableError(SparkhavenError):
+    """The compiled core is missing, of another version, or refused by the system."""
+
+    exit_code = EXIT_USAGE
+
+
 class InvalidNameError(SparkhavenError):
     """A name from a user or a feed that must not become a path."""
 

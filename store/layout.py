@@ -11,7 +11,6 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from sparkhaven.store.errors import InvalidNameError, SettingsError
-from sparkhaven.store.types.frozen import frozen
 
 INTERNAL_NAMESPACE = "SparkhavenInternal"  # of the log tables
 USER_INTRADAY = "SPARKHAVEN_USER_INTRADAY"  # the setting that names the directory of intraday data of user tables
@@ -163,7 +162,7 @@ def chosen_user_intraday(asked: str | None, environ: Mapping[str, str]) -> str |
     return name
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Layout:
     """All paths below one database root.
 

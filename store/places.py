@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import is_copy, require_writable
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.types.frozen import frozen
 
 REMEMBERED = 256  # tables or streams of which a path is made once only: each read asks for some thirty
 
@@ -34,7 +34,7 @@ class _StreamPath:
         return self._path(stream_place.layout, stream_place.table, stream_place.stream)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TablePlace:
     """A table below a database root; its paths are those of ``Layout``."""
 
@@ -80,7 +80,7 @@ class TablePlace:
         return StreamPlace(self.fs, self.layout, self.table, stream)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamPlace(TablePlace):
     """One stream of a table; stands for its table too."""
 

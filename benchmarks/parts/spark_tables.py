@@ -109,7 +109,7 @@ def _merged(tables: Tables, rows: int) -> None:
     db = IntradayRows(tables.root, MERGED, statistics=True)
     db.commit({("a", DAY): table})
     add_partition(db.fs, db.layout, "NS", "0")
-    options, executor = MergeOptions(), LocalExecutor(1, processes=False)
+    options, executor = MergeOptions(), LocalExecutor(1)
     place = TablePlace(db.fs, db.layout, db.table)
     for result in merge_dates(place, [DAY], options, executor=executor, clock=time.time):
         if result.error is not None:

@@ -9,7 +9,6 @@ from sparkhaven.store.native.library import core
 
 Ends = npt.NDArray[np.int32]
 _LINE_FEED = 10
-_STEP = 1 << 18  # bytes that stay in the processor's cache
 _SAMPLE = 1 << 16  # bytes whose lines tell how much room all lines are likely to need
 _SHORT = 16  # bytes: room for lines that are shorter is made once they are counted
 
@@ -17,8 +16,6 @@ _SHORT = 16  # bytes: room for lines that are shorter is made once they are coun
 def line_ends(data: bytes) -> Ends:
     """0, then the end of each line behind its line feed; the last line needs none. Less than 2 GiB."""
     native = core()
-    if native is None:
-        return plain_line_ends(data)
     octets = np.frombuffer(data, np.uint8)
     address, size = octets.ctypes.data, len(octets)
     sample = min(size, _SAMPLE)
@@ -35,16 +32,3 @@ def line_ends(data: bytes) -> Ends:
         count += 1
         ends[count] = size
     return ends[: count + 1]
-
-
-def plain_line_ends(data: bytes) -> Ends:
-    """The same without the compiled core."""
-    octets = np.frombuffer(data, np.uint8)
-    parts: list[Ends] = [np.zeros(1, np.int32)]
-    parts.extend(
-        (np.flatnonzero(octets[start : start + _STEP] == _LINE_FEED) + (start + 1)).astype(np.int32)
-        for start in range(0, len(octets), _STEP)
-    )
-    if len(data) and data[-1] != _LINE_FEED:
-        parts.append(np.array([len(data)], np.int32))
-    return np.concatenate(parts)

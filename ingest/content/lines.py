@@ -7,7 +7,7 @@ the file is dropped. Blank lines are left to the decoders, which skip and do not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from sparkhaven.ingest.content.line_ends import line_ends
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.types.frozen import frozen
 
 BLOCK = 16 << 20
 MAX_LINE = 16 << 20
@@ -24,7 +23,7 @@ HEAD = 1 << 20  # bytes kept of a line that is too long
 BOM = b"\xef\xbb\xbf"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LongLine:
     """A line that is not read whole: its number, first bytes, and bytes in all without its line feed."""
 
@@ -33,7 +32,7 @@ class LongLine:
     size: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LineBlock:
     """Whole lines: line i is ``data[ends[i]:ends[i + 1]]`` (``ends`` starts at 0), its number ``numbers[i]``.
 

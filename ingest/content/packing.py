@@ -14,10 +14,9 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from sparkhaven.store.types.frozen import frozen
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -46,7 +45,7 @@ class CutPackingError(ValueError):
     """The bytes end within a member."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Packing:
     """A packing by its first bytes and the ends of file names; ``padding`` may follow a member, byte by byte.
 

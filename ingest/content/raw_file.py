@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from sparkhaven.ingest.content.packing import (
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.types.frozen import frozen
 
 CHUNK = 1 << 20
 TAIL = 1 << 16  # bytes that are looked at for the last line end of a piece
@@ -95,7 +95,7 @@ class RawFile(io.RawIOBase):
         return len(data)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlannedFile:
     """A planned file that is read, as often as it takes: every layer of a decoder gets this."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
@@ -31,7 +31,6 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 DATA_FILES, DATA_BYTES = "data_files", "data_bytes"
@@ -49,7 +48,7 @@ Block = tuple[Router, TypedRows, Callable[[int], bytes]]
 """Typed rows in the order of the split, the router they are for, and the payload of a row by its number."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ResumeRules:
     """``allow_gap``: offsets may be missing before a range, and are recorded; else that is a PositionGapError.
 
@@ -60,7 +59,7 @@ class ResumeRules:
     remember_s: float = DEFAULT_MAX_FILE_AGE_S
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Source:
     """A subclass of Spark's DataSource whose rows name splits, and its options; those show in plans: no secrets."""
 
@@ -89,7 +88,7 @@ class WaitingCounts(TypedDict, total=False):
     ends: dict[str, int]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """What a run would take: counts by name for machines, and the same in a few words.
 
@@ -105,7 +104,7 @@ class Waiting:
     nothing: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequeuedRows:
     """Rows of one source partition that left quarantine, decoded once more; all columns.
 
@@ -119,7 +118,7 @@ class RequeuedRows:
     complete: Callable[[BadRow], BadRow] | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Trial:
     """What became of the first rows that wait: their number, how many are rejected, and the first of those.
 

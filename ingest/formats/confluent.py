@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 from uuid import RFC_4122, UUID
 
@@ -19,7 +20,6 @@ from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.frozen import frozen
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else
@@ -66,7 +66,7 @@ def message_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
     return tuple(indexes), offset
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LikelyFrame:
     """What a payload that cannot be read begins with, and what takes it: a setting, or what to send in its place."""
 

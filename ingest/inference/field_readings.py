@@ -6,7 +6,7 @@ Nothing is believed that the decoder would not take: each value goes through the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -19,7 +19,6 @@ from sparkhaven.ingest.values.json_text import json_text
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.types.datatypes import coded_row, data_type
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 
 ColumnSettings = TypedDict(
@@ -46,7 +45,7 @@ ColumnSettings = TypedDict(
 """One entry of ``[columns]``, as it is written."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A column type with its codec, and the settings under ``[columns]`` by which values become it.
 
@@ -86,7 +85,7 @@ class Reading:
         return Target(column, source, self.unit, self.zone, None, True, far=self.far, form=self.form, lossy=self.lossy)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A value of a sample that a reading refuses."""
 

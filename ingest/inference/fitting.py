@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.inference.column_names import column_names
@@ -15,13 +16,12 @@ from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta, TextForm
 from sparkhaven.ingest.targets.declared_columns import near_name
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 
 SHOWN = 20  # names in a message
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fitted:
     """One column: the field and reading, or what of the position it takes, or the settings that were there already."""
 
@@ -34,7 +34,7 @@ class Fitted:
     """Values of the sample that no reading takes."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fit:
     """All columns of a schema. ``ignored`` are the fields that none takes, as ``ignore`` names them."""
 

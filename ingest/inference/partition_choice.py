@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from sparkhaven.ingest.inference.types.moments import DAY
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import from_json, from_text
-from sparkhaven.store.types.frozen import frozen
 
 GROUPS = (2, 1000)  # different values of a grouping column
 REPEATS = 10  # rows of each of them, at least
@@ -24,7 +24,7 @@ ENOUGH = 1000  # rows from which on a column is proposed for that
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A column by name, the field that it comes from, how it is read, and what is known of its values."""
 
@@ -35,7 +35,7 @@ class Candidate:
     symbols: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateColumn:
     """The column that gives dates: its name, and the range of its instants in ns.
 

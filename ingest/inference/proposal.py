@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkhaven.ingest.inference.column_names import column_names
 from sparkhaven.ingest.inference.field_facts import FRACTION, TEXT, WHOLE, Facts, facts_of
@@ -13,7 +13,6 @@ from sparkhaven.ingest.inference.types.type_choice import TypeChoice
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta
 from sparkhaven.store.errors import FeedError
-from sparkhaven.store.types.frozen import frozen
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "\\N", "-", "?")
 """Texts that stand for null in CSV files, where all others of a column are numbers or instants."""
@@ -29,7 +28,7 @@ POSITION: tuple[tuple[str, str, Meta], ...] = (
 """Columns for the position of a message: name, type, what of the position."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FieldColumn:
     """A column for a field. ``blob``: a String without a symbol table. No reading: the field is left out."""
 
@@ -46,7 +45,7 @@ class FieldColumn:
         return self.reading is not None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """Columns in the order of the feed, and the sample by which they were chosen."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-from sparkhaven.store.types.frozen import frozen
 
 DURATION_UNITS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
@@ -24,7 +23,7 @@ SIZE_UNITS = {
 _NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*\Z")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Period:
     """A time by the calendar: months, and seconds beside them."""
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
-
-from sparkhaven.store.types.frozen import frozen
 
 FILE_META: Mapping[str, frozenset[str]] = {
     "file": frozenset({"String"}),
@@ -26,7 +24,7 @@ KAFKA_META: Mapping[str, frozenset[str]] = {
 FILES = "files"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Traits:
     """``feed`` is the row in ``ingest.feeds.registry``, or ``module:attribute``; ``split`` the class of its splits.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
-
-from sparkhaven.store.types.frozen import frozen
 
 Format = Literal["json", "csv", "parquet"]
 PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]
@@ -14,7 +12,7 @@ MissingColumns = Literal["fail", "null"]
 UTF8 = "utf-8"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CsvOptions:
     """Dialect of CSV files. ``header`` True takes names from the first line, else ``names`` gives them.
 
@@ -34,7 +32,7 @@ class CsvOptions:
     trailing_delimiter: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Limit:
     """How much one batch may take; None = no limit. Rows are estimated from bytes before a file is read."""
 
@@ -43,7 +41,7 @@ class Limit:
     files: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AvroSource:
     """Where the schema of Avro payloads comes from: the text of one, or a registry (directory or address) by id.
 
@@ -54,7 +52,7 @@ class AvroSource:
     registry: str | None = field(default=None, repr=False)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProtobufSource:
     """The type of Protobuf payloads: a FileDescriptorSet, the name of a message in it, and the file for people."""
 

@@ -7,13 +7,12 @@ pickle, so a driver can hand them to its workers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.table_routes import TableRoutes
 from sparkhaven.store.epochs.state.partition_rule import PartitionRule
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 Unit = Literal["iso", "d", "s", "ms", "us", "ns"]
@@ -36,7 +35,7 @@ DAY_S = 86_400.0
 DEFAULT_BOUND_S = 30 * DAY_S
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextForm:
     """How a column's texts may differ from what is usual; what is not said stays refused.
 
@@ -56,7 +55,7 @@ class TextForm:
     as_text: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnSpec:
     """Where the values of one column come from; only needed where the defaults do not hold.
 
@@ -90,7 +89,7 @@ class ColumnSpec:
         return key | {name: text for name, text in taken.items() if text not in (None, usual.get(name))}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InternalRule:
     """Where the internal partition comes from: a column's value, a fixed name, or a part of the position."""
 
@@ -98,7 +97,7 @@ class InternalRule:
     name: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValueRule:
     """Where the column partition comes from: the local day or hour of an instant, or one fixed value.
 
@@ -120,7 +119,7 @@ class ValueRule:
         return {"column": str(self.column), "zone": self.zone, "format": self.format, **unit}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Clock:
     """What the bounds are measured from: the wall clock, the newest instant of the batch, or a fixed time (ns)."""
 
@@ -132,7 +131,7 @@ class Clock:
         return round(seconds() * 1e9) if self.at_ns is None else self.at_ns
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartitionSpec:
     """Routing of rows to locations, with bounds in seconds around the clock.
 
@@ -154,7 +153,7 @@ class PartitionSpec:
         return self.late == "supplement"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BadRowBudget:
     """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour.
 
@@ -174,7 +173,7 @@ class BadRowBudget:
 NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamSpec:
     """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored.
 
@@ -219,7 +218,7 @@ class StreamSpec:
         return (self.table,) if self.routes is None else self.routes.names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Target:
     """One column to decode: a stored column, or a field that only routing needs (``stored`` False)."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
-
-from sparkhaven.store.types.frozen import frozen
 
 RouteKind = Literal["column", "topic"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableRoute:
     """The rows of one table: those whose column, or topic, is one of ``values``; ``rest``: those of no other table."""
 
@@ -19,7 +18,7 @@ class TableRoute:
     rest: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableRoutes:
     """The tables of a feed, in the order of the stream file. ``own``: the number of the one that a spec is of.
 

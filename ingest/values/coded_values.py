@@ -18,8 +18,8 @@ from sparkhaven.ingest.values.wire_values import Moment, MomentKind
 from sparkhaven.store.conversions.coded_arrays import coded_array
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.instants import DAY_NS, UNIT_NS
-from sparkhaven.store.native.byte_values import BASE64, byte_values
-from sparkhaven.store.native.codings.row_sets import unstorable_values
+from sparkhaven.store.native.blobs import unstorable_values
+from sparkhaven.store.native.json_lists import BASE64, byte_values
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.byte_array import is_bytes
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
@@ -122,8 +122,7 @@ def _storable(value: Value | Refusal, coding: Coding) -> Value | Refusal:
 
 def coded_texts(texts: pa.StringArray, coding: Coding) -> Typed:
     """Whole columns of CSV fields; null texts are null already."""
-    compiled = byte_values(texts, BASE64) if pa.types.is_binary(coding.arrow) else None
-    values, doubt = compiled or coding.parse_all(texts)
+    values, doubt = byte_values(texts, BASE64) if pa.types.is_binary(coding.arrow) else coding.parse_all(texts)
     return stored(values, coding, doubt)
 
 

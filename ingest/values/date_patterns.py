@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.ingest.values.arrow_columns import Typed, compact, mask_of, some
-from sparkhaven.store.types.frozen import frozen
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONG = (
@@ -47,7 +47,7 @@ _GROUPS = {
 _NEEDED = (("Y", "y"), ("m", "b"), ("d",))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Part:
     """A sign of a pattern with its digits (``%3f``: 3), or a literal text, whose sign is empty."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.system_errors import ours
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.frozen import frozen
 
 MOST_WORDS = 300  # characters of an exception
 Decoded = TypeVar("Decoded")
 Value = int | float | str | bool | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a value cannot be stored, what would have been accepted, and what is special about this one."""
 
@@ -55,7 +55,7 @@ def attempted(make: Callable[..., Decoded], *arguments: Any) -> Decoded | Refusa
         return unexpected(error)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OutOfRange(Refusal):
     """An instant that is none because it lies too far away: after the last one (``above``), or before the first."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +11,11 @@ import pyarrow as pa
 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Value
-from sparkhaven.store.types.frozen import frozen
 
 Ints = npt.NDArray[np.int64]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TypedRows:
     """Good rows in file order: one array for each target, and the line number of each row.
 

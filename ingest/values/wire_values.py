@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.instants import DAY_NS, clock_text, day_text
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.frozen import frozen
 
 MomentKind = Literal["instant", "local time", "date", "time of day"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Moment:
     """A count of ``unit_ns`` nanoseconds as it was sent: since 1970 in UTC, since 1970 on local clocks, or midnight."""
 
@@ -38,7 +38,7 @@ class Moment:
         return f"{day}T{clock_text(rest)}{'Z' if self.kind == 'instant' else ''}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WireValue:
     """A value of which the format says how it is written, and no type of ours takes, like an interval."""
 

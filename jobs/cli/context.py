@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -30,8 +30,6 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from sparkhaven.jobs.changing_commands import DRY_IN_COPIES, changes, is_logged
-from sparkhaven.jobs.cli.startup.forgone_imports import forgo_http, forgo_pandas
-from sparkhaven.jobs.cli.startup.plain_values import plain_values
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
@@ -45,14 +43,15 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.extras import missing_extra
 from sparkhaven.store.framing.finite_numbers import finite
 from sparkhaven.store.io.read_only_roots import is_copy, is_writable, require_writable
-from sparkhaven.store.io.system_errors import ours
+from sparkhaven.store.io.system_errors import as_ours, ours
 from sparkhaven.store.layout import Layout
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.cli.result_file import ResultFile
+    from sparkhaven.jobs.streams.starting import NotStarted
 
 EXIT_INTERRUPTED = 130
-COMMAND_ROWS = "sparkhaven.jobs.logs.command_rows"
+COMMAND_ROWS = "sparkhaven.jobs.monitor.logs.command_rows"
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
 
 
@@ -95,7 +94,6 @@ class CliContext:
             )
         if changes(self.command, self.words) and not (self.command in DRY_IN_COPIES and is_copy(root)):
             require_writable(root)
-        forgo_pandas()
         return Layout(root)
 
     def database(self) -> Layout:
@@ -145,7 +143,7 @@ class CliContext:
             return
         if not is_writable(self.root):
             return
-        from sparkhaven.jobs.logs.command_rows import FinishedCommand, log_command  # most write nothing
+        from sparkhaven.jobs.monitor.logs.command_rows import FinishedCommand, log_command  # most write nothing
 
         done = FinishedCommand(self.command, self.words, self.results, code, seconds)
         log_command(Layout(self.root.absolute()), done, self.note)
@@ -220,8 +218,6 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
         open_outputs()
-        plain_values()
-        forgo_http()
         words, began = list(sys.argv[1:] if args is None else args), time.monotonic()
         cli = extra.setdefault("obj", CliContext())
         cli.json = "--json" in words  # a usage error comes before the option is read
@@ -297,6 +293,16 @@ def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
     cli.note(f"sparkhaven: {error}")
     cli.failure({**about, "error": error_json(error)})
     return error.exit_code
+
+
+def report_failed(cli: CliContext, failed: Iterable[NotStarted]) -> int:
+    """Reports each stream that could not start; returns the exit code of the first."""
+    code = EXIT_DONE
+    for stream in failed:
+        about = {"file": str(stream.file)} if stream.name is None else {"stream": stream.name}
+        failed_code = report(cli, as_ours(stream.error), **about)
+        code = code or failed_code
+    return code
 
 
 def error_json(error: SparkhavenError) -> dict[str, Any]:

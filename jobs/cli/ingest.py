@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparkhaven.ingest.feeds.base import LOOK_S, ONCE_S, PATIENCE_S, Trial
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.failed_streams import report_failed
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
 from sparkhaven.jobs.cli.options import (
     DryRun,
     LocalOption,
@@ -25,11 +24,10 @@ from sparkhaven.jobs.cli.options import (
     old_spelling,
     seconds_of,
 )
+from sparkhaven.jobs.monitor.waiting import other_fields, passed_lines, remarks_of
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
-from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
-from sparkhaven.jobs.streams.reports.data_warnings import other_fields
 from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
 from sparkhaven.jobs.streams.stream_group import joint_state
 from sparkhaven.store.epochs.generation import is_other_rule
@@ -122,10 +120,10 @@ def ingest(
     if not streams:
         exit_with(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
-    from sparkhaven.jobs.logs.log_writer import LogWriter
+    from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
+    from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS
+    from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
     from sparkhaven.jobs.streams.process import run_streams
-    from sparkhaven.jobs.streams.reports.metrics import Metrics, served
-    from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS
     from sparkhaven.jobs.streams.reports.progress import Progress
     from sparkhaven.jobs.streams.stream import RunOptions
 

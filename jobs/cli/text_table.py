@@ -11,10 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from unicodedata import category, east_asian_width
-
-from sparkhaven.store.types.frozen import frozen
 
 TEXT, USUAL, GAP = 24, 80, "  "
 ALL_COLUMNS = "--json, or a pipe like `| less -S`, shows all"
@@ -51,7 +50,7 @@ def vertical(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     sys.stdout.flush()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextColumn:
     """A column: its texts, its width in cells, and the width that it needs at least."""
 

@@ -8,6 +8,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from sparkhaven.ingest.feeds.frames.frame_rows import Fields, fit_frame, frame_columns
 from sparkhaven.ingest.targets.target_columns import resolve_targets
@@ -30,7 +31,6 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
@@ -39,7 +39,7 @@ from sparkhaven.writers.spark.frame_writes import FramePlan
 from sparkhaven.writers.task.target import StreamTarget
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameStream:
     """An open stream and the schema of its table. ``begun``: the epoch that a new stream began at, else None."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.jobs.operations.maintenance import open_log
@@ -36,7 +37,6 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import VERSION as LEDGER_VERSION
 from sparkhaven.store.quarantine.ledger import read_ledger, write_ledger
 from sparkhaven.store.schema.deployed.history import FORMAT, WIDENED, decode_history, encode_history
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.location_index import store_entries, stored_entries
 
 REMOVALS, HISTORY, MERGES, TREE = "removals", "schema history", "merge record", "manifest of an extended tree"
@@ -45,7 +45,7 @@ BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, TREE: 1, CHECKPOINT: 2, HEAD: 2}
 """Kinds whose content decides between several forms that are written, with the first of those."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileForm:
     """Files of one kind in one form: its ``version``, that of the ``newest`` form, how many, and one of them."""
 

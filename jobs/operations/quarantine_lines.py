@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,12 @@ from typing import Any
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 
 TOLD = frozenset({"stream", "table", "reason", "detail", "column", "expected", "value", "header", "source_time_ns"})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PayloadRepair:
     """The payload that replaces that of a row; the ``key`` of a message only with ``replaces_key``.
 

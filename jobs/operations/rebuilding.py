@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
@@ -19,7 +20,6 @@ from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 LATER = (
     "the stream ingests nothing until its positions are given. Run --from-locations again with --position"
@@ -63,7 +63,7 @@ def _moment(text: str | None) -> int | None:
     return int(zoned.timestamp()) * NS_PER_SECOND
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RebuiltStream:
     """A rebuilt commit log, or one that would be, with ``dry_run``. ``unknown``: what the locations do not tell.
 

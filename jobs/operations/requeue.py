@@ -39,7 +39,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.location_room import LocationRoom, committed_room, may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
@@ -72,7 +71,7 @@ class Requeued:
     unmarked: OSError | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommittedLocations:
     """The locations of a stream as its log has them."""
 
@@ -91,7 +90,7 @@ class CommittedLocations:
         return committed_room(self.place.fs, schema, self.place.intraday_location(key), files)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequeueDecoder:
     """Decodes the file of a requeue; a bad row stops the batch, since all rows were tried before."""
 

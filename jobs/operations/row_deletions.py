@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.jobs.operations.maintenance import open_log
@@ -12,14 +13,13 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace, writable_layout
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.removal.row_withdrawal import find_rows
 from sparkhaven.writers.rewrites.row_deletion import delete_rows as delete_matching
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowsDeleted:
     """What a call has deleted, or with ``dry_run`` would delete.
 

@@ -30,7 +30,6 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.schema.deployed.deploy import standing_tables
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.users.user_table import list_user_tables
 
 BLOCK = 1 << 20  # bytes between two looks at the clock
@@ -38,7 +37,7 @@ SAVED_EVERY = 5.0  # seconds between two writes of the position
 KEPT = 1000  # findings of a round that are kept
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ScrubPosition:
     """Where a round is: behind the file ``after`` of a table; of the next, ``file``, it has read ``offset`` bytes of
     data, with this CRC-32.

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
-from sparkhaven.store.types.frozen import frozen
 
 LIST = "jars.json"
 FETCH_SECONDS = 600.0
@@ -31,7 +31,7 @@ DELTA_SPARKS = ("4.0", "4.1", "4.2")  # that this version of Delta has a jar for
 BESIDE = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """A Maven artifact; ``alone``: without its dependencies."""
 

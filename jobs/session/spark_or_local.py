@@ -6,9 +6,8 @@ An ingest of all available input is by how much waits, a merge by the rows that 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from sparkhaven.ingest.feeds.base import Waiting
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 Where = Literal["auto", "local", "spark"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocalLimits:
     """What one process ingests in less time than Spark takes to start, also where files are packed or rows are wide.
 
@@ -36,7 +35,7 @@ class LocalLimits:
 LIMITS = LocalLimits()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunChoice:
     """``local``: in this process; ``why`` completes a sentence."""
 

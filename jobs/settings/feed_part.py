@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from sparkhaven.jobs.settings.stream_file import parse_stream, parse_tables, rea
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.types.frozen import frozen
 
 LACKING: Mapping[str, Any] = {
     "name": "sample",
@@ -30,7 +29,7 @@ LACKING: Mapping[str, Any] = {
 """What a stream file needs and a sample does not."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FeedPart:
     """What is known of a stream that has no schema yet.
 

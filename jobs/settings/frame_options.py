@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName, check_stream
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.spark.frame_task import PositionColumns
 
 Rule = str | Mapping[str, Any]
@@ -38,7 +38,7 @@ class FrameModel(SettingsModel):
     accept_rule: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameOptions:
     """Checked options of a writer of frames. ``quarantine`` None: the first bad row stops its batch."""
 

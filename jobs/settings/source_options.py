@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.jobs.settings.frame_options import FrameOptions, frame_options
@@ -21,14 +22,13 @@ from sparkhaven.readers.spark.option_texts import (
 from sparkhaven.readers.spark.options import BATCH, COMMON, STREAM
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.types.frozen import frozen
 
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
 KEYS_OF_BAD_ROWS = frozenset(BadRowsModel.model_fields)
 INSERTS = f"INSERT INTO, insertInto and writeTo pass no options of a write: call {SAVE}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Checked options of one write. ``label``: the name under which a frame is written once."""
 

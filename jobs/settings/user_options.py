@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.readers.spark.option_texts import WHERE, given_texts, missing
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.types.frozen import frozen
 
 USER = "user"
 SAVE = 'df.write.format("deephaven").option("user", "ns.T").mode("append").save("/data/db")'
 _KNOWN = (USER, "root", "path", "partitionBy", "schema", "internal")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UserOptions:
     """Which user table to save, and how; those of ``save_table``."""
 

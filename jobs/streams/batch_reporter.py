@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkhaven.jobs.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.monitor.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.monitor.metrics.sink import StreamSink
 from sparkhaven.jobs.streams.budget import ErrorBudget
-from sparkhaven.jobs.streams.reports.metrics_sink import StreamSink
 from sparkhaven.jobs.streams.reports.progress import PartitionProgress, Progress, total_lag
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.stream_run import StreamRun

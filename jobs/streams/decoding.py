@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -20,14 +21,13 @@ from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.spark.kept_rows import KeptPart
 from sparkhaven.writers.task.decoding import SplitNotes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Decoder:
     """Decodes the splits of a task; pickled to the workers."""
 
@@ -59,7 +59,7 @@ class Decoder:
         return count
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TablesDecoder:
     """Decodes the splits of a task for the tables of a feed, each once; pickled to the workers.
 
@@ -109,7 +109,7 @@ def _note_rejected(rejects: Rejects, notes: SplitNotes) -> None:
         notes.count(name, amount)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameDecoder:
     """Decodes batches of a data frame in a task. ``closed``: truncated locations, which take no rows."""
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.ingest.feeds.base import Waiting
+from sparkhaven.jobs.monitor.waiting import ask_source, passed_lines, remarks_of
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.feeds import ask_source, passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.jobs.streams.stream_group import fed_places
@@ -29,11 +29,10 @@ from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FirstStart:
     """A stream about to be opened. ``is_new``: no file of it exists; ``waiting``: what it would ingest, if asked."""
 

@@ -15,10 +15,10 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import Waiting
+from sparkhaven.jobs.monitor.waiting import ask_source
 from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.feeds import ask_source
 from sparkhaven.jobs.streams.first_start import FirstLooks, FirstStart, IdleRun, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from sparkhaven.store.errors import EXIT_RETRY, LockLostError
 from sparkhaven.store.io.system_errors import ours
-from sparkhaven.store.types.frozen import frozen
 
 REMIND_SECONDS = 60.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Backoff:
     """Seconds before the first restart, and at most; after ``tries`` failures in a row the stream ends."""
 
@@ -75,7 +75,7 @@ def keep_running(
     stop: threading.Event,
     on_restart: Callable[[Exception, float], None],
     can_restart: Callable[[], bool] = lambda: True,
-    backoff: Backoff = Backoff(),  # noqa: B008  immutable
+    backoff: Backoff = Backoff(),
 ) -> int:
     """Calls ``run`` until it leaves no error on the stream, or one that ends it; returns the number of restarts.
 

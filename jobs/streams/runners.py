@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from sparkhaven.jobs.session.interpreter import require_program
 from sparkhaven.jobs.session.spark_session import is_alive
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.feeds import SPLIT_OF, open_feed
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.local_stream import run_local_tables
-from sparkhaven.writers.batch.stream_batches import FedTables, SplitOf, StreamTotals
+from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FedTables, SplitOf, StreamTotals
 from sparkhaven.writers.spark.executor_watch import ExecutorWatch
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
 from sparkhaven.writers.spark.stream_query import run_stream_of_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
+class OpenedFeed:
+    """A source whose rows are splits, how to parse them, and whether missing offsets are allowed."""
+
+    source: DataFrame
+    split_of: SplitOf
+    allow_gap: bool = False
+
+
+def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, once: bool) -> OpenedFeed:
+    """The Spark source of a stream, which starts from the stream's commit log; ``once``: up to what is there now.
+
+    SettingsError: the driver cannot start its planner.
+    """
+    from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
+    from sparkhaven.readers.spark.without_limits import planned_source
+
+    require_program(spark.sparkContext)
+    feed = settings.feed
+    source = feed.source(layout.root, spark.sparkContext.defaultParallelism)
+    kind = source.kind if HAS_LIMITS else planned_source(source.kind, once=once)
+    spark.dataSource.register(kind)
+    frame = spark.readStream.format(kind.name()).options(**source.options).load()
+    return OpenedFeed(frame, SPLIT_OF[feed.options.traits.split], feed.resume.allow_gap)
+
+
+@dataclass(frozen=True, slots=True)
 class StreamWork:
     """The opened streams of a stream file, one for each of its tables; ``stop``: end after the batch."""
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from sparkhaven.jobs.monitor.waiting import name_stream
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tables
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.jobs.streams.feeds import name_stream
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.types.frozen import frozen
 
 T = TypeVar("T")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NotStarted:
     """A stream file whose stream could not start, and why; ``name`` and ``table``, if they are known."""
 

@@ -8,14 +8,17 @@ import threading
 import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from sparkhaven.ingest.feeds.base import PATIENCE_S
 from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
-from sparkhaven.jobs.logs.log_writer import LogWriter
-from sparkhaven.jobs.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
+from sparkhaven.jobs.monitor.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS, MetricsSink, StreamSink
+from sparkhaven.jobs.monitor.source_watch import SourceState
+from sparkhaven.jobs.monitor.waiting import watch_ends
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
@@ -23,17 +26,13 @@ from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_
 from sparkhaven.jobs.streams.batch_reporter import BatchReporter
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
-from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
-from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
-from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
-from sparkhaven.jobs.streams.reports.source_watch import SourceState
 from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_group import StreamGroup, left_tables
-from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.jobs.streams.stream_run import DataWarnings, StreamRun
 from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
@@ -46,7 +45,6 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import FedTable, FedTables, StreamPlan
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import OneTable
@@ -55,7 +53,7 @@ from sparkhaven.writers.task.target import StreamTarget
 SILENT_HINT = "check that it runs and can be reached from the machine of the stream, which waits for it"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
     log; ``where``: in Spark, in this process, or (with ``once``) as much as waits decides, by ``limits``.
@@ -85,7 +83,7 @@ class RunOptions:
         return StreamRecorder(writer, TableName.parse(table), stream, settings.policy.durability if settings else None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Application:
     """What the streams of one process share; ``stop``: end after the batch."""
 
@@ -273,7 +271,7 @@ def run_one(app: Application, group: StreamGroup) -> None:
             one.metrics.ended()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _ReadyTable:
     """A stream of one table, ready to run."""
 

@@ -4,18 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sparkhaven.ingest.spec.stream_spec import Contract
+from sparkhaven.jobs.monitor.epochs import field_words
+from sparkhaven.jobs.monitor.source_watch import SourceWatch
+from sparkhaven.jobs.monitor.waiting import older_line, passed_lines
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.feeds import older_line, passed_lines
-from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.stream_batches import StreamTotals
+
+if TYPE_CHECKING:
+    from sparkhaven.writers.batch.commit import BatchOutcome
+
+
+MAX_FIELDS = 100  # fields that a run names; a feed may have new keys in every row
+
+
+class DataWarnings:
+    """Remembers the fields and columns that this run has warned of.
+
+    ``contract``: by discard-value other fields are as expected.
+    """
+
+    def __init__(self, contract: Contract = "evolve") -> None:
+        self._expected = contract == "discard-value"
+        self._fields: set[str] = set()
+        self._empty: set[str] = set()
+
+    def of(self, outcome: BatchOutcome) -> list[str]:
+        """The new warnings of a batch."""
+        lines: list[str] = []
+        if self._expected:
+            return lines
+        ignored = {name: rows for name, rows in ignored_in(outcome.counts).items() if name not in self._fields}
+        if ignored and len(self._fields) < MAX_FIELDS:
+            self._fields.update(ignored)
+            lines.append(f"fields without a column: {field_words(ignored)}. List expected ones under [columns] ignore")
+        absent = {name: rows for name, rows in absent_in(outcome.counts).items() if name not in self._empty}
+        if absent:
+            self._empty.update(absent)
+            lines.append(
+                f"no field for columns: {field_words(absent)}. Check `from` under [columns], or set `required`"
+            )
+        empty = sorted(set(outcome.empty) - self._empty)
+        if empty:
+            self._empty.update(empty)
+            lines.append(f"no row of this batch has a value for {', '.join(empty)}. Check `from` under [columns]")
+        return lines
 
 
 @dataclass(slots=True)

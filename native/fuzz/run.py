@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from native.build import SOURCES, source_files
-from sparkhaven.store.native.powers_of_five import powers_of_five
+from sparkhaven.store.native.json_lists import powers_of_five
 
 HERE = Path(__file__).resolve().parent
 TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("*_target.c")))

@@ -11,10 +11,10 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.framing.finite_numbers import finite
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
-from sparkhaven.store.lazy_compute import pc
 
 
 def cell_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:

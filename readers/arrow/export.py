@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.arrow.cell_values import is_written_as_text, value_texts
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, day_text
 from sparkhaven.store.io.read_only_roots import refuse_change
-from sparkhaven.store.lazy_compute import pc
 
 FIRST_DAY, LAST_DAY = -12_687_428, 11_248_737  # -32767-01-01 and 32767-12-31
 

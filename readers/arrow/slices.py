@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.epochs.pins import Pin, left
 from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.layout import table_of
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns
 from sparkhaven.store.scan.history_pins import history_left
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.types.row_ranges import RowRanges
@@ -34,7 +33,7 @@ def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
     return column.type.arrow
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartitionValues:
     """The dictionary of partition values that all slices of a read share, and the number of each value in it."""
 

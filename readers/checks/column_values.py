@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding
 from sparkhaven.store.format.column.prefix import Prefix, charset_of
@@ -18,19 +19,17 @@ from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import map_region, open_column, read_grouping
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
 from sparkhaven.store.types.codings.string_set import StringSets
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 
 BLOCK = 1 << 17  # rows that are read at once, so that what is made of them stays in the processor's cache
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Expected:
     """The committed state of a location, by the commit log (intraday) or the merge record (history).
 

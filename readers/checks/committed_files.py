@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding, from_error, other_checksum, shortened
@@ -14,13 +15,12 @@ from sparkhaven.store.merges import merge_records as merges
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.users.user_table import intraday_location, load_user_table, splayed_of
 
 RESTORE = "run `sparkhaven verify {} --deep`, which says what is affected. Restore the file from a copy"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommittedFile:
     """A file, and its committed bytes: ``state.size`` with this CRC-32, of an index from its first byte on, else from
     the start of its data.

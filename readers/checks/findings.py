@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.types.frozen import frozen
 
 Severity = Literal["error", "warning", "note"]
 _PLACE = re.compile(", | at ")
 COUNTS = ("tables", "streams", "locations", "rows", "bytes")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CheckFinding:
     """One finding. ``error``: data is lost or wrong; ``warning``: reads are correct, but something is out of
     place; ``note``: harmless. ``at`` is a byte, row, entry or record inside ``path``.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.checks.column_values import BLOCK, Expected
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
@@ -23,7 +24,6 @@ from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.parquet.location_files import BEGIN, INDEX, ROW_SET, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import null_mask, pc, positions
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns
 from sparkhaven.store.scan.index_keys import stored_order
@@ -31,7 +31,6 @@ from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.scan.row_owners import RowOwners
 from sparkhaven.store.types.codings.row_ranges_codec import decode_sets
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 
 REMERGE = "run `sparkhaven merge --rewrite` for the date. Until then read without --where"
@@ -39,7 +38,7 @@ KEYS = 1 << 14  # that are looked at together
 Ranges = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Index:
     """The content of one index: key columns, and where each key is, as ranges or as row sets."""
 
@@ -117,7 +116,7 @@ def _rows(fs: Fs, expected: Expected, index: _Index, columns: Sequence[Column]) 
     if (row := owners.missing()) is not None:
         yield _finding(index, "a row is missing in the index", f"row {row}", "each row once", "no key")
     for first, stop, block in _blocks(fs, expected, columns):
-        numbers = positions(owners.of(first, stop))
+        numbers = pa.array(owners.of(first, stop))
         for column, key, values in zip(columns, index.keys, block, strict=True):
             wanted = key.take(numbers)
             differ = ~_same(values, wanted)
@@ -204,7 +203,7 @@ def _plain(values: pa.Array) -> pa.Array:
 def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
     """Which values are equal: null to null, NaN to NaN."""
     equal = pc.fill_null(pc.equal(one, other), False).to_numpy(zero_copy_only=False)
-    same: npt.NDArray[np.bool_] = equal | (null_mask(one) & null_mask(other))
+    same: npt.NDArray[np.bool_] = equal | (np.asarray(one.is_null()) & np.asarray(other.is_null()))
     if pa.types.is_floating(one.type):
         nan = [pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False) for values in (one, other)]
         same |= nan[0] & nan[1]

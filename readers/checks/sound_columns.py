@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.checks.column_values import Expected, parts_of, symbol_findings
 from sparkhaven.store.errors import SparkhavenError
@@ -19,9 +20,8 @@ from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import BYTES, SYM, SYM_BYTES
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.checked_columns import TextBounds, verify_fixed, verify_ids, verify_texts
-from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.native.rows import count_ids
 from sparkhaven.store.scan.checksums import BLOCK, checksum, crc32
 from sparkhaven.store.scan.column_file import committed_column, read_grouping
 from sparkhaven.store.types.committed_columns import RangeStats

@@ -7,7 +7,7 @@ roots, so are the bytes between, and no row is read. The epoch before the range 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
@@ -18,10 +18,9 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochRange:
     """Epochs ``first`` to ``last`` of a stream; None: of the only one of a table."""
 
@@ -55,7 +54,7 @@ class EpochRange:
         return streams[0]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AddedRows:
     """A snapshot at the end of a range, and what the range has added: ``begun`` has the files before it by location."""
 

@@ -7,6 +7,7 @@ the rows, a bounded number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,14 +17,13 @@ from sparkhaven.readers.arrow.cell_values import cell_values
 from sparkhaven.readers.compare.snapshot_digests import SnapshotDigests
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import Positions
 
 PASS_ROWS = 1 << 25  # hashes in memory at once, of each side
 Side = Literal["here", "there"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DifferentRow:
     """A row that one side has, or has more often. ``row`` is its number in the location of its source."""
 
@@ -34,7 +34,7 @@ class DifferentRow:
     values: dict[str, Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowSet:
     """Slices of one side, whose columns are in the same order on both sides."""
 

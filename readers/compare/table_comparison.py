@@ -8,6 +8,7 @@ of the same values. Digests of single columns only say which columns differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
@@ -15,11 +16,10 @@ from sparkhaven.readers.compare.epoch_range import AddedRows
 from sparkhaven.readers.compare.row_differences import PASS_ROWS, DifferentRow, RowSet, row_differences
 from sparkhaven.readers.compare.snapshot_digests import Begun, Digests, SnapshotDigests, same_bytes
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateComparison:
     """One date: rows on both sides, and by column whether the values are equal.
 
@@ -41,7 +41,7 @@ class DateComparison:
         return same and all(self.columns.values())
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableComparison:
     """``columns``: what differs in the columns themselves. ``rows_read``: of both sides, a row once a read."""
 
@@ -57,7 +57,7 @@ class TableComparison:
         return not self.columns and all(date.equal for date in self.dates)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Equal:
     """Whether the rows of both sides are equal, and the values of each column by itself."""
 

@@ -18,7 +18,6 @@ from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.shown_locations import Update
 from sparkhaven.store.expressions.predicate.lookups import Key
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
 
 OnPlace = Callable[[LiveLocation, pa.Table | None], None]
@@ -26,7 +25,7 @@ OnSize = Callable[[int], None]
 OnError = Callable[[Exception], None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableKey:
     """One opening of a table: after one has ended, or the schema has changed, the name has another number."""
 

@@ -6,6 +6,8 @@ rollback, or where log or removals were replaced, the stream is loaded anew.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
@@ -19,10 +21,9 @@ from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, sca
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationChanges:
     """What new records did. ``keys``: locations that may have grown; None: any of them.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,6 @@ from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.column_file import ColumnFile, WrittenColumn, committed_column, map_region, open_parquet
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.types.widening import same_form
@@ -39,7 +39,7 @@ _NO_TEXTS = pa.array([], pa.string())
 _CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Plain:
     """Rows of a mapped column as an engine has them: their bytes, and for a column of symbols the texts by number."""
 

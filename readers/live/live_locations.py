@@ -13,13 +13,12 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 AGAIN = "open the table again. It has the same name"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LiveLocation:
     """The rows from ``first`` on of one location, up to ``stop`` where that is set; an engine's key.
 
@@ -42,7 +41,7 @@ class LiveLocation:
         return rows if self.stop is None else min(rows, self.stop)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Committed:
     """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file.
 

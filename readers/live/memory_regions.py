@@ -8,7 +8,6 @@ engine lacks what the class needs.
 from __future__ import annotations
 
 import gc
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,17 +16,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_column import Plain
 from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.lookups import Key
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 
-SOURCE = Path(__file__).with_name("Pages.java")
+PAGES, REGIONS = (Path(__file__).with_name(f"{name}.java") for name in ("Pages", "Regions"))
 KINDS = {  # Arrow type -> the engine's kind of chunk and type of column
     pa.int8(): ("Byte", "byte"),
     pa.uint16(): ("Char", "char"),
@@ -40,12 +39,13 @@ KINDS = {  # Arrow type -> the engine's kind of chunk and type of column
 }
 
 
-def compiled(context: Any, name: str, text: str) -> Any:
+def compiled(context: Any, source: Path) -> Any:
     """A class of Java, compiled by an engine; ``context`` is its execution context. RuntimeError: it is refused."""
     import jpy
 
     request = jpy.get_type("io.deephaven.engine.context.QueryCompilerRequest").builder()
-    request.description(f"{name} of mapped files").className(name).packageNameRoot("sparkhaven").classBody(text)
+    request.description(f"{source.stem} of mapped files").className(source.stem).packageNameRoot("sparkhaven")
+    request.classBody(source.read_text(encoding="utf-8"))
     return context.j_exec_ctx.getQueryCompiler().compile(request.build())
 
 
@@ -56,7 +56,7 @@ class PageReaders:
         """``context`` is the engine's execution context, whose compiler is used."""
         import jpy
 
-        java_class = compiled(context, "Pages", SOURCE.read_text(encoding="utf-8"))
+        java_class = compiled(context, PAGES)
         self.factory: Any = java_class.getDeclaredConstructor().newInstance()
         self._buffer = jpy.byte_buffer
 
@@ -75,31 +75,11 @@ class PageReaders:
         take(pa.Table.from_arrays([pa.nulls(len(values))], schema=bare))
 
 
-HERE = Path(__file__).parent
 PART_ROWS = 1 << 27  # of a buffer of Java: 1 GiB of longs
 MOST_TEXTS = 1 << 16  # of a column in a location; with more, texts lie too far apart to be faster than pages of them
 TEXTS_SHARE = 8  # texts of symbols take at most this part of the heap
 TEXT_BYTES = 56  # of a text of Java beside its characters, with the reference to it
 _ERRORS = (SparkhavenError, OSError, IndexError, KeyError, ValueError, pa.ArrowException)
-_TYPES = tuple(dict.fromkeys(chunk for chunk, _ in KINDS.values()))  # Instants are longs, too
-_FILES = ("Regions", "KeyFilter", "MappedPage", "Region", "TextRegion", "LongRegion")
-_EACH = re.compile(r" *// of each type\n(.*?) *// end\n", re.DOTALL)
-_IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
-
-
-def source() -> str:
-    """The class with its parts, and what it says of longs said of each type."""
-    whole, *parts, longs = (HERE.joinpath(f"{name}.java").read_text(encoding="utf-8") for name in _FILES)
-    whole = whole.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
-    whole = _EACH.sub(lambda match: "".join(_of(match[1], name) for name in _TYPES), whole)
-    return "\n".join([whole.rstrip().removesuffix("}"), *parts, *(_of(longs, name) for name in _TYPES), "}\n"])
-
-
-def _of(text: str, name: str) -> str:
-    """What is said of longs, of another type."""
-    if name == "Byte":
-        text = text.replace("part.asLongBuffer()", "part.slice()")
-    return re.sub(r"\blong (?=get|value)", f"{name.lower()} ", text).replace("Long", name)
 
 
 def is_plain(column: Column) -> bool:
@@ -116,7 +96,7 @@ class Regions:
         self._lock = threading.Lock()
         self._class: Any = None
         try:
-            self._class = compiled(context, "Regions", source())
+            self._class = compiled(context, REGIONS)
         except RuntimeError as error:  # of Java
             self._refuse(error)
 

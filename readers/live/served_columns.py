@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from sparkhaven.readers.live.live_values import live_field
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.scan.case_twins import refuse_case_twins
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
 _WORDS = (
@@ -21,7 +20,7 @@ _WORDS = (
 RESERVED = frozenset(_WORDS.split("|"))  # Java's, and those of Deephaven's query language
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServedSchema:
     """Arrow schemas of the stored columns and of the partitioning column, and the stored columns themselves."""
 

@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.memory_regions import PageReaders, Regions
 from sparkhaven.store.errors import SettingsError, SparkhavenError
-from sparkhaven.store.types.frozen import frozen
 
 HEADER = 16  # rows less in a page, so that its array with its header fills whole regions of the heap
 PAGE_ROWS = (1 << 10) - HEADER, (1 << 18) - HEADER  # at least and at most; the largest are the fastest
@@ -31,7 +30,7 @@ ALL_METHODS, GRPC_ONLY = "GET,POST,OPTIONS", "POST"  # clients need POST only, a
 _KNOWN = (SparkhavenError, IndexError, KeyError, ValueError, pa.ArrowException)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Address, heap in bytes, milliseconds of a cycle, and whether there is a web page, which needs the console: then
     clients may run code."""

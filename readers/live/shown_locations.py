@@ -6,6 +6,7 @@ Nothing here reads the logs: callers report what they say. Not thread-safe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.readers.live.live_locations import AGAIN, Committed, Held, LiveLocation
@@ -17,7 +18,6 @@ from sparkhaven.store.layout import LocationKey, table_of
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, all_values, generations, merged_rows, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.row_ranges import RowRanges
 
@@ -88,7 +88,7 @@ def pieces_of(rows: RowRanges, directory: Path) -> list[tuple[int, int]]:
 _REMOVED = "rows were merged and removed from intraday before this table had mapped them"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Update:
     """What one look has added: new places, places with their new numbers of rows, and why the table ends."""
 

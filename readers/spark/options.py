@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,7 +27,6 @@ from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
 from sparkhaven.store.scan.selection import Tier, check_tier
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.null_char import chosen_null_char
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]
@@ -50,7 +50,7 @@ _BATCH_ONLY = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """What to read. ``start`` and what follows are of streams; ``task_bytes``: most bytes of a task. ``reader``: of a
     batch, ``auto`` is Java where it reads exactly what Python does.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.types.frozen import frozen
 
 LEAST, BELOW = 4, 5  # first number of a version
 EXPECTED = f"pyspark >= {LEAST}.0, < {BELOW}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Release:
     """``version`` as PySpark says it; ``numbers`` are its first two."""
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sparkhaven.readers.sql.conditions import all_of, any_of, implied
 from sparkhaven.store.expressions.duckdb_engine import Tree
 from sparkhaven.store.expressions.predicate.expression import Predicate
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ScannedTable:
     """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
 
@@ -26,7 +26,7 @@ class ScannedTable:
     columns: Mapping[str, Column]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Scan:
     columns: tuple[str, ...]
     conditions: tuple[str, ...]

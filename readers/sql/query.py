@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.selection import check_tier
-from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
 INEXACT = {  # in Arrow they are without their offset, as bytes, or as another number
@@ -39,7 +39,7 @@ INEXACT = {  # in Arrow they are without their offset, as bytes, or as another n
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Result:
     """A running query: its rows, and the tables that it reads, which count what they have read so far."""
 

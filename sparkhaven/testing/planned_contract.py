@@ -21,7 +21,6 @@ from sparkhaven.ingest.requeued_rows import decode_requeued
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.streams.decoding import Decoder
-from sparkhaven.jobs.streams.feeds import SPLIT_OF
 from sparkhaven.readers.spark.source_api import ReadAllAvailable
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SparkhavenError
@@ -30,6 +29,7 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.testing.feed_contract import FS, STREAM, FeedCase, FeedContract, decode, spec_of
 from sparkhaven.testing.feed_rows import BAD, KEY, SCHEMA, TABLE, WRONG, Row, rows_of
+from sparkhaven.writers.batch.stream_batches import SPLIT_OF
 
 
 class PlannedFeedCase(FeedCase):

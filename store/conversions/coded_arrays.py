@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, rule
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.types.codings.coding import Coding, Mask, Unfit, UnfitError, some, validity
 
 Coded = tuple[pa.Array, Mask | None]
@@ -76,13 +76,13 @@ def _lists(array: pa.Array, coding: Coding) -> Coded:
         raise UnfitError(Unfit.NO_VALUE, coding.domain)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
     values, odd = _elements(array.flatten(), coding.arrow.value_type, coding)
-    return _listed(values, lengths, null_mask(array), coding.arrow), _of_rows(odd, lengths)
+    return _listed(values, lengths, np.asarray(array.is_null()), coding.arrow), _of_rows(odd, lengths)
 
 
 def _maps(array: pa.Array, coding: Coding) -> Coded:
     if not pa.types.is_map(array.type) or source_of(array.type.key_type).group is not Group.TEXT:
         raise UnfitError(Unfit.NO_VALUE, coding.domain)
-    null = null_mask(array)
+    null = np.asarray(array.is_null())
     offsets = np.asarray(array.offsets, np.int64)
     lengths = np.where(null, 0, np.diff(offsets))
     rows = np.flatnonzero(np.repeat(~null, np.diff(offsets))) + offsets[0]
@@ -155,7 +155,7 @@ _TAKEN = _NUMBERS | {Group.TEXT, Group.BOOLEAN, Group.TIMESTAMP}
 def _units(texts: pa.Array) -> tuple[pa.Array, Mask]:
     coded = texts.dictionary_encode()
     units = [ord(text) if len(text) == 1 and ord(text) < _NO_UNIT else -1 for text in coded.dictionary.to_pylist()]
-    null = null_mask(texts)
+    null = np.asarray(texts.is_null())
     codes = np.asarray(pc.fill_null(coded.indices, len(units)))
     by_row = np.array([*units, 0], np.int64)[codes]
     return pa.array(np.maximum(by_row, 0).astype(np.uint16), mask=null), by_row < 0

@@ -14,12 +14,11 @@ text is read as the nearest number, since it says no type.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sparkhaven.store.conversions.source_types import DURATION, Group, SourceType
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 
 INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 SIGNIFICANT = {"float": 24, "double": 53}
@@ -36,7 +35,7 @@ class Take(StrEnum):
     REFUSED = "refused"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConversionRule:
     """A cell. ``options`` must all be set for ``Take.OPTION``; ``as_what`` says what becomes of a value."""
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.instants import UNIT_NS
-from sparkhaven.store.lazy_compute import null_mask, pc
-from sparkhaven.store.types.frozen import frozen
 
 SPARK = b"org.apache.spark.version"
 SPARK_ZONE = b"org.apache.spark.timeZone"
@@ -34,7 +34,7 @@ _MARCH_0 = 719_470  # days from 0000-03-01 of the Julian calendar to 1970-01-01
 _DAY_MS = 86_400_000
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HybridCalendar:
     """What of a file is in the old calendar; ``zone``: the writer's, where the file says it."""
 
@@ -44,7 +44,7 @@ class HybridCalendar:
     zone: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnsureInstants:
     """Rows of a column with an instant in doubt; ``zone``: the writer's, None where the file does not say it."""
 
@@ -84,7 +84,7 @@ def in_todays_calendar(
     if kinds.is_dictionary(kind):
         values, doubt = in_todays_calendar(array.dictionary, calendar, int96=int96)
         if doubt is not None:
-            doubt = doubt[array.indices.fill_null(0).to_numpy(zero_copy_only=False)] & ~null_mask(array)
+            doubt = doubt[array.indices.fill_null(0).to_numpy(zero_copy_only=False)] & ~np.asarray(array.is_null())
         return pa.DictionaryArray.from_arrays(array.indices, values), doubt
     if kinds.is_date(kind):
         return (_dates(array) if calendar.dates else array), None
@@ -128,13 +128,13 @@ def _dates(array: pa.Array) -> pa.Array:
     days, rest = np.divmod(counts, scale)
     if not (days < GREGORIAN_DAY).any():
         return array
-    moved = pa.array(todays_days(days) * scale + rest, mask=null_mask(array))
+    moved = pa.array(todays_days(days) * scale + rest, mask=np.asarray(array.is_null()))
     return moved.cast(pa.int32()).view(array.type) if scale == 1 else moved.view(array.type)
 
 
 def _instants(array: pa.Array, calendar: HybridCalendar) -> tuple[pa.Array, npt.NDArray[np.bool_] | None]:
     second = UNIT_NS["s"] // UNIT_NS[array.type.unit]
-    null = null_mask(array)
+    null = np.asarray(array.is_null())
     counts = array.view(pa.int64()).fill_null(0).to_numpy()
     early = (counts < SURE_S * second) & ~null
     if not early.any():
@@ -151,7 +151,7 @@ def _struct(array: pa.StructArray, calendar: HybridCalendar) -> tuple[pa.Array, 
         fields.append(values)
         doubt = _either(doubt, more)
     whole = pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
-    return whole, None if doubt is None else doubt & ~null_mask(array)
+    return whole, None if doubt is None else doubt & ~np.asarray(array.is_null())
 
 
 def _either(one: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
@@ -165,4 +165,4 @@ def _of_rows(array: pa.Array, doubt: npt.NDArray[np.bool_] | None) -> npt.NDArra
     before = np.concatenate(([0], np.cumsum(doubt)))
     offsets = array.offsets.to_numpy()
     unsure: npt.NDArray[np.bool_] = before[offsets[1:]] > before[offsets[:-1]]
-    return unsure & ~null_mask(array)
+    return np.asarray(unsure & ~np.asarray(array.is_null()))

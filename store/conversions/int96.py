@@ -7,11 +7,10 @@ with the zone that the timestamps had. Of any other writer it is not known.
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-
-from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 SPARK, ARROW = b"org.apache.spark.version", b"ARROW:schema"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OldTimestamps:
     """Columns of type INT96, and which of them are ``instants``; ``unknown``: those whose writer does not say."""
 

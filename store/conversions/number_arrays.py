@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.instants import UNIT_NS
-from sparkhaven.store.lazy_compute import null_mask, pc
 
 Mask = npt.NDArray[np.bool_]
 Converted = tuple[pa.Array, Mask]
@@ -55,7 +55,7 @@ def floats(array: pa.Array, bits: int, *, lossy: bool) -> Converted:
     """
     if pa.types.is_floating(array.type) and array.type.bit_width == bits:
         return array, np.zeros(len(array), np.bool_)
-    null = null_mask(array)
+    null = np.asarray(array.is_null())
     to = np.dtype(f"f{bits // 8}")
     if pa.types.is_decimal(array.type):
         texts = array.cast(pa.string())
@@ -78,7 +78,7 @@ def floats(array: pa.Array, bits: int, *, lossy: bool) -> Converted:
 
 def counts(array: pa.Array) -> Converted:
     """The number behind a date (days since 1970), a time or a duration (in its own unit) as int64."""
-    kind, null = array.type, null_mask(array)
+    kind, null = array.type, np.asarray(array.is_null())
     none = np.zeros(len(null), np.bool_)
     if pa.types.is_date64(kind):
         values = _numpy(array.view(pa.int64()))
@@ -89,7 +89,7 @@ def counts(array: pa.Array) -> Converted:
 
 def instants(array: pa.Array) -> Converted:
     """Timestamps with a zone as nanoseconds in UTC; what int64 does not reach is masked."""
-    null, scale = null_mask(array), UNIT_NS[array.type.unit]
+    null, scale = np.asarray(array.is_null()), UNIT_NS[array.type.unit]
     values = _numpy(array.view(pa.int64()))
     most = (2**63 - 1) // scale
     bad = (values > most) | (values < -most)
@@ -101,7 +101,7 @@ def instants(array: pa.Array) -> Converted:
 
 def _whole(array: pa.Array) -> tuple[npt.NDArray[np.int64], Mask, Mask]:
     """Values as int64, where they are not whole or too large for that, and where they are null."""
-    kind, null = array.type, null_mask(array)
+    kind, null = array.type, np.asarray(array.is_null())
     if pa.types.is_decimal(kind):
         return _whole_decimals(array, null)
     values: Any = _numpy(array)

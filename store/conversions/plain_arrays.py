@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
-from sparkhaven.store.lazy_compute import null_mask, pc
+import pyarrow.compute as pc
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DASHES = (8, 13, 18, 23)
@@ -64,7 +63,7 @@ def uuid_texts(storage: pa.Array) -> pa.StringArray:
     digits[:, 0::2], digits[:, 1::2] = _HEX[data.reshape(count, 16) >> 4], _HEX[data.reshape(count, 16) & 15]
     texts = np.full((count, 36), ord("-"), np.uint8)
     texts[:, _DIGITS] = digits
-    null = null_mask(storage)
+    null = np.asarray(storage.is_null())
     ends = np.zeros(count + 1, np.int32)
     np.cumsum(np.where(null, 0, 36), out=ends[1:])
     bits = pa.py_buffer(np.packbits(~null, bitorder="little"))

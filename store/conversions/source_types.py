@@ -7,12 +7,11 @@ A source has a ``group``, which decides what a column takes of it, and the bound
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
-
-from sparkhaven.store.types.frozen import frozen
 
 
 class Group(StrEnum):
@@ -34,7 +33,7 @@ class Group(StrEnum):
     OTHER = "other"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceType:
     """A type of values. ``arrow``, ``spark``, ``avro`` and ``protobuf`` are its names there, for documentation."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +16,6 @@ from urllib.parse import unquote
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import file_of_url
-from sparkhaven.store.types.frozen import frozen
 
 
 def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:
@@ -65,7 +65,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet\Z")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Listing:
     """Versions with a file of their own, and checkpoints that are complete: version -> names of their files."""
 

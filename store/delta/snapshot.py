@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,13 @@ from sparkhaven.store.delta.log import (
     version_file,
 )
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 Body = Mapping[str, Any]
 Action = tuple[str, Body]
 NO_VERSION = -1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeltaSnapshot:
     """A table at ``version``, ``NO_VERSION`` before its first one; ``files`` and ``removed`` by absolute path.
 

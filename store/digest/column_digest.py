@@ -15,8 +15,7 @@ bytes      content
 Functions that take ``hashes``, one word a row, add to each the low 64 bits of the hash of the row's value; null and the
 empty set, which is how a null set is stored, add nothing. ``store.digest.row_hashes`` makes digests of rows from them.
 
-The compiled core hashes where it can be used. Otherwise fixed values, 13 bytes each, are hashed as whole arrays by
-``store.digest.hashes``, and texts one by one by ``xxhash``; the digests are the same.
+The compiled core hashes (``store.native.digests``).
 """
 
 from __future__ import annotations
@@ -27,12 +26,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
-from sparkhaven.store.digest.hashes import counted_sum, hash_sum, low_words
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.lazy_compute import null_mask, pc
-from sparkhaven.store.native.codings.entries import encode_entries
 from sparkhaven.store.native.digests import (
     FixedEntries,
     Hashes,
@@ -43,9 +40,10 @@ from sparkhaven.store.native.digests import (
     text_sum,
     value_sum,
 )
-from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
+from sparkhaven.store.native.entries import encode_entries
+from sparkhaven.store.types.codings.coding import FixedCoding, value_bytes
 from sparkhaven.store.types.codings.string_set import set_values, words_of
-from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
+from sparkhaven.store.types.datatypes import LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
 MODULUS = 1 << 128
@@ -62,7 +60,6 @@ TAGS = {
     "Instant": 9,
     "String": 10,
 }
-FEW = 1 << 16  # integers in so narrow a range are counted first and hashed once each
 
 
 def prefix_of(column: Column, tag: int) -> bytes:
@@ -111,8 +108,7 @@ def digest_summed(column: Column, hashed: Sum) -> int:
 
 def digest_bytes(column: Column, values: pa.Array, hashes: Hashes | None = None) -> int:
     """The digest of a column with a codec, from the bytes that it makes of values: large binary, null where null."""
-    hashed = text_sum(prefix_of(column, CODED), values, hashes=hashes)
-    return plain_bytes(column, values, hashes) if hashed is None else digest_summed(column, hashed)
+    return digest_summed(column, text_sum(prefix_of(column, CODED), values, hashes=hashes))
 
 
 def digest_sets(column: Column, words: npt.NDArray[np.uint64], texts: pa.Array, hashes: Hashes | None = None) -> int:
@@ -131,19 +127,6 @@ def _low(data: bytes) -> int:
     return xxhash.xxh3_128_intdigest(data) & _LOW
 
 
-def plain_bytes(column: Column, values: pa.Array, hashes: Hashes | None = None) -> int:
-    """The same without the compiled core."""
-    prefix, total = prefix_of(column, CODED), digest_nulls(column, values.null_count)
-    for first in range(0, len(values), FEW):
-        for row, value in enumerate(values.slice(first, FEW).to_pylist(), first):
-            if value is not None:
-                hashed = xxhash.xxh3_128_intdigest(prefix + value)
-                total += hashed
-                if hashes is not None:
-                    hashes[row] += np.uint64(hashed & _LOW)
-    return total % MODULUS
-
-
 def digest_entries(column: Column, entries: npt.NDArray[Any], hashes: Hashes | None = None) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     if column.type.fixed is not None:
@@ -151,7 +134,7 @@ def digest_entries(column: Column, entries: npt.NDArray[Any], hashes: Hashes | N
     fixed = fixed_entries(column)
     assert fixed is not None  # noqa: S101  it has no codec
     hashed = fixed_sum(fixed.prefix, entries, fixed.null, boolean=fixed.boolean, hashes=hashes)
-    return plain_entries(column, entries, hashes) if hashed is None else digest_summed(column, hashed)
+    return digest_summed(column, hashed)
 
 
 def fixed_entries(column: Column) -> FixedEntries | None:
@@ -165,65 +148,7 @@ def fixed_entries(column: Column) -> FixedEntries | None:
 
 def _digest_coded(column: Column, entries: npt.NDArray[Any], coding: FixedCoding, hashes: Hashes | None = None) -> int:
     octets = np.ascontiguousarray(entries).view(np.uint8).reshape(-1, coding.width)
-    hashed = coded_sum(prefix_of(column, CODED), octets, coding.null, hashes)
-    if hashed is None:
-        return plain_bytes(column, entry_values(octets, coding), hashes)
-    return digest_summed(column, hashed)
-
-
-def plain_entries(column: Column, entries: npt.NDArray[Any], hashes: Hashes | None = None) -> int:
-    """The same without the compiled core."""
-    tag = tag_of(column)
-    null = entries.dtype.type(column.type.null)
-    if hashes is not None:
-        hashes += np.where(entries == null, np.uint64(0), low_words(prefix_of(column, tag), _words_of(column, entries)))
-    if entries.dtype.itemsize <= 2:
-        return _digest_small(column, tag, entries)
-    total = 0
-    for first in range(0, len(entries), FEW):
-        total += _digest_block(column, tag, entries[first : first + FEW], null)
-    return total % MODULUS
-
-
-def _words_of(column: Column, entries: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    if entries.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            return _one_nan(entries.astype(np.float64)).view(np.uint64)
-    values = entries != 0 if column.type.name == "Boolean" else entries
-    return values.astype(np.int64).view(np.uint64)
-
-
-def _digest_small(column: Column, tag: int, entries: npt.NDArray[Any]) -> int:
-    unsigned = entries.view(f"u{entries.dtype.itemsize}")
-    counts = np.bincount(unsigned, minlength=1 << (8 * entries.dtype.itemsize))
-    present = np.flatnonzero(counts)
-    values = present.astype(unsigned.dtype).view(entries.dtype)
-    counts = counts[present]
-    null = values == values.dtype.type(column.type.null)
-    if column.type.name == "Boolean":
-        values = np.where(values == BOOLEAN_NULL, values, values != 0)
-    kept = values[~null].astype(np.int64)
-    return (
-        digest_nulls(column, int(counts[null].sum())) + counted_sum(prefix_of(column, tag), kept, counts[~null])
-    ) % MODULUS
-
-
-def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any) -> int:
-    missing = entries == null
-    count = int(np.count_nonzero(missing))
-    total, values = (digest_nulls(column, count), entries[~missing]) if count else (0, entries)
-    if not len(values):
-        return total
-    if values.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one, which is all the same here
-            words = values.astype(np.float64)
-        return total + hash_sum(prefix_of(column, tag), _one_nan(words).view(np.uint64))
-    low, high = values.min(), values.max()
-    if int(high) - int(low) < min(FEW, len(values)) // 2:
-        counts = np.bincount((values - low).astype(np.intp))
-        present = np.flatnonzero(counts)
-        return total + counted_sum(prefix_of(column, tag), present + np.int64(low), counts[present])
-    return total + hash_sum(prefix_of(column, tag), values.astype(np.int64).view(np.uint64))
+    return digest_summed(column, coded_sum(prefix_of(column, CODED), octets, coding.null, hashes))
 
 
 def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -236,23 +161,7 @@ def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
     """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
-    prefix = prefix_of(column, tag_of(column))
-    hashed = text_sum(prefix, texts, counts)
-    return plain_counted_texts(column, texts, counts) if hashed is None else digest_summed(column, hashed)
-
-
-def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
-    prefix = prefix_of(column, tag_of(column))
-    total = 0
-    present = np.flatnonzero(counts)
-    for first in range(0, len(present), FEW):  # a Python text takes several times its bytes
-        part = present[first : first + FEW]
-        for text, count in zip(texts.take(pa.array(part)).to_pylist(), counts[part].tolist(), strict=True):
-            if text is None:
-                total += digest_nulls(column, count)
-            else:
-                total += xxhash.xxh3_128_intdigest(prefix + text.encode()) * count
-    return total % MODULUS
+    return digest_summed(column, text_sum(prefix_of(column, tag_of(column)), texts, counts))
 
 
 def digest_array(column: Column, array: pa.Array, hashes: Hashes | None = None) -> int:
@@ -273,12 +182,7 @@ def digest_array(column: Column, array: pa.Array, hashes: Hashes | None = None) 
         return _digest_arrow_fixed(column, array, hashes)
     if pa.types.is_dictionary(array.type):
         return _digest_dictionary(column, array, hashes)
-    hashed = text_sum(prefix_of(column, tag_of(column)), array, hashes=hashes)
-    if hashed is not None:
-        return digest_summed(column, hashed)
-    if hashes is not None:
-        return _digest_dictionary(column, array.dictionary_encode(), hashes)
-    return plain_texts(column, array)
+    return digest_summed(column, text_sum(prefix_of(column, tag_of(column)), array, hashes=hashes))
 
 
 def _digest_dictionary(column: Column, array: pa.DictionaryArray, hashes: Hashes | None) -> int:
@@ -295,33 +199,22 @@ def _digest_dictionary(column: Column, array: pa.DictionaryArray, hashes: Hashes
 def symbol_hashes(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64] | None = None) -> Hashes:
     """What each text of a symbol table adds to the hash of a row that has it; 0 where ``counts`` is 0, and for null."""
     prefix, hashes = prefix_of(column, tag_of(column)), np.zeros(len(texts), np.uint64)
-    if len(texts) and text_sum(prefix, texts, counts, hashes) is None:
-        for row in np.flatnonzero(counts) if counts is not None else range(len(texts)):
-            text = texts[int(row)].as_py()
-            hashes[row] = 0 if text is None else _low(prefix + text.encode())
+    text_sum(prefix, texts, counts, hashes)
     return hashes
 
 
 def add_symbol_hashes(ids: npt.NDArray[np.int32], table: Hashes, hashes: Hashes) -> None:
     """Adds those of ``symbol_hashes`` to the rows that have the symbols, by id; any other id is null."""
-    if not add_symbols(ids, table, hashes):
-        whole, entries = np.append(table, np.uint64(0)), ids.view(np.uint32)
-        hashes += whole[np.minimum(entries, np.uint32(len(table)))]
+    add_symbols(ids, table, hashes)
 
 
 def digest_values(column: Column, values: pa.Array, hashes: Hashes | None = None) -> tuple[int, int] | None:
     """The digest of UTF-8 as it lies in files, in large binary, and the number of nulls.
 
-    No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
+    No bytes are null, a NUL alone is the empty text. None: a value is no text.
     """
     hashed = value_sum(prefix_of(column, tag_of(column)), values, hashes)
     return None if hashed is None else (digest_summed(column, hashed), hashed[1])
-
-
-def plain_texts(column: Column, array: pa.Array) -> int:
-    value_counts = pc.value_counts(array)
-    counts = value_counts.field("counts").to_numpy(zero_copy_only=False)
-    return plain_counted_texts(column, value_counts.field("values"), counts)
 
 
 def fixed_words(valid: pa.Array) -> npt.NDArray[np.int64]:
@@ -341,20 +234,16 @@ def _digest_arrow_fixed(column: Column, array: pa.Array, hashes: Hashes | None =
     of_values = np.zeros(len(words), np.uint64) if array.null_count else hashes
     total = digest_words(prefix, words, of_values)
     if array.null_count:
-        hashes[~null_mask(array)] += of_values
+        hashes[~np.asarray(array.is_null())] += of_values
     return (total + digest_nulls(column, array.null_count)) % MODULUS
 
 
 def digest_words(prefix: bytes, words: npt.NDArray[np.int64], hashes: Hashes | None = None) -> int:
     """The sum of the hashes of words behind a prefix, none of which is null."""
-    hashed = fixed_sum(prefix, words, LONG_NULL, boolean=False, hashes=hashes)
-    if hashed is None:
-        if hashes is not None:
-            hashes += low_words(prefix, words.view(np.uint64))
-        return hash_sum(prefix, words.view(np.uint64)) % MODULUS
-    total, least = hashed  # the least word is a value here, which the core takes for the null
+    # the least word is a value here, which the core takes for the null
+    total, least = fixed_sum(prefix, words, LONG_NULL, boolean=False, hashes=hashes)
     if least:
-        one = hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))
+        one = xxhash.xxh3_128_intdigest(prefix + struct.pack("<q", LONG_NULL))
         total += least * one
         if hashes is not None:
             hashes[words == LONG_NULL] += np.uint64(one & _LOW)

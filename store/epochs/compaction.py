@@ -10,6 +10,7 @@ checkpoint, log. Between the last two the log begins before the checkpoint; read
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sparkhaven.store.epochs.files.checkpoint import checkpoint_parts, open_saved
 from sparkhaven.store.epochs.files.logfile import LogFile
@@ -24,13 +25,12 @@ from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, header, walk
 from sparkhaven.store.io.freed_later import freed_later
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 BYTES_A_UNIT = 4096  # bytes copied in the time to apply one record to one location
 PIECE = 1 << 18
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Compacted:
     """Result of a compaction: sizes, the new floor, and the epochs rolled back after it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
@@ -37,14 +37,13 @@ from sparkhaven.store.io.fs import Lock, SyncGuard
 from sparkhaven.store.io.read_only_roots import require_writable
 from sparkhaven.store.layout import LocationKey, check_stream
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 WENT_DOWN = "the machine went down before the records of these epochs were synced"
 REMOVED = "these epochs are of a stream of this name that was removed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Opening:
     """Who opens a stream, when and how.
 
@@ -67,7 +66,7 @@ class Opening:
         return int(self.clock() * 1000)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Generation:
     """An open generation: its lock, its log file, and the state that recovery ended with.
 

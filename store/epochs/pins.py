@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakSet
 
@@ -40,7 +40,6 @@ from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, sca
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 AGAIN = "open the table again"
 
@@ -56,7 +55,7 @@ def held(place: TablePlace) -> list[Pin]:
     return [pin for pin in pins if pin.of_table(place)]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Watched:
     """Up to where a pin knows the records of its stream, for a reader in another language.
 

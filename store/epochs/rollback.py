@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.log_reader import read_files
@@ -21,11 +22,10 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rollback:
     """The record that commits the older state as an epoch, the state after it, and the changes of its directories."""
 

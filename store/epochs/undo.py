@@ -6,6 +6,7 @@ Epochs after them stay, and so do the positions of the source: the stream does n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
@@ -18,11 +19,10 @@ from sparkhaven.store.epochs.state.withdrawal import Withdrawn
 from sparkhaven.store.errors import SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Withdrawal:
     """What a ``withdraw`` record is to say; ``undoes``: the epochs whose rows these are, where these are all."""
 

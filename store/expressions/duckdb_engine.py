@@ -20,10 +20,38 @@ SETTINGS = {
 }
 PREFIX = "select "  # before an expression, so that it is a statement
 UNREPEATABLE = frozenset(  # functions with another result when they are called again: time, chance, settings
-    "current_connection_id current_database current_date current_query current_query_id current_schema current_schemas"
-    " current_setting current_transaction_id currval gen_random_uuid get_current_time get_current_timestamp getvariable"
-    " in_search_path nextval now random setseed setval sleep_ms stats today transaction_timestamp txid_current uuid"
-    " uuidv4 uuidv7 vector_type write_log".split()
+    [
+        "current_connection_id",
+        "current_database",
+        "current_date",
+        "current_query",
+        "current_query_id",
+        "current_schema",
+        "current_schemas",
+        "current_setting",
+        "current_transaction_id",
+        "currval",
+        "gen_random_uuid",
+        "get_current_time",
+        "get_current_timestamp",
+        "getvariable",
+        "in_search_path",
+        "nextval",
+        "now",
+        "random",
+        "setseed",
+        "setval",
+        "sleep_ms",
+        "stats",
+        "today",
+        "transaction_timestamp",
+        "txid_current",
+        "uuid",
+        "uuidv4",
+        "uuidv7",
+        "vector_type",
+        "write_log",
+    ]
 )
 _opened = threading.local()
 

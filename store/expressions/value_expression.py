@@ -1,9 +1,9 @@
-"""What ``rewrite-column --set`` sets a column to: one SQL expression over the columns of a row, which DuckDB evaluates."""
+"""What ``rewrite-column --set`` sets a column to: a SQL expression over one row, which DuckDB evaluates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -12,13 +12,12 @@ from sparkhaven.store.expressions.predicate.nodes import PredicateError
 from sparkhaven.store.expressions.predicate.parsing import ExpressionParser, one_expression, refuse_other_signs
 from sparkhaven.store.expressions.predicate.spelling import with_sql_hint
 from sparkhaven.store.expressions.sql_values import evaluated
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 _NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValueExpression:
     """What a column is set to. Its values are not yet those of the column's type.
 

@@ -23,10 +23,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.types.frozen import frozen
 
 HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")
@@ -43,7 +43,7 @@ Crc32 = Callable[[bytes | memoryview, int], int]
 """Of bytes behind others, whose CRC-32 is given."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Frame:
     """A payload with the offset of its frame and of the byte after it."""
 
@@ -60,7 +60,7 @@ class ByteSource(Protocol):
     def read(self, offset: int, length: int) -> bytes: ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Survey:
     """The content of a file from an offset on: where sound frames ``end``, the number of bytes after them, and sound
     frames among those, each up to its line feed. ``last``: offset of the last sound frame, and its length and checksum
@@ -73,7 +73,7 @@ class Survey:
     last: tuple[int, bytes]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scan:
     """Sound frames from the start, the offset where they ``end``, bytes after that, sound frames among those."""
 

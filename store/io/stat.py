@@ -6,9 +6,8 @@ import errno
 import os
 import stat as stat_module
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-from sparkhaven.store.types.frozen import frozen
 
 LATEST_NS = 2**63 - 1
 
@@ -16,7 +15,7 @@ Identity = tuple[int, int, int, int]
 """Device, inode, size in bytes, and time of the last change (ns): the same for a file that nobody touched."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Stat:
     """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
 

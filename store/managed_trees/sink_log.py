@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
 from urllib.parse import unquote
 
 from sparkhaven.store.errors import CorruptFileError, RetryableFeedError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.types.frozen import frozen
 
 SINK_LOG = "_spark_metadata"
 UNCOMMITTED = f"not committed by {SINK_LOG}"
@@ -30,7 +30,7 @@ _VERSIONS = count(1)
 Parts = tuple[str, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Entry:
     """A data file: its whole path as Spark wrote it, and its bytes; ``added`` False: it was deleted."""
 

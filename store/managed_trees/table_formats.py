@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 _ICEBERG = re.compile(r"(v[0-9]+|[0-9]{5,}-[0-9a-f-]{36})(\.gz)?\.metadata\.json(\.gz)?\Z")
 _PAIMON = re.compile(r"snapshot-[0-9]+\Z")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Format:
     """A table format by a name that its tables have: of a directory, or a file.
 

@@ -9,13 +9,13 @@ entry, and a later merge carries the list on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.store.digest.column_digest import add, from_hex
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnCorrection:
     """One change of one column: of all ``rows`` that history had, of which ``changed`` got another value.
 

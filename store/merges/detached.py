@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,14 +27,13 @@ from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_head
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_records import MergeRecord, decode_record, encode_record
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVDET1\n"
 NAME = "manifest.detached"
 LOCATIONS = "locations"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DetachedManifest:
     """What a detached date has. ``files``: size and CRC-32 of whole files, by their path below ``locations``.
 

@@ -17,7 +17,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_head
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVDRP1\n"
 _FILE = re.compile(r"([1-9][0-9]{0,17})\.drop\Z")
@@ -40,7 +39,7 @@ class DropPhase(StrEnum):
     REMOVED = "removed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DroppedStream:
     """Numbers of a stream at the drop, its intraday rows, and where its quarantine is (empty: it has none)."""
 
@@ -51,7 +50,7 @@ class DroppedStream:
     quarantine: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DroppedHistory:
     """What the newest merge of a date had: ``digests`` by column, as 32 hex digits."""
 
@@ -61,7 +60,7 @@ class DroppedHistory:
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableDrop:
     """One drop of a table. ``time_ms``: of the drop; ``removed_ms``: when its files were gone, None before.
 

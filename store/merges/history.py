@@ -7,17 +7,16 @@ else decides it; digests of single columns say which column differs.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
 from sparkhaven.store.merges.merge_records import InputKey, MergeRecord, generations, load_record
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateHistory:
     """The records of a date by generation, complete or not.
 
@@ -61,7 +60,7 @@ def load_history(place: TablePlace, value: str) -> DateHistory:
 V = TypeVar("V")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowContent:
     """Rows of any place, all columns together: how many, and their digest as 32 hex digits."""
 

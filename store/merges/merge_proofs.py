@@ -8,13 +8,11 @@ rows]. ``filledDropped`` has lists [column id, rows with a value].
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from sparkhaven.store.types.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowDeletion:
     """Rows of history that a command deleted: the condition, the merge that left them out, and their number."""
 
@@ -23,7 +21,7 @@ class RowDeletion:
     rows: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """Rows of the sources that the outputs lack by a rule: how many, and how many of them were equal to a kept row.
 
@@ -43,7 +41,7 @@ class LeftOut:
     row_digest: str = "0" * 32
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Proof:
     """Row counts and digests of every column on both sides; digests as 32 hex digits.
 

@@ -43,7 +43,6 @@ from sparkhaven.store.merges.merge_run import (
 )
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
 
 MAGIC = b"SHVMRG3\n"
@@ -92,7 +91,7 @@ class MergeInput:
         return self.stream, self.internal, self.since
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeOutput:
     """One historical location of the date.
 
@@ -111,7 +110,7 @@ class MergeOutput:
     row_digest: str = NO_ROWS
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeRecord:
     """The state of one merge of one date: ``phase`` is the last finished one.
 

@@ -8,14 +8,13 @@ written. Other runs have those that were given. Entries of later releases are ke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import DISTRIBUTIONS, Distribution
 
 ADOPTED = "adopt"  # how outputs came to be that stood in the tree without a record
@@ -40,7 +39,7 @@ class MergePhase(StrEnum):
 _ORDER = tuple(MergePhase)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Destination:
     """One output: ``writable`` is the entry of ``WritablePartitions``, ``internal`` the name that is published.
 
@@ -59,7 +58,7 @@ class Destination:
         return self.target / value / table.table
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunSource:
     """Rows ``start`` to ``stop`` of the location that the epoch ``since`` made, as of ``epoch``."""
 
@@ -71,7 +70,7 @@ class RunSource:
     stop: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ImportedTree:
     """The tree that an import read: ``id`` of the content of its files, the directory, its layout and rows."""
 
@@ -81,7 +80,7 @@ class ImportedTree:
     rows: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Relocated:
     """How the outputs of a record came to be without a merge: ``by`` ``move``, ``attach`` or ``adopt``.
 
@@ -93,7 +92,7 @@ class Relocated:
     origin: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Detached:
     """Rows of a date that were taken out of the tree: the ``id`` of their manifest, its directory, rows and bytes.
 
@@ -107,7 +106,7 @@ class Detached:
     replaced: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeRun:
     """The run of one merge.
 
@@ -255,7 +254,7 @@ def _distribution(word: object) -> Distribution:
     raise ValueError(f"no distribution: {word}")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnDrop:
     """A column of the sources that the outputs lack: in how many rows it had a value.
 

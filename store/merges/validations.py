@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
 
 MAGIC = b"SHVVAL1\n"
@@ -40,7 +39,7 @@ FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE = "FULL_DATABASE", "FULL_INTRADAY", "
 Evidence = int | float | str | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RuleResult:
     """One rule and what came of it: measured value and bounds. ``passed`` is None for a rule that was not evaluated.
 
@@ -57,7 +56,7 @@ class RuleResult:
     mode: str = FULL_DATABASE
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Validation:
     """All results of one date. ``generation`` is the merge that they are about, ``epochs`` those of its rows by stream.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native import abi
-from sparkhaven.store.types.frozen import frozen
 
 ENTRY_KINDS = {  # by kind and width of a dtype
     "i1": abi.ENTRY_BYTE,
@@ -41,7 +41,7 @@ def bitmap(valid: npt.NDArray[np.uint8]) -> tuple[pa.Buffer | None, int]:
     return (pa.py_buffer(np.packbits(valid, bitorder="little")) if missing else None), missing
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextBuffers:
     """Texts or bytes of an Arrow array: addresses, and ``size``, the bytes of ``data``.
 

@@ -1,4 +1,4 @@
-"""Entries from files to their places, window by window, by the compiled core: each is read once, and touched while the
+"""Entries from files to their places, window by window, each is read once, and touched while the
 processor's cache has it.
 
 What is moved is what is digested and summed: no file is looked at a second time.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,15 +28,14 @@ from sparkhaven.store.native.abi import (
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.digests import FixedEntries, Sum
 from sparkhaven.store.native.library import core
-from sparkhaven.store.native.moves import SHIFT, WINDOW, Moves, windows_of
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.native.rows import SHIFT, WINDOW, Moves, windows_of
 
 _STRETCH, _MOVES, _TABLE = np.dtype(StretchLayout), np.dtype(MovesLayout), np.dtype(TableLayout)
 _WINDOWS, _FIXED, _RANKED = np.dtype(WindowsLayout), np.dtype(FixedLayout), np.dtype(RankedLayout)
 Ids = npt.NDArray[np.int32]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileRegion:
     """Where the entries of a source lie: in a file, from a byte on."""
 
@@ -43,7 +43,7 @@ class FileRegion:
     offset: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RankedIds:
     """The ranks of each source's ids, the last that of the null, and a count for each rank, the last for null."""
 
@@ -51,7 +51,7 @@ class RankedIds:
     counts: npt.NDArray[np.int64]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlacedEntries:
     """CRC-32 of what was read of each source. Of fixed entries the sum of their hashes, and how many are null."""
 
@@ -59,7 +59,7 @@ class PlacedEntries:
     sum: Sum
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WindowStretches:
     """How sources of some sizes are read: ``stretches`` one after the other, each into the rows of its window.
 
@@ -106,8 +106,8 @@ def stretches_of(sizes: tuple[int, ...]) -> WindowStretches:
 
 
 def is_possible(sizes: Sequence[int]) -> bool:
-    """Whether there is a core, and blocks with rows of several sources are fewer than a window has."""
-    return core() is not None and len(sizes) << SHIFT <= WINDOW
+    """Whether blocks with rows of several sources are fewer than a window has."""
+    return len(sizes) << SHIFT <= WINDOW
 
 
 def place_files(
@@ -121,12 +121,10 @@ def place_files(
     """Puts entries of files with so many rows into their places in ``out``, which has one for each move.
 
     A file without rows may be None. The places of moves are counted from where those of the moves before end. None, in
-    doubt: there is no core, a file cannot be read or is shorter, an id is in no table, a move has no place. ``out`` and
+    doubt: a file cannot be read or is shorter, an id is in no table, a move has no place. ``out`` and
     counts then have anything.
     """
     library = core()
-    if library is None:
-        return None
     plan, width = stretches_of(tuple(sizes)), out.dtype.itemsize
     stretches = plan.stretches.copy()
     sums, total = np.zeros(2 * len(sizes), np.uint32), np.zeros(2, np.uint64)

@@ -1,31 +1,28 @@
 """Messages of librdkafka, as an array of pointers: what they are, and their payloads as framed records.
 
-By the compiled core, else field by field. Pointers are ``uint64``; none may be null, and each message has to be alive.
+Pointers are ``uint64``; none may be null, and each message has to be alive.
 """
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.native.abi import KafkaFactsLayout, MessageLayout
+from sparkhaven.store.native.abi import KafkaFactsLayout
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 Pointers = npt.NDArray[np.uint64]
 Longs = npt.NDArray[np.int64]
 
 new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # without content: whoever asks for the object fills it
 new_bytes.restype, new_bytes.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
-_time_of = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
-_free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MessageFacts:
     """One entry a message. ``errors`` are librdkafka's codes, 0 for none; ``values`` and ``keys`` are lengths in bytes,
     -1 for none; ``times`` are ms since 1970, -1 for none.
@@ -56,33 +53,11 @@ def look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) 
     ``time_of`` is the address of ``rd_kafka_message_timestamp``.
     """
     library = core()
-    if library is None:
-        return plain_look(pointers, partition, time_of, facts)
     layout = KafkaFactsLayout(**{entry.name: address(getattr(facts, entry.name)) for entry in fields(facts)})
     errors: int = library.sh_kafka_look(address(pointers), len(pointers), partition, time_of, ctypes.byref(layout))
     if errors < 0:
         raise ValueError(f"a message is not of partition {partition}")
     return errors
-
-
-def plain_look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
-    kind, ask = ctypes.c_int(0), _time_of(time_of)
-    for n, pointer in enumerate(pointers.tolist()):
-        message = MessageLayout.from_address(pointer)
-        facts.errors[n], facts.offsets[n] = message.error, message.offset
-        facts.values[n] = facts.keys[n] = facts.times[n] = -1
-        if message.error:
-            continue
-        if message.partition != partition:
-            raise ValueError(f"a message is not of partition {partition}")
-        if message.payload is not None:
-            facts.values[n] = message.length
-        if message.key is not None:
-            facts.keys[n] = message.key_length
-        time_ms = ask(pointer, ctypes.byref(kind))
-        if kind.value and time_ms >= 0:
-            facts.times[n] = time_ms
-    return int(np.count_nonzero(facts.errors))
 
 
 def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:
@@ -98,8 +73,6 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
     if size > most or (lengths > most).any():  # the sum of lengths of another layout may be negative
         raise ValueError(f"{max(size, int(lengths.max()))} bytes of messages are too many for one block")
     library = core()
-    if library is None:
-        return plain_frame(pointers, keys=keys)
     ends = np.empty(len(pointers) + 1, np.int32)  # for all of them: more than `lengths` says may have a payload
     data: bytes = new_bytes(None, size)
     octets = np.frombuffer(data, np.uint8)
@@ -109,20 +82,6 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
     return data, ends[: count + 1]
 
 
-def plain_frame(pointers: Pointers, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:
-    messages = map(MessageLayout.from_address, pointers.tolist())
-    spans = [(m.key, m.key_length) if keys else (m.payload, m.length) for m in messages]
-    payloads = [ctypes.string_at(payload, length) for payload, length in spans if payload is not None]
-    ends = np.zeros(len(payloads) + 1, np.int32)
-    np.cumsum([len(payload) + 1 for payload in payloads], out=ends[1:])
-    return b"\n".join([*payloads, b""]), ends
-
-
 def release(pointers: Pointers, free: int) -> None:
     """Gives messages back to librdkafka; ``free`` is the address of ``rd_kafka_message_destroy``."""
-    library = core()
-    if library is None:
-        for pointer in pointers.tolist():
-            _free(free)(pointer)
-    else:
-        library.sh_kafka_release(address(pointers), len(pointers), free)
+    core().sh_kafka_release(address(pointers), len(pointers), free)

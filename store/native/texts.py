@@ -1,6 +1,6 @@
-"""Texts of Arrow arrays by the compiled core: sorted, ranked, picked, and taken from several arrays.
+"""Texts of Arrow arrays: sorted, ranked, picked, and taken from several arrays.
 
-Functions return None where there is no core; ``TextRows`` then goes by Arrow. The order is that of UTF-16 code units.
+The order is that of UTF-16 code units.
 ValueError: an array has offsets outside of its data.
 """
 
@@ -27,11 +27,9 @@ def rank_tables(
 ) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]] | None:
     """The distinct texts of all string arrays, in order; and for each array the ranks of its texts among them.
 
-    ``none`` is the rank of null, and one more, the last of each array. None also if the distinct texts are 2 GiB.
+    ``none`` is the rank of null, and one more, the last of each array. None if the distinct texts are 2 GiB.
     """
     library = core()
-    if library is None:
-        return None
     rows = [tuple(value or 0 for value in TextBuffers.of(table).arguments) for table in tables]
     entries, counts = np.array(rows, _TEXTS), [len(table) for table in tables]
     total, size = sum(counts), sum(table.nbytes for table in tables)
@@ -54,10 +52,8 @@ def rank_tables(
 
 
 def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | None:
-    """The picked texts, none of them null, as an array of the same type; None also if their offsets have no room."""
+    """The picked texts, none of them null, as an array of the same type; None if their offsets have no room."""
     library = core()
-    if library is None:
-        return None
     buffers, picks = TextBuffers.of(texts), np.ascontiguousarray(picks, np.uint32)
     arguments = *buffers.valid_arguments, address(picks), len(picks)
     ends = np.zeros(len(picks) + 1, np.int64 if buffers.wide else np.int32)
@@ -76,11 +72,9 @@ def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | Non
         room = used
 
 
-def texts_ordered(texts: pa.Array) -> bool | None:
+def texts_ordered(texts: pa.Array) -> bool:
     """Whether each text, none of them null, is behind the one before it."""
     library = core()
-    if library is None:
-        return None
     wrong = library.sh_texts_ordered(*TextBuffers.of(texts).valid_arguments)
     if wrong < 0:
         raise _damaged()
@@ -101,7 +95,6 @@ class TextRows:
     def __init__(self, arrays: Sequence[pa.Array]) -> None:
         self._arrays = [array for array in arrays if len(array)]
         self._parts = np.zeros(len(self._arrays) + 1, _PART)
-        self._whole: pa.Array | None = None
         row = 0
         for number, array in enumerate(self._arrays):
             if array.type != pa.large_binary() or array.null_count:
@@ -127,8 +120,7 @@ class TextRows:
         Returns how many they are; ``ends`` has room for all. ValueError: a row or text is out of place.
         """
         library = core()
-        if library is None or not picks.flags.c_contiguous:
-            return self.plain_take(picks, end, ends, out)
+        picks = np.ascontiguousarray(picks)
         if len(ends) < len(picks):
             raise ValueError(f"room for {len(ends)} ends of {len(picks)} texts")
         into = address(ends), address(out), len(out)
@@ -136,21 +128,4 @@ class TextRows:
         taken: int = library.sh_take_parts(*parts, address(picks), len(picks), end, *into)
         if taken < 0:
             raise ValueError("a row is out of range, or an Arrow array has offsets outside of its data")
-        return taken
-
-    def plain_take(
-        self, picks: npt.NDArray[np.uint32], end: int, ends: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]
-    ) -> int:
-        if len(picks) and int(picks.max()) >= len(self):
-            raise ValueError(f"a row is not below {len(self)}")
-        if self._whole is None:
-            self._whole = pa.concat_arrays(self._arrays) if self._arrays else pa.array([], pa.large_binary())
-        texts = self._whole.take(pa.array(picks))
-        _, offsets, data = texts.buffers()
-        stops = np.frombuffer(offsets, np.int64, len(picks) + 1)[1:]
-        taken = int(np.searchsorted(stops, len(out), side="right"))
-        used = int(stops[taken - 1]) if taken else 0
-        if used:
-            out[:used] = np.frombuffer(data, np.uint8, used)
-        np.add(stops[:taken], end, out=ends[:taken])
         return taken

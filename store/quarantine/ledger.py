@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 VERSION = 2
 _FIRST = frozenset({"place", "file", "newest", "seen", "dead"})
 AGAIN = "restore it from a copy, or remove it. The next start of the stream rebuilds it from the commit log"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """The content of the file. A pair of ``dead`` is a range of epochs: after its first number, up to its second."""
 

@@ -9,7 +9,7 @@ SchemaMismatchError, each with path and byte, entry or row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -24,11 +24,9 @@ from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.parquet_file import CommittedParquet
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.types.widening import same_form, widened
@@ -88,7 +86,7 @@ def _if_small(size: int, read: Callable[[int], T]) -> T | None:
         return None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WrittenColumn:
     """How a committed file has a column: in its newest form or an earlier one, and with which prefix."""
 
@@ -118,7 +116,7 @@ def committed_column(fs: Fs, path: Path, column: Column, head: bytes | None = No
     return WrittenColumn(form, prefix)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnFile:
     """An open column of ``rows`` committed rows; ``prefix`` None means that all of them are null."""
 
@@ -161,7 +159,7 @@ class ColumnFile:
                 return self._taking(rows, has_nulls)
             except CorruptFileError:  # the plain way names the row
                 pass
-        return self.read(rows.start, rows.stop).take(positions(rows.positions - rows.start))
+        return self.read(rows.start, rows.stop).take(pa.array(rows.positions - rows.start))
 
 
 def nulls(column: Column, count: int) -> pa.Array:
@@ -256,7 +254,7 @@ def map_region(
     return Region(column, str(path), prefix.byte_order, rows, data, companions)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParquetColumns:
     found: CommittedParquet
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -19,7 +20,6 @@ from sparkhaven.store.scan.index_keys import Order, key_order
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import UNKNOWN
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.row_ranges import RowRanges
 
@@ -27,7 +27,7 @@ KEPT = 64  # groupings that are remembered
 _remembered: OrderedDict[tuple[str, int], Groups | None] = OrderedDict()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Groups:
     """The ranges of one grouping column; those of both zeros stand under one key."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -28,7 +29,6 @@ from sparkhaven.store.merges.merge_records import MergeRecord, all_values, gener
 from sparkhaven.store.merges.merge_run import ADOPTED, Relocated
 from sparkhaven.store.merges.publications import dates_in_publication
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 _READ: OrderedDict[Path, HistoryPin] = OrderedDict()  # by the path of the index
 _READ_LOCK = Lock()
@@ -36,7 +36,7 @@ FEW = 16  # dates that are looked for one by one
 READ = 16  # indexes whose bytes stay in memory for the next opening
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Opened:
     """The record of a date that readers used when the table was opened; None: there was none."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -29,7 +30,6 @@ from sparkhaven.store.scan.index_keys import CodedKeys, FixedKeys, Keys, TextKey
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 
@@ -78,7 +78,7 @@ def _row_set_column(number: int) -> Column:
 _prefix = lru_cache(maxsize=256)(encode_prefix)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexFile:
     """An open index: the keys by column, and what gives the rows of its entries ``[low, high)``."""
 

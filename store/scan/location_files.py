@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,6 @@ from sparkhaven.store.scan.checksums import MEMORY, Checks
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
 from sparkhaven.store.scan.index_file import IndexFile, index_files, open_index
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 KEPT = 256  # columns and indexes that stay open
@@ -31,7 +31,7 @@ SUFFIXES = (DAT, SYM, SYM_BYTES, BYTES)
 T = TypeVar("T")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Kept:
     """What was opened, of which files in which state, and what it was opened as."""
 

@@ -7,7 +7,7 @@ can be used, rows are left out by their statistics alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from sparkhaven.store.errors import SparkhavenError
@@ -17,14 +17,13 @@ from sparkhaven.store.scan.group_metadata import stored_groups
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.pruning import Filter, may_match, pruned
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 
 FEW = 1 << 10  # rows that further indexes, and statistics, need not make fewer
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Worth:
     """``long``: rows of a range on average from which ranges are read one by one, without a copy.
 

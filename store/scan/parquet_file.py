@@ -17,7 +17,6 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.parquet.chunks import checked_chunks
 from sparkhaven.store.format.parquet.fields import as_column, check_field
 from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
-from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import exchanged, other_null
 from sparkhaven.store.types.row_ranges import RowRanges
@@ -128,7 +127,7 @@ class ParquetReading:
         parts = []
         for index in np.flatnonzero(np.diff(edges)).tolist():
             inside = chosen[edges[index] : edges[index + 1]] - firsts[index]
-            parts.append(self._group(index).take(positions(inside)))
+            parts.append(self._group(index).take(pa.array(inside)))
         return parts[0] if len(parts) == 1 else as_column(pa.chunked_array(parts), self._column)
 
     def _group(self, index: int) -> pa.Array:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sparkhaven.store.expressions.predicate.lookups import Lookup
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import RangeStats, Scalar
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 MayMatch = Callable[[Mapping[str, RangeStats]], bool]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Filter:
     """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match.
 

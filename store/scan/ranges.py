@@ -14,7 +14,7 @@ alone, gives the same rows. Of intraday the withdrawn rows are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -42,7 +42,6 @@ from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_valu
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
 from sparkhaven.store.scan.standing import Dated, dated_partitions
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 
@@ -57,7 +56,7 @@ class Stream(Protocol):
     def locations(self) -> Locations: ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A table at one moment: its schema, and its streams at their pinned epochs, by name.
 
@@ -75,7 +74,7 @@ class Snapshot:
         return {stream.stream: stream.epoch for stream in self.streams}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadPlan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 

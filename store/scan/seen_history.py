@@ -8,7 +8,7 @@ says itself, and no merge vouches for it. Both are told by a line.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.store.errors import SnapshotMovedError, UnsupportedVersionError, ValidationFailedError
@@ -20,13 +20,12 @@ from sparkhaven.store.layout import LocationKey, without_generation
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, generations, load_record, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions, is_name, standing_location
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import absent_volume
 
 SHOWN = 3  # locations that a line names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SeenDate:
     """The history of one date. ``record``: the newest complete one, or that of an older snapshot; None without one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
@@ -11,13 +11,12 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.scan.date_ranges import day_of, names, range_of, refuse_malformed, within
 from sparkhaven.store.scan.source_names import directories_of
 from sparkhaven.store.suggestions import near
-from sparkhaven.store.types.frozen import frozen
 
 Tier = Literal["intraday", "history", "all"]
 TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Selection:
     """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values.
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
 
 _stop = attrgetter("stop")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Slice:
     """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics.
 

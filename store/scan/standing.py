@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
@@ -21,7 +22,6 @@ from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.types.frozen import frozen
 
 KEPT = 16  # namespaces whose directories of dates are remembered
 SETTLED_NS = 2_000_000_000  # a directory that changed within this time of its listing is listed again
@@ -29,7 +29,7 @@ Dated = Mapping[str, tuple[str, ...]]
 """By value: the storage partitions that have a directory of it. Other tables may have made it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StandingLocation:
     """What a location says of itself: rows, files with checksums where it has them, and when it was written.
 
@@ -52,7 +52,7 @@ class StandingLocation:
         return f"{self.key.internal}/{self.key.value}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Listed:
     """The directories of a namespace when they were listed."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchemaDifference:
     """One difference. ``column`` None: of the table. ``attribute``: ``column`` where one side has none of the name."""
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from sparkhaven.store.schema.xml_tree import Element
@@ -58,7 +57,7 @@ VIOLATIONS: dict[str, str] = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchemaFinding:
     """One error or warning; ``line`` and ``column`` count from 1, ``element`` is its tag and name."""
 

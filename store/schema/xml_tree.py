@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import Any
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
@@ -16,8 +17,6 @@ from xml.sax.saxutils import escape
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.expatreader import DefusedExpatParser
-
-from sparkhaven.store.types.frozen import frozen
 
 MAX_BYTES = 1 << 20
 _ENCODINGS = ("utf-8", "iso8859-1", "ascii", "cp1252", "utf-16")
@@ -36,7 +35,7 @@ class DocumentError(Exception):
         self.line, self.column, self.expected, self.found, self.hint = line, column, expected, found, hint
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Element:
     """One element. ``start``/``stop`` bound it in the text, ``tag_stop`` ends its start tag, ``spans`` its values."""
 
@@ -65,7 +64,7 @@ class Element:
         return next((child for child in self.children if child.name == name), None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Document:
     """A parsed document: the bytes as given, their text, and the tree."""
 

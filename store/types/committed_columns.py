@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
-
-from sparkhaven.store.types.frozen import frozen
 
 Scalar = int | float | str | bool
 
@@ -13,7 +12,7 @@ Scalar = int | float | str | bool
 UNKNOWN = -1  # the checksum of a file that another program wrote without one
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileState:
     """Committed bytes of one file's data region (without a ``.dat`` prefix) and their CRC-32, or ``UNKNOWN``."""
 
@@ -21,7 +20,7 @@ class FileState:
     crc: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RangeStats:
     """Statistics of one column over rows ``[start, stop)``; ``low``/``high`` None = unknown or no value.
 

@@ -7,13 +7,11 @@ module that does so, and the type of a column depends on the codec's arguments: 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-
-from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
@@ -30,7 +28,7 @@ _CODECS = "io.deephaven.util.codec."
 _CODINGS = "sparkhaven.store.types.codings."
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The arguments of ``data_type`` that give a type."""
 
@@ -42,7 +40,7 @@ class Origin:
     null: int | None = None  # of a char, or in arrays of them, whose files have another one
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DataType:
     """One logical type, as a column has it.
 
@@ -88,7 +86,7 @@ class DataType:
         return (_data_type_of, (self.origin or Origin(self.spellings[0]),))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CodedRow:
     """A type whose values a codec makes bytes of: ``module`` has the codings, ``factory`` makes one of a codec.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, cast
-
-from sparkhaven.store.types.frozen import frozen
 
 Keep = Literal["first", "last"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DedupeRule:
     """Of the rows with equal ``keys`` the first or the last is kept, by ``order_by``, then in the order of the sources.
 

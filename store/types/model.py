@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal, get_args
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")
@@ -39,7 +38,7 @@ class Storage(Enum):
     NONE = "none"  # the partitioning column: no files
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Form:
     """How the values of a column lie in files that were written before it was widened."""
 
@@ -47,7 +46,7 @@ class Form:
     storage: Storage
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string.
 
@@ -138,7 +137,7 @@ def case_twins(names: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValidatorRule:
     """One child of ``Validator``: name of the rule and its attributes as written."""
 
@@ -147,7 +146,7 @@ class ValidatorRule:
     line: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableSchema:
     """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout.
 

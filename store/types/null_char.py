@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.datatypes import BY_NAME, CHAR_NULL, DataType, data_type, with_null
 from sparkhaven.store.types.model import Column, TableSchema
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.types.frozen import frozen
-
 Positions = npt.NDArray[np.int64]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowRanges:
     """The rows ``[starts[i], stops[i])``."""
 

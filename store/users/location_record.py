@@ -11,6 +11,7 @@ name is none.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
@@ -18,12 +19,11 @@ from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVUSR1\n"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommittedRows:
     """Rows of a location, and the size and CRC-32 of the data region of each file."""
 
@@ -31,7 +31,7 @@ class CommittedRows:
     files: dict[str, FileState]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationRecord:
     """The state after save number ``save``; 0: nothing was saved yet.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SnapshotMovedError
@@ -30,7 +30,6 @@ from sparkhaven.store.layout import (
 )
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, decode_locations
 
@@ -40,7 +39,7 @@ ONE = LocationKey("", "")  # the location of a splayed table, which has neither 
 LOOKS = 10  # at a table that is replaced meanwhile
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UserTable:
     """A user table after save number ``save`` (0: another program wrote it).
 

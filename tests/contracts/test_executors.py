@@ -21,18 +21,5 @@ class TestThisProcess(ExecutorContract):
 class TestThreads(ExecutorContract):
     @pytest.fixture
     def executor(self) -> Iterator[Executor]:
-        with LocalExecutor(2, processes=False) as executor:
+        with LocalExecutor(2) as executor:
             yield executor
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Executor]:
-    """Their start takes longer than all clauses."""
-    with LocalExecutor(2, processes=True) as executor:
-        yield executor
-
-
-class TestProcesses(ExecutorContract):
-    @pytest.fixture
-    def executor(self, processes: Executor) -> Executor:
-        return processes

@@ -15,8 +15,8 @@ import pytest
 from sparkhaven.ingest.feeds.kafka.broker.topics import Broker as Remote
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.jobs.streams.feeds import watch_ends
-from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
+from sparkhaven.jobs.monitor.source_watch import SourceState, SourceWatch
+from sparkhaven.jobs.monitor.waiting import watch_ends
 from sparkhaven.jobs.streams.restarts import is_retryable
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.stream_run import StreamRun

@@ -120,7 +120,7 @@ def test_secrets_are_in_no_plan_and_no_log(
     spark: SparkSession, broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from sparkhaven.jobs.settings.stream_file import load_stream_file
-    from sparkhaven.jobs.streams.feeds import open_feed
+    from sparkhaven.jobs.streams.runners import open_feed
 
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, ticks([1]))

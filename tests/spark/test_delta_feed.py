@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS, MetricsSink
+from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
 from sparkhaven.jobs.settings.stream_file import load_stream_file
-from sparkhaven.jobs.streams.reports.metrics import Metrics, served
-from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, TimestampType
 
-from sparkhaven.jobs.logs.log_tables import EPOCH, LOG_TABLES
+from sparkhaven.jobs.monitor.logs.log_tables import EPOCH, LOG_TABLES
 from tests.support.commands import run
 from tests.support.streams.log_rows import rows_of
 from tests.unit.jobs.streams.test_once_here import make, put

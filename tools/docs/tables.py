@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 from sparkhaven.errors import SparkhavenError
-from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
+from sparkhaven.jobs.monitor.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
 from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, column_rule, rule
 from sparkhaven.store.conversions.source_types import SOURCES, SourceType
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule

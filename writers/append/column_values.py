@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.epochs.state.statistics import clipped
 from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.symbols import FEW
 from sparkhaven.store.format.column.used_entries import used_entries
-from sparkhaven.store.lazy_compute import FEW, pc, positions
 from sparkhaven.store.scan.column_file import nulls
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.codings.string_set import plain_sets
@@ -83,7 +84,7 @@ def range_stats(values: pa.Array, start: int, *, texts: bool = True) -> RangeSta
     if pa.types.is_dictionary(kind) and len(values) > FEW:
         entries = values.dictionary
         used = used_entries(values.indices, len(entries))
-        return _strings(base, entries if len(used) == len(entries) else pc.take(entries, positions(used)))
+        return _strings(base, entries if len(used) == len(entries) else pc.take(entries, pa.array(used)))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
         return _strings(base, values) if texts else base
     if pa.types.is_floating(kind):

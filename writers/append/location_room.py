@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,12 @@ import pyarrow as pa
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import committed_column
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.store.types.widening import fitting, same_form
 from sparkhaven.writers.append.set_room import Left, committed_texts, rows_without_room
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationRoom:
     """What a location can take: ``texts`` that it has, by column of sets, and the earlier ``forms`` that it has of
     widened columns, both by the name in the schema."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Storage, TableSchema
@@ -74,7 +73,7 @@ def _rows_with_more(columns: Mapping[str, pa.Array], held: Mapping[str, set[str]
     for name, array in columns.items():
         coded = array.flatten().dictionary_encode()
         new = np.array([text is not None and text not in held[name] for text in coded.dictionary.to_pylist()], np.bool_)
-        lengths = np.where(null_mask(array), 0, np.diff(np.asarray(array.offsets, np.int64)))
+        lengths = np.where(np.asarray(array.is_null()), 0, np.diff(np.asarray(array.offsets, np.int64)))
         rows: npt.NDArray[np.int64] = np.repeat(np.arange(len(array)), lengths)
         codes = np.asarray(coded.indices.fill_null(0))
         more.update(rows[new[codes]].tolist() if len(codes) else ())

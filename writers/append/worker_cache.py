@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError
@@ -18,7 +19,6 @@ from sparkhaven.store.format.table.size_forms import SizeForm, form_of
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
 MAX_FORMS = 4  # of table.size; locations of a stream mostly have one
@@ -29,7 +29,7 @@ Ids = dict[str, int]
 State = tuple[FileState, FileState]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SymbolKey:
     directory: Path
     column: str
@@ -86,7 +86,7 @@ class SymbolCache:
             self._held -= len(dropped)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EmptyLocation:
     """``tbl``: bytes of ``table.tbl``; ``prefixes``: first bytes of each ``.dat``, by column name."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from sparkhaven.store.epochs.state.log_values import FileId, FilePart, LocationR
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.column_file import read_column
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender, writing
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.left_rows import LeftRows, Row, batches_of
@@ -50,7 +49,7 @@ def split_order(split: Split) -> tuple[Any, ...]:
     return (1, split.topic, split.partition, split.start)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SplitRows:
     """Adjacent rows of one location from one split."""
 
@@ -58,7 +57,7 @@ class SplitRows:
     rows: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SpillFile:
     """One scratch file: Arrow batches of one location, each from one split; ``parts`` in the same order."""
 
@@ -67,7 +66,7 @@ class SpillFile:
     parts: tuple[SplitRows, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AppendedRows:
     """What a task has appended to a location that it owns; ``parts`` in row order.
 
@@ -133,7 +132,7 @@ def _short(key: LocationKey) -> str:
     return hashlib.sha256(f"{key.internal}\0{key.value}".encode()).hexdigest()[:32]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Combined:
     """A location with all rows of the batch, not synced. ``late`` rows were not taken; ``written``: bytes appended."""
 
@@ -144,7 +143,7 @@ class Combined:
     written: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Combining:
     """What a driver combines the rows of a batch with: ``scratch`` is its directory, ``left`` the rows left out."""
 

@@ -18,14 +18,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import Resolution
 from sparkhaven.store.epochs.state.log_values import REJECTED, Batch, OffsetRange, Split
 from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import Collected, collect
@@ -45,7 +44,7 @@ AddToQuarantine = Callable[[Sequence[RejectedFile], int], None]
 """Writes rejected rows to quarantine: (scratch files, epoch to be committed). Durable on return."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """The result of a batch. ``epoch`` None: all of it was committed before (``replayed`` splits).
 
@@ -69,7 +68,7 @@ class BatchOutcome:
     written: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BatchRequest:
     """What is to be committed as one batch, and who is asked and told.
 
@@ -92,7 +91,7 @@ class BatchRequest:
     notify: Callable[[BatchOutcome], None] = lambda outcome: None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableBatch:
     """What a batch is to one table of a feed: where its rows go, and what is to be committed."""
 

@@ -16,7 +16,6 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scratch.batch_plan import recorded_end
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import (
     AddToQuarantine,
@@ -50,6 +49,9 @@ def range_of(row: Mapping[str, Any]) -> OffsetRange:
     return OffsetRange(row["topic"], row["partition"], row["start"], row["stop"], row["topic_id"])
 
 
+SPLIT_OF: Mapping[type, SplitOf] = {FileId: file_of, OffsetRange: range_of}
+"""How a row of a source becomes a split, by the kind of its splits."""
+
 Row = Mapping[str, Any]
 """A row of a source: a split, with ``task``, the number of its task, and ``waiting``, the backlog for later batches."""
 
@@ -57,7 +59,7 @@ RunTasks = Callable[[Sequence[Sequence[Split]], Mapping[int, TaskTable]], Sequen
 """Runs a task per run of splits, for some tables by number: (runs, tables) -> what each task has of each table."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BatchProgress:
     """One line of progress. ``rate``: rows per second; ``lag``: the backlog of the source."""
 
@@ -94,7 +96,7 @@ class StreamTotals:
             add_count(self.counts, name, amount)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamPlan:
     """How to run a stream. ``trigger``: arguments of Spark's ``trigger()``; ``availableNow`` ends by itself.
 
@@ -121,7 +123,7 @@ class StreamPlan:
         return "availableNow" in self.trigger
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FedTable:
     """One table that a feed has rows for. What of ``plan`` is of the feed is the same for all of its tables."""
 
@@ -130,7 +132,7 @@ class FedTable:
     plan: StreamPlan
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FedTables:
     """The tables of a feed, in the order in which they commit; ``decode`` decodes a split once for several of them.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from sparkhaven.store.errors import CommitError, SparkhavenError, phase_of
 from sparkhaven.store.heap import keep_heap
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, SpillFile, SplitRows, split_rows
@@ -31,7 +30,7 @@ from sparkhaven.writers.task.target import StreamTarget
 MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Task:
     """Splits of one task. ``index`` is the same for every attempt, ``attempt`` is unique in the batch.
 
@@ -47,7 +46,7 @@ class Task:
     instead: Mapping[Split, Split | None] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TaskResult:
     """What a task returns to the driver. With ``error`` nothing of the batch may be committed.
 
@@ -65,7 +64,7 @@ class TaskResult:
     written: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TaskTable:
     """One table of a task: ``decode`` gives its rows alone. ``scratch`` and ``instead`` are those of its batch.
 

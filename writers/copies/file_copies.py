@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import data_start
@@ -16,14 +17,13 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import COPY_CHUNK
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.frozen import frozen
 
 KnownFiles = Mapping[str, tuple[int, int | None]]  # path below the snapshot -> bytes, CRC-32 behind the prefix or None
 QUARANTINES = Layout(Path()).quarantine("").name
 TELL_EACH = 1 << 30  # bytes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Previous:
     """An earlier snapshot, and its files of the same table."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.suggestions import near
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.file_copies import KnownFiles, quarantined
 
 MANIFEST = SNAPSHOT_MANIFEST
@@ -29,7 +29,7 @@ VERSION = 1
 AGAIN = "take another snapshot"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CopiedTable:
     """What a snapshot has of a table. ``digest`` is that of ``content_digest``, or of ``user_digest``."""
 
@@ -44,7 +44,7 @@ class CopiedTable:
         return sum(size for size, _ in self.files.values())
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SnapshotManifest:
     time_ms: int
     tables: Mapping[str, CopiedTable]

@@ -11,7 +11,7 @@ which readers may have open, has it until another one is shipped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
@@ -22,7 +22,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import drop_numbers, load_drop
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.content import same_content
 from sparkhaven.writers.copies.manifest import MANIFEST, CopiedTable, SnapshotManifest, load_manifest
 from sparkhaven.writers.copies.snapshot import (
@@ -38,7 +37,7 @@ KEPT = 2  # snapshots of a mirror: readers of the last but one may have files to
 DIGITS = 9
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mirror:
     """The link that readers follow, and the directory of its snapshots."""
 

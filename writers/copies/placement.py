@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_lock
@@ -17,7 +18,6 @@ from sparkhaven.store.errors import RetryableStorageError, TableExistsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.file_copies import copy_bytes, files_below, path_in
 from sparkhaven.writers.copies.quarantine_copy import same_quarantine
 from sparkhaven.writers.partitions import add_partition, writable_names
@@ -37,7 +37,7 @@ PARTS = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Placement:
     """A table of a root, and where it is staged."""
 

@@ -7,7 +7,7 @@ is written once all is verified and synced. From then on a repeated restore only
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.content import require_copy, same_content
 from sparkhaven.writers.copies.file_copies import FileCopies, other_content
 from sparkhaven.writers.copies.manifest import AGAIN, MANIFEST, CopiedTable, SnapshotManifest, load_manifest
@@ -36,7 +35,7 @@ class RestoreOutcome(StrEnum):
     PLANNED = "planned"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RestoredTable:
     """``present``: the table was there already, with the rows of the snapshot. ``planned``: of a dry run."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from sparkhaven.store.errors import LockLostError, SettingsError, SnapshotMovedE
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.copies.content import require_copy
 from sparkhaven.writers.copies.file_copies import NONE, FileCopies, Previous
 from sparkhaven.writers.copies.manifest import (
@@ -35,7 +35,7 @@ ATTEMPTS = 5
 Progress = Callable[[str], object]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TakenSnapshot:
     """``copied`` and ``linked``: bytes by table; linked ones take no room of their own.
 

@@ -7,6 +7,7 @@ so is a type whose values programs write in several ways.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,7 +17,6 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError, SnapshotMovedError
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 MOST_PARTS = 1_000  # of a date: each is a file, and a read of the rows that have its values
@@ -24,7 +24,7 @@ TYPES = ("String", "byte", "short", "int", "long", "Boolean", "LocalDate")
 LAYOUTS: tuple[TreeLayout, ...] = ("kv", "metadata", "hive")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DatePart:
     """The rows of a date with the same values in these columns."""
 

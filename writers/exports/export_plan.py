@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 from typing import Literal, get_args
@@ -15,7 +15,6 @@ from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import as_written, has_other_null, other_null
 from sparkhaven.writers.exports.directory_columns import directory_columns
@@ -26,7 +25,7 @@ LeafFormat = Literal["parquet", "deephaven"]
 LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ExportOptions:
     """Which rows and columns (None: all), and in which form; ``codec`` None is that of the schema.
 
@@ -44,7 +43,7 @@ class ExportOptions:
     by: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ExportPlan:
     """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files.
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError
@@ -26,13 +27,12 @@ from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST, staged
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.leaves import bytes_of
 
 KEPT = ("Intraday", "Schemas", "Systems")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ExportTarget:
     path: Path
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -34,7 +34,6 @@ from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
 from sparkhaven.writers.exports.directory_columns import DatePart, parts_of, require_all
 from sparkhaven.writers.exports.export_check import check_leaf
@@ -54,7 +53,7 @@ class ExportOutcome(StrEnum):
     PLANNED = "planned"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Exported:
     outcome: ExportOutcome
     plan: ExportPlan

@@ -17,7 +17,7 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -41,7 +41,6 @@ from sparkhaven.store.merges.history import RowContent, in_columns, row_content,
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.export_check import check_leaf
 from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, LeafFormat, plan_export
 from sparkhaven.writers.exports.export_target import ExportTarget, clear, locked
@@ -49,7 +48,7 @@ from sparkhaven.writers.exports.export_tree import TreeWriter
 from sparkhaven.writers.exports.known_tree import known_tree, sums_of
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Followed:
     path: Path
     written: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError
@@ -13,10 +13,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.history import RowContent
 from sparkhaven.store.scan.checksums import checksum, file_state
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KnownTree:
     """``leaves`` by date; ``files``: size and CRC-32 of the files of each leaf, by its path, then by theirs.
 

@@ -7,7 +7,7 @@ that is missing hides rows. The manifest, which is written last and has a checks
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import CorruptFileError, FormatError, SchemaMismatchError
@@ -17,7 +17,6 @@ from sparkhaven.store.format.table.locations import DEEPHAVEN, PARQUET, Location
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.locations_table import read_locations
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.export_plan import ExportOptions, plan_export
 from sparkhaven.writers.exports.export_target import ExportTarget, locked
@@ -28,7 +27,7 @@ from sparkhaven.writers.merge.location_index import Kind
 Entries = Mapping[str, LocationEntry]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeafDifference:
     """``lost`` and ``damaged`` are the whole table, ``missing`` and ``extra`` a leaf, the others a part of its row."""
 

@@ -15,7 +15,7 @@ history has of the date comes before the rows, and the inputs of its record stay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sparkhaven.store.digest.column_digest import add, from_hex
@@ -43,7 +43,6 @@ from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_filled, require_volumes
 from sparkhaven.writers.imports.given_rows import ConvertedRows, GivenRows
@@ -64,7 +63,7 @@ from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group,
 from sparkhaven.writers.partitions import writable_names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ImportOptions:
     """Settings of an import.
 
@@ -89,7 +88,7 @@ class ImportOutcome(StrEnum):
     FAILED = "failed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Imported:
     """The result of one date; ``record`` is its merge, also an earlier one that had the same rows.
 

@@ -8,6 +8,7 @@ that programs read differently, and rows that nothing records, are not guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +29,6 @@ from sparkhaven.store.managed_trees.table_formats import refuse_managed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import read_column, written_column
 from sparkhaven.store.scan.location_definition import location_schema
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.exports.export_target import ExportTarget, locked
 from sparkhaven.writers.exports.leaves import write_column_leaf
@@ -48,7 +48,7 @@ def has_foreign_locations(place: TablePlace) -> bool:
     return any(place.fs.stat(place.extended / name) is not None for name in LOCATIONS_TABLES)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FoundLeaves:
     """The leaves of a tree as rows of its Locations table, and rows of each row group of those in Parquet."""
 

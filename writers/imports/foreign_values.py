@@ -7,9 +7,11 @@ stored and is an error too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.coded_arrays import coded_array, takes_elements
@@ -32,18 +34,16 @@ from sparkhaven.store.format.column.fixed import sentinels
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.instants import day_text, parse_instant, timestamp_text
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import Coding, UnfitError
 from sparkhaven.store.types.codings.local_date import FIRST_DAY, LAST_DAY
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 Place = Callable[[int], str]
 _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AllowedConversions:
     """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8.
 

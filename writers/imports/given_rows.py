@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.imports.tree_leaves import Part
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 
@@ -14,7 +14,7 @@ CODEC = "LZ4_RAW"  # of what is read back at once
 Progress = Callable[[str], None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConvertedRows:
     """The rows of a date as a merge reads them, in their order; ``digests`` of the columns, by name."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
 from sparkhaven.store.conversions.int96 import old_timestamps
@@ -22,9 +23,7 @@ from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchE
 from sparkhaven.store.format.parquet.manifest import Manifest
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.imports.directory_values import directory_values
 from sparkhaven.writers.imports.foreign_file import damaged, foreign_damage, open_foreign
@@ -45,7 +44,7 @@ BATCH_ROWS = 1 << 16
 UTC_MICROS = pa.timestamp("us", "UTC")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeafRows:
     """Rows of one partition value: ``columns`` in the order of the table's stored columns, in their Arrow types."""
 

@@ -21,7 +21,7 @@ A survey opens the leaves: what a tree has of each date, before anything is impo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,7 +36,6 @@ from sparkhaven.store.managed_trees.table_formats import refuse_managed_above
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.column_leaf import open_leaf
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
@@ -44,7 +43,7 @@ from sparkhaven.writers.imports.tree_walk import FoundLeaf, TreeWalk, is_parquet
 from sparkhaven.writers.imports.value_template import ValueTemplate
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FoundTree:
     """A tree; ``manifest`` is that of an export. ``version``: of a Delta table.
 
@@ -186,7 +185,7 @@ def _like(layout: TreeLayout, schema: TableSchema) -> str:
     }[layout]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Part:
     """What the tree has of one date: its leaves with rows of it."""
 

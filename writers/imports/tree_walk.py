@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,7 +17,6 @@ from sparkhaven.store.format.table.locations import DEEPHAVEN
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition, without_generation
 from sparkhaven.store.scan.locations_table import read_locations
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.foreign_file import foreign_damage, open_foreign
 from sparkhaven.writers.imports.location_row import require_agreement
@@ -28,7 +28,7 @@ BARE = ("", ".parq", ".pq", ".snappy", ".gz", ".zstd", ".lz4")  # Hive's 000000_
 OTHERS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"SEQ": "Hadoop sequences", b"ARRO": "Arrow"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FoundLeaf:
     """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from string import Formatter
 
 from sparkhaven.store.errors import InvalidNameError, SettingsError
-from sparkhaven.store.types.frozen import frozen
 
 EXAMPLE = "'{year}-{month:02}-{day:02}'"
 _DIGITS = re.compile(r"0[1-9]\Z")
@@ -22,7 +22,7 @@ _COMPACT = re.compile(r"[0-9]{8}\Z")
 _CALENDAR = (("year", "yyyy", "y"), ("month", "mm", "mon", "m"), ("day", "dd", "d"), ("hour", "hh", "hr", "h"))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValueTemplate:
     """``parts``: a text, and the key and form that follow it; None for the text at the end."""
 

@@ -9,7 +9,7 @@ the index written, then the record, which is the commit point. Killed before it,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from sparkhaven.store.scan.seen_history import SeenDate, refuse_lost, see_date, 
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import recorded_entries, seen_entries, store_entries, stored_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -51,7 +50,7 @@ from sparkhaven.writers.merge.publish.staged_locations import sweep
 STEP_ROWS = 1 << 17
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AdoptedDate:
     """A date that was adopted, or would be. ``generation``: that of its record; 0 where all is as recorded.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparkhaven.store.errors import SparkhavenError, phase_of
@@ -19,7 +19,6 @@ from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
@@ -41,7 +40,7 @@ WAVE_DATES = 32  # dates per worker that are planned before the first of them is
 GROUP_DATES = 16  # small dates of one task at most; they share one sync
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Date:
     planned: PlannedMerge
     plan: MergePlan

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.merges.column_corrections import ColumnCorrection
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.phase_times import PhaseTimes
 
 
@@ -24,7 +24,7 @@ class MergeOutcome(StrEnum):
     FAILED = "failed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateResult:
     """The result of one date.
 

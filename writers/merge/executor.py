@@ -1,4 +1,4 @@
-"""Executors of merge tasks: in this process or in local processes, and one around another that reports progress.
+"""Executors of merge tasks: in threads of this process, and one around another that reports progress.
 
 ``writers.spark.merge_executor`` has Spark's.
 """
@@ -7,14 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
-from concurrent.futures import Executor as Pool
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Thread
 from typing import Protocol, TypeVar
-
-from sparkhaven.store.errors import RetryableStorageError
-from sparkhaven.store.native.library import core
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,66 +36,43 @@ class Executor(Protocol):
 
 
 def local_workers() -> int:
-    """Workers of this machine by default: a thread a core; without the compiled core one, as others are processes."""
-    return len(os.sched_getaffinity(0)) if core() is not None else 1
+    """Workers of this machine by default: a thread a core."""
+    return len(os.sched_getaffinity(0))
 
 
 class LocalExecutor:
-    """This machine. Default: one worker, or one task, runs in the calling process; several in threads of it.
+    """This machine. Default: one worker, or one task, runs in the calling thread; several in threads of this process.
 
-    The compiled core works without the interpreter lock, and threads start at once. Without the core the numpy calls
-    are short and contend for the lock, so several workers are ``processes``. These start at first use and stay until
-    ``close``; they end with the process that started them, however it ends. RetryableStorageError: a worker died.
+    The compiled core works without the interpreter lock, and threads start at once. They start at first use and stay
+    until ``close``.
     """
 
-    def __init__(self, workers: int = 1, *, processes: bool | None = None) -> None:
+    threads = True
+
+    def __init__(self, workers: int = 1) -> None:
         self._workers = workers
-        self._processes = workers > 1 and core() is None if processes is None else processes
-        self._pool: Pool | None = None
+        self._pool: ThreadPoolExecutor | None = None
 
     @property
     def workers(self) -> int:
         return self._workers
 
-    @property
-    def threads(self) -> bool:
-        return not self._processes
-
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        if len(tasks) <= 1 or (not self._processes and self._workers <= 1):
+        if len(tasks) <= 1 or self._workers <= 1:
             yield from map(fn, tasks)
             return
-        pool, futures = self._open(), []
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._workers)
+        futures = []
         try:
-            futures = [pool.submit(fn, task) for task in tasks]
+            futures = [self._pool.submit(fn, task) for task in tasks]
             for future in futures:
                 yield future.result()
-        except BrokenExecutor as error:
-            self.close()
-            raise RetryableStorageError(
-                "a worker of the merge died",
-                found=str(error),
-                hint="if the machine ran out of memory, use less --memory or fewer --workers. Merge the date again",
-            ) from error
         finally:
             for future in futures:
                 future.cancel()
             for future in futures:  # whoever removes what they have written must not meet one that goes on
                 future.cancelled() or future.exception()
-
-    def _open(self) -> Pool:
-        if self._pool is None:
-            if self._processes:
-                from concurrent.futures import ProcessPoolExecutor
-                from multiprocessing import get_context
-
-                # not forked: a copy of this process would keep its locks
-                self._pool = ProcessPoolExecutor(self._workers, get_context("spawn"), _end_with_parent)
-            else:
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._pool = ThreadPoolExecutor(self._workers)
-        return self._pool
 
     def close(self) -> None:
         """Ends the workers; idempotent. The next run starts new ones."""
@@ -113,20 +85,6 @@ class LocalExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _end_with_parent() -> None:
-    """Ends this process when its parent ends: it must not write while another merge starts in the same directory."""
-    from multiprocessing import parent_process
-    from multiprocessing.connection import wait
-
-    def watch(sentinel: int) -> None:
-        wait([sentinel])
-        os._exit(1)
-
-    parent = parent_process()
-    if parent is not None:
-        Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
 
 
 WORK = {

@@ -6,6 +6,7 @@ An engine that finds an index believes it, and lists no directories. So an index
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -19,13 +20,12 @@ from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, lock_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import SeenDate, refuse_lost, see_table
-from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]
 Entries = dict[LocationKey, IndexEntry]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Difference:
     """``lost`` and ``damaged`` are the whole index, ``missing`` and ``extra`` an entry, the others a part of one."""
 
@@ -35,7 +35,7 @@ class Difference:
     found: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexUpdate:
     """What an update has found, and whether it has ``written`` the index. ``entries``: as they are to be."""
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows
 from sparkhaven.writers.quarantine.quarantine_columns import (
     COLUMNS,
@@ -38,7 +37,7 @@ SMALL_BYTES = FILE_BYTES // 2
 Key = tuple[str, int, int | None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mark:
     """What becomes of ``RequeuedEpoch`` and ``RequeuedTime`` (microseconds); None: pending."""
 
@@ -46,7 +45,7 @@ class Mark:
     time_us: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Edit:
     """Which rows of a file are removed, and which of the others are marked."""
 
@@ -154,7 +153,7 @@ def _is_ours(fs: Fs, path: Path) -> bool:
     return first is None or first[1].column_names == COLUMNS.names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RejectedBatch:
     """The rejected rows of a batch of the stream ``owner``, and the time in seconds when they are written."""
 

@@ -16,7 +16,7 @@ are not affected.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.delta.log import is_table
@@ -26,12 +26,11 @@ from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
-from sparkhaven.store.types.frozen import frozen
 
 NEVER = 2**62  # above all numbers of epochs
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Requeue:
     """Rows sent back to the table: a file in ``layout.requeues`` for one range of positions and one epoch."""
 

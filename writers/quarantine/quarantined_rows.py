@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pyarrow as pa
 
 from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.data_files import read_columns, read_rows
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import CHOOSING, Chosen, Dead, among, epochs_of, fitting
@@ -25,7 +25,7 @@ _KEYS = ("SourcePartition", "Position", "PayloadBytes")
 _WITHOUT_DATA = ("SourcePartition", "Position", "Reason", "Column", "Expected", "Epoch", "Time")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class QuarantineRows:
     """The rows of one stream in the Delta table at ``place``; ``owner`` is namespace, table and stream.
 

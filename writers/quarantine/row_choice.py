@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.quarantine_columns import OWNER
 
 State = Literal["all", "pending", "requeued"]
@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 CHOOSING = (*OWNER, "SourcePartition", "Position", "Reason", "Epoch", "RequeuedEpoch")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """A filter of rows, its fields joined by AND. ``source`` may have ``*``."""
 

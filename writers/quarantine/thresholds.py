@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sparkhaven.store.types.frozen import frozen
+from dataclasses import dataclass
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Thresholds:
     """So many small files are written as one; a checkpoint follows so many versions, where the table does not say."""
 

@@ -8,7 +8,7 @@ record says *check*, the copy is undone by whatever takes the date next; killed 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError
@@ -18,7 +18,6 @@ from sparkhaven.store.merges.merge_run import Destination, MergePhase, MergeRun
 from sparkhaven.store.merges.validations import Validation, binding, store_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema, ValidatorRule
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy
@@ -32,7 +31,7 @@ from sparkhaven.writers.relocation.location_copies import (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CopiedPart:
     """One location: the directory that is copied, its output under the new name, and where it goes."""
 
@@ -41,7 +40,7 @@ class CopiedPart:
     destination: Destination
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlannedCopy:
     """The copy of one date: ``record`` is what is stored before it, ``size`` the bytes of all files.
 

@@ -7,7 +7,7 @@ left out from the detachment on, and counts them as its rows again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.digest.column_digest import MODULUS, add, from_hex, to_hex
@@ -31,7 +31,6 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import refuse_unproved, see_date
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.plan.dropped_columns import joined_drops
 from sparkhaven.writers.merge.plan.merge_proof import left_out_before
@@ -69,7 +68,7 @@ def missing_parts(place: TablePlace, directory: Path, attached: list[Path]) -> I
                 yield value, Failure(error)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AttachedDate:
     """A date that was attached, or would be. ``generation``: that of the record; 0 where it was attached before."""
 

@@ -9,7 +9,7 @@ where it was, and the next call goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError, TableExistsError
@@ -24,7 +24,6 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -42,7 +41,7 @@ from sparkhaven.writers.relocation.location_copies import (
 from sparkhaven.writers.removal.history_removal import droppable, emptying_record
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DetachedDate:
     """A date that was detached, or would be: its ``size`` in bytes, and the directory that has it.
 

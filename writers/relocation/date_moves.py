@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparkhaven.store.errors import SparkhavenError
@@ -22,7 +22,6 @@ from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.adoption import adopted_by_command
@@ -42,7 +41,7 @@ from sparkhaven.writers.relocation.copied_date import (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MovedDate:
     """A date that was moved, or would be: ``size`` in bytes of all files, ``origin`` the partitions before.
 

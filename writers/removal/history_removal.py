@@ -7,7 +7,7 @@ the next merge or ``clean``. The records stay as evidence: the rows and digests 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkhaven.store.errors import MergeError, TableNotFoundError
 from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
@@ -17,7 +17,6 @@ from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -30,7 +29,7 @@ from sparkhaven.writers.merge.write.phases import Failure
 REASON = "dropped"  # the entry of a run that says why
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DroppedDate:
     """A date that was dropped, or would be: ``rows`` and ``size`` in bytes that readers no longer see.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import publish_location
@@ -32,14 +32,13 @@ from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.removal_proof import RemovalProof, require_own_files
 from sparkhaven.writers.removal.state_cache import States
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Removed:
     """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows).
 
@@ -142,7 +141,7 @@ def delete(
     return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run, tuple(since), tuple(run.unfinished))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Run:
     """One removal: its proof, hence table and date, and the source to remove (None: all)."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from sparkhaven.readers.arrow.matching_rows import matching_rows
@@ -25,12 +26,11 @@ from sparkhaven.store.errors import LockLostError, SettingsError, ValidationFail
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.seen_history import refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 
 OpenLog = Callable[[StreamPlace], AbstractContextManager[StreamLog]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MatchingRows:
     """Rows of the newest snapshot that match: in intraday by stream, and how many in history, by date.
 
@@ -54,7 +54,7 @@ class MatchingRows:
         return dict(sorted(counts.items()))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WithdrawnRows:
     """What a run has withdrawn: rows and epoch of each stream that had some. ``matching``: when it began."""
 

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import commits_held, take_lock, take_lock_if_there
@@ -27,13 +28,12 @@ from sparkhaven.store.errors import LockLostError, SettingsError, TableExistsErr
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import refuse_batches_without_log
 from sparkhaven.writers.quarantine.pending_changes import follow_log
 from sparkhaven.writers.removal.row_removal import sweep
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamRemoval:
     """What a removal takes away, with ``dry_run`` what it would: paths, and a line for each that recovery changes."""
 

@@ -7,11 +7,11 @@ readers may still use it. Each call goes on where the last one, or a crash, has 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from sparkhaven.store.errors import TooEarlyError
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.removal_proof import RemovalProof
@@ -21,7 +21,7 @@ from sparkhaven.writers.removal.state_cache import States
 Locations = tuple[tuple[str, str, int], ...]  # (stream, internal partition, rows)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RemovedDate:
     """What became of the intraday locations of a date. ``waiting``: internal partitions that are truncated, and stay.
 

@@ -7,7 +7,7 @@ not deployed is refused with the command that deploys it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import CodeType
 from zlib import crc32
 
@@ -17,14 +17,13 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.expressions.value_expression import ValueExpression, parse_value
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.datatypes import is_known
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 Function = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
 Value = str | Function
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnChanges:
     """The changes of one rewrite, by names of columns.
 
@@ -72,7 +71,7 @@ def _code_sum(code: CodeType) -> int:
     return total
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A column that is computed: its values by an expression or a function, from the columns ``inputs``."""
 
@@ -82,7 +81,7 @@ class Setting:
     inputs: tuple[Column, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeployedChanges:
     """The same, with the columns of a schema that has them so."""
 

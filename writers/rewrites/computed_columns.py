@@ -6,21 +6,20 @@ All expressions and functions see the values that history has; none sees what an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.merges.column_corrections import ColumnCorrection
 from sparkhaven.store.scan.column_file import ColumnFile, open_column
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind
 from sparkhaven.writers.imports.foreign_values import AllowedConversions, mapped
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
@@ -29,7 +28,7 @@ from sparkhaven.writers.rewrites.column_changes import Setting, value_name
 from sparkhaven.writers.users.location_writer import LocationWriter
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateOfTable:
     """What is computed: the settings for one date, which is merged as ``generation``."""
 
@@ -153,7 +152,7 @@ def _differing(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
     if pa.types.is_floating(old.type):
         both = pc.and_(pc.fill_null(pc.is_nan(old), False), pc.fill_null(pc.is_nan(new), False))
         same = same | both.to_numpy(zero_copy_only=False)
-    differing: npt.NDArray[np.bool_] = ~(same | (null_mask(old) & null_mask(new)))
+    differing: npt.NDArray[np.bool_] = ~(same | (np.asarray(old.is_null()) & np.asarray(new.is_null())))
     return differing
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
@@ -15,7 +16,6 @@ from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.scan.date_ranges import names, range_of, refuse_malformed, within
 from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
@@ -25,7 +25,7 @@ from sparkhaven.writers.rewrites.column_changes import ColumnChanges, Value, dep
 from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RewrittenDate:
     """A rewritten date: its rows, the new generation of its history, and rows with another value by column.
 

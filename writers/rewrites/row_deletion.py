@@ -13,7 +13,7 @@ the generation before. Statistics and indexes are not asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.matching_rows import matching_rows
 from sparkhaven.readers.arrow.opening import open_table
@@ -28,7 +28,6 @@ from sparkhaven.store.merges.merge_proofs import RowDeletion
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_merges import DateMerges
@@ -47,7 +46,7 @@ from sparkhaven.writers.merge.publish.staged_locations import staged_slices
 from sparkhaven.writers.removal.row_withdrawal import MatchingRows, OpenLog, withdraw_rows
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeletedRows:
     """What a run has deleted, with proof, and the rows that matched when it began.
 

@@ -22,12 +22,11 @@ from pathlib import Path
 
 from sparkhaven.store.errors import TableExistsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 METADATA, OFFSETS, COMMITS, SOURCES = "metadata", "offsets", "commits", "sources"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Damage:
     """One defect; ``remedy`` says what ``apply_repair`` does about it."""
 
@@ -36,7 +35,7 @@ class Damage:
     remedy: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CheckpointRepair:
     """The defects, the files to ``drop``, and the new ``metadata`` (None: unchanged).
 

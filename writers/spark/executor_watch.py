@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkhaven.store.errors import CommitError, carried_text
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.spark.task_slots import is_local
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ WAIT_S = 20.0  # longer than an executor takes to come; Kubernetes kills 30 seco
 LOOK_S = 1.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JobLoad:
     """What Spark has to do: its active ``jobs``, ``running`` tasks, and tasks that have ended in the stages of now."""
 

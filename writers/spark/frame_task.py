@@ -25,7 +25,6 @@ from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.left_rows import LeftOut
@@ -39,7 +38,7 @@ Ints = npt.NDArray[np.int64]
 MAX_RANGES = 10_000  # that a task may report of one source partition
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PositionColumns:
     """Columns with the source position of a row; without ``topic`` all rows are of one topic, named ``source``."""
 
@@ -62,7 +61,7 @@ class DecodeRows(Protocol):
         ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameWork:
     """The work of all tasks of a batch. ``ends``: offsets below are committed. ``dense``: gaps are reported.
 
@@ -78,7 +77,7 @@ class FrameWork:
     origin: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameResult:
     """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others.
 
@@ -131,7 +130,7 @@ def write_rows(
 _STAND_IN = OffsetRange("task", 0, 0, 0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Again:
     """The decoder of a task that can reject rows which it has decoded."""
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,6 @@ from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionS
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import collect
 from sparkhaven.writers.batch.commit import (
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FramePlan:
     """How to write frames of a stream. ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them.
 
@@ -72,7 +71,7 @@ class FramePlan:
     adopt: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameSource:
     """Where a batch comes from. ``identity`` is for frames without positions; None writes the rows unconditionally."""
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.append import writing
 from sparkhaven.writers.append.location_room import may_lack_room
@@ -30,7 +29,7 @@ from sparkhaven.writers.task.decoding import SplitNotes
 _ORIGIN, _UNIT = b"origin", b"unit"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptPart:
     """Rows as a decoder of frames gets them."""
 
@@ -90,7 +89,7 @@ def kept_parts(fs: Fs, path: Path) -> Iterator[KeptPart]:
         offset += 8 + length
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptFrames:
     """What tasks have kept, by their numbers, for the driver: each task is one split."""
 

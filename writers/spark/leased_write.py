@@ -16,7 +16,7 @@ bytes are tails, which the next writer truncates. The same holds for a write who
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -26,7 +26,6 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import PositionKind, source_of
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
@@ -37,7 +36,7 @@ from sparkhaven.writers.spark.spark_tasks import task_number
 from sparkhaven.writers.task.target import StreamTarget
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ticket:
     """What the commit of a write must know; pickles. ``begun``: the epoch that a new stream began at, else None."""
 
@@ -47,7 +46,7 @@ class Ticket:
     begun: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeasedWrite:
     """What the tasks of a write must know; pickles.
 

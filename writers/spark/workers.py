@@ -6,19 +6,20 @@ sparkhaven's tasks, and its error names neither the machine nor the interpreter.
 
 from __future__ import annotations
 
+import platform
 import shutil
 import socket
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.store.errors import SettingsError, SparkhavenError, carried_error
 from sparkhaven.store.native.library import sources
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, jvm_gone, lacking
 from sparkhaven.writers.spark.task_slots import is_local
 from sparkhaven.writers.task.target import unseen
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 
 NEEDED = ("numpy", "pandas", "pyarrow", "xxhash", "duckdb", "sparkhaven")
 CORE = "the compiled core"
+MISSING = "none"
 COMPARED = ("sparkhaven", "numpy", "pyarrow", "xxhash", CORE)
 ROUNDS = 5  # jobs until each executor has answered: Spark chooses where a task runs
 SKEW = 2.0  # seconds between clocks that nobody needs to know
 Tell = Callable[[SparkhavenError], None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Worker:
     """An executor's answer. ``sees``: whether it reads in the marker file what the driver reads.
 
@@ -118,7 +120,9 @@ def require_capable(root: Path, workers: Sequence[Worker]) -> None:
 def differences(
     workers: Sequence[Worker], here: Sequence[str | None], before: float, after: float
 ) -> Iterator[SettingsError]:
-    """What differs between driver and workers, but stops nothing. SettingsError raised: another sparkhaven.
+    """What differs between driver and workers, but stops nothing.
+
+    SettingsError raised: another sparkhaven, or a worker that cannot use the compiled core.
 
     ``here``: the driver's versions of ``COMPARED``; ``before`` and ``after``: its clock around the question.
     """
@@ -127,6 +131,14 @@ def differences(
         for name, mine, theirs in zip(COMPARED, here, worker.versions, strict=False):
             if mine == theirs or None in (mine, theirs):
                 continue
+            if (name, theirs) == (CORE, MISSING):
+                raise SettingsError(
+                    "a worker cannot use the compiled core",
+                    where=python,
+                    expected=f"the library in the zip of the job, or sparkhaven installed for {platform.machine()}",
+                    found="no library that can be loaded",
+                    hint="let the worker's user write to ~/.cache, or to a directory that XDG_CACHE_HOME names",
+                )
             remark = SettingsError(
                 f"a worker has another version of {name} than the driver",
                 where=python,
@@ -178,7 +190,7 @@ def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
 
 def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:
     """The function for the workers; nested, because Spark pickles it by value and not by module name."""
-    needed, compared, core = NEEDED, COMPARED, CORE
+    needed, compared, core, absent = NEEDED, COMPARED, CORE, MISSING
 
     def answer(_: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         import importlib.metadata
@@ -200,10 +212,14 @@ def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator
         def installed(name: str) -> str | None:
             if name == core:
                 try:
+                    from sparkhaven.store.errors import CoreNotUsableError
                     from sparkhaven.store.native.library import sources
                 except ImportError:  # of another sparkhaven
                     return None
-                return sources()
+                try:
+                    return sources()
+                except CoreNotUsableError:
+                    return absent
             try:
                 return importlib.metadata.version(name)
             except importlib.metadata.PackageNotFoundError:

@@ -12,10 +12,9 @@ import pyarrow as pa
 from sparkhaven.store.epochs.state.log_values import LastMessage, Split, add_count
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RejectedFile:
     """A scratch file of rejected rows, of schema ``store.quarantine.rejected_rows.REJECTED``."""
 
@@ -73,7 +72,7 @@ class SplitNotes:
 SAMPLES = 20  # bad rows that a task keeps for error messages
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LateRows:
     """Rows for a truncated location: a bad-row sample that the writer itself finds."""
 
@@ -103,7 +102,7 @@ class DecodeTables(Protocol):
         ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OneTable:
     """A decoder of one table, whose number is 0."""
 

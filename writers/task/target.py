@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ from sparkhaven.store.errors import CommitError, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamTarget:
     """One stream of one table; ``generation`` is the fencing token of the process that opened it.
 

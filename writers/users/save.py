@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +19,6 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import TableName, check_identifier, check_partition
 from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.users.user_table import UserTable, load_locations, load_user_table, splayed_now
 from sparkhaven.writers.users.arrow_columns import columns_of, require_same_columns
@@ -34,7 +33,7 @@ WAIT_S = 600.0
 INTERNAL = "0"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SavedTable:
     """What a save did: ``rows`` were given, ``total`` are in the table now. ``save``: its number, from 1 on."""
 
@@ -46,7 +45,7 @@ class SavedTable:
     path: Path
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SaveOptions:
     """How to save; the arguments of ``save_table``. ``wait_s``: seconds to wait for another process that saves."""
 

@@ -8,6 +8,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import ValidationFailedError
@@ -16,11 +17,10 @@ from sparkhaven.store.merges.column_corrections import more_values
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.filled_columns import filled
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnCount:
     """Values of a column in intraday, in history, and dropped by a command or with rows that were left out.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
 from sparkhaven.store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
 from sparkhaven.store.schema.document.validator_rules import split_list
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
 from sparkhaven.writers.validation.rows.date_rows import RowSet
@@ -54,7 +53,7 @@ class StoredResults:
         return results.popleft() if results else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DateRows:
     """The rows of a date: in history, and in intraday as they were merged (None: they were removed)."""
 
@@ -63,7 +62,7 @@ class DateRows:
     around: Surroundings
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RuleChoice:
     """What a validation evaluates beside the default rules.
 
@@ -79,7 +78,7 @@ class RuleChoice:
 SCHEMA_RULES = RuleChoice()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RuleRuns:
     """Evaluates rules over the rows of a date; ``stored`` has what an earlier validation found."""
 

@@ -18,10 +18,9 @@ from sparkhaven.ingest.values.refusals import unexpected
 from sparkhaven.store.delta.log import damaged, data_path, deleted_rows, parse_actions, require_features, version_file
 from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AddedFile:
     """One data file: absolute path, bytes, modification time in ms, rows if the log counts them, partition values.
 
@@ -37,7 +36,7 @@ class AddedFile:
     vector: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """Id of the table, its settings, and the names of its columns, each with its type where that is a simple one."""
 
@@ -46,7 +45,7 @@ class Metadata:
     columns: Mapping[str, str | None] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Protocol:
     """What a reader must be able to."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sparkhaven.ingest.spec.feed_traits import FILE_META, FILES, Traits
 from sparkhaven.ingest.spec.payload_formats import Limit, MissingColumns
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeltaOptions:
     """A Delta table at ``path``, an absolute directory, followed by version.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
@@ -22,20 +23,19 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
 
 RowBytes = Callable[[AddedFile], float]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Entry:
     position: int
     file: AddedFile
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A batch: from a position to another, with the files between them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +23,6 @@ from sparkhaven.ingest.feeds.delta.log import (
 from sparkhaven.ingest.values.refusals import unexpected
 from sparkhaven.store.delta.log import LOG, Listing, damaged, list_log
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 4096
 _ADD = ("path", "partitionValues", "size", "modificationTime", "deletionVector", "stats")
@@ -34,7 +34,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 _REQUIRED = {"add": "path", "metaData": "id", "protocol": "minReaderVersion"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableView:
     """A table as it is now: which versions there are, and its id and rules at the newest."""
 

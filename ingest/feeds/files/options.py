@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
@@ -11,14 +11,13 @@ from sparkhaven.ingest.spec.payload_formats import UTF8, CsvOptions, Format, Lim
 from sparkhaven.ingest.spec.stream_spec import Clock
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.types.frozen import frozen
 
 MissingDirectory = Literal["fail", "wait"]
 
 UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FilesOptions:
     """Options of a feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is kept.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.ingest.content.raw_file import changed
@@ -26,7 +27,6 @@ from sparkhaven.store.epochs.state.file_positions import FileWindow, moment
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 RECHECKED = 64  # remembered files that one plan looks at again
 JUMP_S = 86_400.0  # a clock that leaps further while the process runs was set
@@ -34,7 +34,7 @@ PAUSE_S = 0.2
 COUNT_AS_TAKEN = "older than the horizon"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FilePlan:
     """Files of one batch by (mtime, path), what is left after it, and newcomers that are too old to be taken.
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.spec.feed_traits import FILE_META, Traits
-from sparkhaven.store.types.frozen import frozen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +29,7 @@ class FrameBatch:
         return self.origin
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FramesOptions:
     """Rows that a query of the user's hands over. ``allow_gap``: offsets between batches may be missing.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 from typing import Protocol
@@ -16,7 +17,6 @@ from sparkhaven.ingest.spec.stream_spec import HEADER
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.typed_rows import Ints
-from sparkhaven.store.types.frozen import frozen
 
 MS = 1_000_000
 Part = str
@@ -45,7 +45,7 @@ class Message(Protocol):
         """Names and values in order; None where there is none, or nobody has asked the client for them."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Payloads:
     """Values or keys as framed records numbered by offset; ``there`` says which messages have one, None: all."""
 
@@ -80,7 +80,7 @@ class Messages(Protocol):
         """Timestamps in ms since 1970, -1 where there is none."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MessageBlock:
     """Messages that are objects."""
 

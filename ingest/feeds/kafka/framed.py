@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,9 @@ from sparkhaven.ingest.feeds.kafka.blocks import Part, Payloads
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.typed_rows import Ints
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FramedMessage:
     """One of them, as the client hands it out."""
 
@@ -42,7 +41,7 @@ class FramedMessage:
         return
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FramedPart:
     """The values, or the keys, of messages: record r of ``data`` ends with a line feed before ``ends[r + 1]``.
 
@@ -61,7 +60,7 @@ class FramedPart:
         return self.data[self.ends[record] : self.ends[record + 1] - 1]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FramedMessages:
     """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -32,12 +32,11 @@ from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.frozen import frozen
 
 _UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO, Reason.NO_FRAME)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Part:
     """The targets (by place) that come from one payload of a message, and how."""
 

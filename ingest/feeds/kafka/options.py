@@ -7,7 +7,7 @@ options stand in plans, in the UI and in the event log.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sparkhaven.ingest.spec.feed_traits import KAFKA_META, Traits
@@ -20,7 +20,6 @@ from sparkhaven.ingest.spec.payload_formats import (
     ProtobufSource,
 )
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.types.frozen import frozen
 
 Frame = Literal["confluent"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
@@ -28,7 +27,7 @@ StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 _SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ClientSettings:
     """Settings of librdkafka by name, beside those that are ours to choose. ``repr`` shows names only."""
 
@@ -45,7 +44,7 @@ class ClientSettings:
         return text
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Start:
     """Where a stream without an epoch begins: ``timestamp`` with ``at_ms``, ``offsets`` with (topic, partition).
 
@@ -59,7 +58,7 @@ class Start:
     offsets: tuple[tuple[str, int, int], ...] = ()  # topic, partition, offset
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadLimits:
     """How many messages, and bytes of values and keys, are decoded together; the last message may be large.
 
@@ -76,7 +75,7 @@ class ReadLimits:
     consumers: int = 64
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KafkaOptions:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 

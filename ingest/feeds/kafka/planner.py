@@ -9,7 +9,7 @@ position never moves by itself: messages that are gone are an error, or with ``a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from operator import itemgetter
 
@@ -24,14 +24,13 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
 from sparkhaven.ingest.feeds.kafka.broker.topics import TopicView, partition_ends
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.epochs.state.offsets import OffsetEnd, TopicPartition
-from sparkhaven.store.types.frozen import frozen
 
 SMALL_BATCH = 20_000  # messages up to which one task does a batch alone
 LEAST_PIECE = 20_000  # messages for which a partition is cut between two tasks
 UNEVEN = 0.15  # part of a fair share that a task may have too much before a partition is cut
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Position:
     """The next offset of a partition, in the topic of this id ("" = unknown), and the last message before it."""
 

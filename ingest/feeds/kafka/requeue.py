@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import RequeuedRows
@@ -13,12 +14,11 @@ from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-from sparkhaven.store.types.frozen import frozen
 
 LATEST_MS = 2**63 - 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Message:
     """A row as the message that it was."""
 

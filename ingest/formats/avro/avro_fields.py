@@ -68,7 +68,7 @@ def avro_scanner(
             return None
         fields += [WireField(WIRE_NULL, path) for path in sorted(missing)]
         return RecordScanner("sh_avro_scan", targets, paths, fields, prefix=prefix, always=always, room=room)
-    except (ValueError, NotImplementedError):
+    except ValueError:
         return None
 
 

@@ -15,6 +15,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
@@ -29,7 +30,6 @@ from sparkhaven.ingest.formats.avro.whole_schema import Definitions, definitions
 from sparkhaven.ingest.formats.binary_records import NotARecordError
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 
 ASK_SECONDS = 30.0
 FORGET_SECONDS = 60.0  # until an id without a usable schema is asked for again
@@ -41,7 +41,7 @@ Usable = tuple[Schema, Check]
 Ask = Callable[[str, str], Mapping[str, Any] | None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Unusable:
     """Why an id has no schema for us, and until when that is believed (seconds of the caller's clock)."""
 

@@ -10,6 +10,7 @@ has the rest of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,13 +22,12 @@ from sparkhaven.ingest.formats.csv.spans import RecordEnd
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.store.epochs.state.log_values import FilePart
-from sparkhaven.store.types.frozen import frozen
 
 BLOCK = 1 << 20
 LINE_FEED = 0x0A
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordRange:
     """The bytes of the records that begin in a part of a file, and the number of the first of their lines."""
 

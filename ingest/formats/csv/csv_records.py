@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +17,6 @@ from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.frozen import frozen
 
 Field = tuple[str, bool]  # text, and whether it was quoted
 
@@ -29,7 +29,7 @@ class CsvRecordError(ValueError):
         self.reason = reason
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Header:
     """Names of the fields of a file, in order."""
 

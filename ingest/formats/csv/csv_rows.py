@@ -1,8 +1,8 @@
 """CSV records to typed rows: a fast pass that takes what it knows for certain, all else by a small exact reader.
 
-The fast pass is the compiled scanner (``ingest.formats.csv.scanner``); where there is none, PyArrow takes the plain
-records (``ingest.formats.csv.plain_records``). Everything else is read character by character: errors, and without a
-scanner the records whose quoted fields span lines. A record is bad as a whole, with all of its lines
+The fast pass is the compiled scanner (``ingest.formats.csv.scanner``). Of a block that was not read whole, PyArrow
+takes the plain records (``ingest.formats.csv.plain_records``). Everything else is read character by character: errors,
+and without the scanner the records whose quoted fields span lines. A record is bad as a whole, with all of its lines
 (``ingest.formats.csv.spans``).
 """
 

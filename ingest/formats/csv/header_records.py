@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from sparkhaven.ingest.sample_rows import shown
-from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["number", "instant", "boolean", "text", "nothing"]
 
@@ -28,7 +28,7 @@ _NULLS = frozenset({"", "na", "n/a", "null", "none", "nan", "-", "\\n"})
 _YEARS = range(1900, 2101)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DoubtfulHeader:
     """A first line that looks like a row: the names that do, and whether that is beyond doubt."""
 

@@ -45,15 +45,13 @@ class ScannedRecords:
 class CsvScanner:
     """The scanner for files with the fields ``names``; targets that are no field of them are null.
 
-    ValueError if it cannot look for these; NotImplementedError where there is no compiled core.
+    ValueError if it cannot look for these.
     """
 
     def __init__(
         self, targets: Sequence[Target], names: Sequence[str], options: CsvOptions, room: TextRoom = ROOM
     ) -> None:
         native = core()
-        if native is None:
-            raise NotImplementedError
         self._core, self._targets = native, tuple(targets)
         self._there = [target.source in names for target in targets]
         present = [target for target, is_field in zip(targets, self._there, strict=True) if is_field]
@@ -120,5 +118,5 @@ def csv_scanner(
     """The scanner for these fields, None where there is none."""
     try:
         return CsvScanner(targets, names, options, room)
-    except (ValueError, NotImplementedError):
+    except ValueError:
         return None

@@ -18,7 +18,6 @@ from sparkhaven.ingest.content.lines import HEAD, MAX_LINE, LineBlock
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.frozen import frozen
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
 
@@ -68,7 +67,7 @@ class RecordEnd:
             offset = quote + 2
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordSpan:
     """Lines ``start`` to ``stop`` of a block that are one record; ``fault`` if it is bad whatever it says."""
 

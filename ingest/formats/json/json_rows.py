@@ -1,7 +1,7 @@
 """JSON lines to typed rows: one pass of the compiled scanner, and an exact pass, line by line, over what it leaves.
 
 The scanner (``ingest.formats.json.scanner``) takes only what is certain; lines *in doubt*, mostly bad ones, go to the
-exact pass, which alone says what is wrong with a line. Where there is no scanner all lines go there.
+exact pass, which alone says what is wrong with a line. Where the scanner cannot take the fields, all lines go there.
 """
 
 from __future__ import annotations

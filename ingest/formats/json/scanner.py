@@ -47,7 +47,7 @@ class Scanner:
 
     ``ignored`` are names beside them that are known. ``strict``: lines with further fields, or without one of them, are
     in doubt.
-    ValueError if it cannot look for these; NotImplementedError where there is no compiled core.
+    ValueError if it cannot look for these.
     """
 
     def __init__(
@@ -60,8 +60,6 @@ class Scanner:
         strict: bool = False,
     ) -> None:
         native = core()
-        if native is None:
-            raise NotImplementedError
         self._core = native
         self._columns = ScanColumns(targets, TOKEN, json_tokens, room)
         self._names = Names(self._columns.first(paths), ignored, native)
@@ -98,5 +96,5 @@ def scanner_for(
     """The scanner for these fields, None where there is none."""
     try:
         return Scanner(targets, paths, ignored, room, strict=strict) if targets else None
-    except (ValueError, NotImplementedError):
+    except ValueError:
         return None

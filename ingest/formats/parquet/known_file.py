@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sparkhaven.store.types.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileConstants:
     """Columns that are not in a file and have one value in all of its rows, by name, as text; None = null.
 
@@ -27,7 +25,7 @@ class FileConstants:
 NO_CONSTANTS = FileConstants()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KnownFile:
     """What is known of a file beside its bytes.
 

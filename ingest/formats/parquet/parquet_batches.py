@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,6 @@ from sparkhaven.store.conversions.logical_types import as_logical, logical_schem
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.format.parquet.chunks import checked_chunks
-from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -47,7 +46,7 @@ BUFFER = 1 << 20  # bytes of a column that are fetched at a time
 _MS_NS = 1_000_000
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParquetBatch:
     """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
 

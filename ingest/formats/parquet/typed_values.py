@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,6 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.instants import DAY_NS, UNIT_NS
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.codings.coding import Coding
-from sparkhaven.store.types.frozen import frozen
 
 SHOWN_BYTES = 256
 _NUMBERS = frozenset({Group.WHOLE, Group.FLOATING, Group.DECIMAL})
@@ -46,7 +45,7 @@ _COUNTS = _NUMBERS | {Group.TEXT, Group.BYTES}  # what a count may be
 _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceColumn:
     """A column of a batch, plain. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold.
 

@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -27,10 +28,9 @@ from sparkhaven.store.conversions.number_arrays import DAY_MS
 from sparkhaven.store.conversions.plain_arrays import plain_scalar
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowForm:
     """How fields are written that a column takes otherwise than as they look.
 

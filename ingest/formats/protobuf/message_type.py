@@ -11,6 +11,7 @@ take (see ``TAKES``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +26,6 @@ from sparkhaven.ingest.values.counted_times import UNITS_OF, count_target, is_co
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, column_rule, rule
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.types.frozen import frozen
 
 F = FieldDescriptor
 TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
@@ -63,7 +63,7 @@ _NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTA
 _HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MessageType:
     """A type as it was declared, and its wider copy with the class that parses it.
 
@@ -77,7 +77,7 @@ class MessageType:
     indexes: frozenset[tuple[int, ...]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FieldPath:
     """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
 

@@ -72,7 +72,7 @@ def protobuf_scanner(
         _require_plain(declared, targets, leaves)
         fields = list(_fields(declared, {path[0] for path in paths}))
         return RecordScanner("sh_protobuf_scan", targets, paths, fields, prefix=prefix, room=room)
-    except (ValueError, NotImplementedError):
+    except ValueError:
         return None
 
 

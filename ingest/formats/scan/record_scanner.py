@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,7 +38,6 @@ from sparkhaven.store.native.abi import (
     WireFieldLayout,
 )
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.frozen import frozen
 
 Path = tuple[str, ...]
 """The names on the way to a field."""
@@ -55,7 +54,7 @@ _TAKES: Mapping[int, frozenset[str]] = {
 _WHOLE = frozenset({*INTEGER_BITS, "double", "Instant"})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WireField:
     """One field as ``struct sh_wire_field`` has it. ``path`` leads to it, if targets take it.
 
@@ -72,7 +71,7 @@ class WireField:
     unit: Literal["", "ns", "us", "ms"] = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ScannedRecords:
     """Accepted records as indices with one array a target; ``unknown`` counts the fields that no target wants."""
 
@@ -85,8 +84,7 @@ class RecordScanner:
     """The scanner for records of one schema, by the function of the core with this ``name``.
 
     ``paths`` are where the target of the same place is found, ``always`` the names to count in each accepted record.
-    Records that do not begin with ``prefix`` are in doubt. ValueError if the core cannot look for these;
-    NotImplementedError where there is no core.
+    Records that do not begin with ``prefix`` are in doubt. ValueError if the core cannot look for these.
     """
 
     def __init__(
@@ -101,8 +99,6 @@ class RecordScanner:
         room: TextRoom = ROOM,
     ) -> None:
         native = core()
-        if native is None:
-            raise NotImplementedError
         self._scan, self._names, self._always = getattr(native, name), [field.unknown for field in fields], always
         by_path = {field.path: field for field in fields if field.path is not None}
         fitted = [_fitted(target, by_path.get(path)) for target, path in zip(targets, paths, strict=True)]

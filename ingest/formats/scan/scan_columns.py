@@ -33,8 +33,7 @@ from sparkhaven.store.native.abi import (
     ColumnLayout,
     ScanLayout,
 )
-from sparkhaven.store.native.number_lists import PLAIN_KINDS
-from sparkhaven.store.native.powers_of_five import powers_of_five
+from sparkhaven.store.native.json_lists import PLAIN_KINDS, powers_of_five
 from sparkhaven.store.types.codings.coding import Coding
 from sparkhaven.store.types.codings.decimals.fixed_decimals import FixedDecimals
 from sparkhaven.store.types.codings.local_date import LocalDateCoding

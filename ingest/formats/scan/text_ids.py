@@ -15,12 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
-from sparkhaven.store.types.frozen import frozen
 
 SLOT = np.dtype(SlotLayout)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextRoom:
     """How many texts a block may have to get ids: ``few``, or one for ``share`` lines; ``spare`` bytes follow them."""
 

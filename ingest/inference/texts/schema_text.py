@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
 from sparkhaven.ingest.inference.partition_choice import Candidate, date_column, grouping_column
 from sparkhaven.ingest.inference.proposal import FieldColumn, Proposal
 from sparkhaven.ingest.sample_rows import printable, shown
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.types.frozen import frozen
 
 BY_GROUP, SINGLE = "${autobalance_by_first_grouping_column}", "${autobalance_single}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchemaWishes:
     """What of the schema was asked for instead of being inferred. ``grouping``: names of columns; none: the best."""
 

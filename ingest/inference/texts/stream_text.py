@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -12,7 +13,6 @@ from sparkhaven.ingest.inference.partition_choice import DateColumn, date_column
 from sparkhaven.ingest.inference.texts.toml_text import literal, toml_key, toml_value
 from sparkhaven.ingest.sample_rows import printable
 from sparkhaven.store.instants import DAY_NS, NS_PER_SECOND
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
@@ -20,7 +20,7 @@ FAR_DAYS = 3650  # around the sample, for feeds of the past
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamWishes:
     """What the stream is called, the path of its schema as the file says it, the zone of days, and what time it is."""
 

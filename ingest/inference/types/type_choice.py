@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from sparkhaven.ingest.inference.field_facts import PLURAL, TEXT, Facts
 from sparkhaven.ingest.inference.field_readings import Reading
-from sparkhaven.store.types.frozen import frozen
 
 Fits = Callable[[Reading], bool]
 """Whether the decoder takes every value of the sample so."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TypeChoice:
     """A reading and why; ``also`` are further sentences. No reading: the field cannot be stored."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparkhaven.jobs.cli.text_table import table
@@ -15,7 +15,6 @@ from sparkhaven.store.format.table.locations import LocationEntry
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.locations_table import (
     LeafDifference,
@@ -28,7 +27,7 @@ from sparkhaven.writers.imports.foreign_index import is_foreign
 from sparkhaven.writers.imports.foreign_locations import ForeignLocations, has_foreign_locations
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationsPart:
     """A part of a command's result. ``right``: nothing differs."""
 

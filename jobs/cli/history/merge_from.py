@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.jobs.cli.context import CliContext
@@ -16,7 +17,6 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import refuse_malformed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char
 from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
@@ -37,7 +37,7 @@ AGAIN = "--rewrite replaces it, --upsert KEYS joins it: new rows replace those w
 _QUERY = re.compile(r"\s*\(*\s*(?:select|with|from|values)\b", re.IGNORECASE)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Source:
     """What ``--from`` names, and its options. ``dates``: those that are taken, or the one of rows that have none."""
 

@@ -11,6 +11,7 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.history.drop_table import drop_json, drop_line
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation, table_status
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -18,7 +19,6 @@ from sparkhaven.store.merges.dropped_tables import doomed, dropped_tables
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
-from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation, table_status
 from sparkhaven.writers.removal.table_removal import due_s, finish_drop
 
 

@@ -56,7 +56,8 @@ def read(
         ),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Only rows like 'dep_delay > 60 AND tailnum IS NOT NULL' (SQL).")
+        str | None,
+        typer.Option(metavar="EXPR", help="Only these rows, in SQL: 'dep_delay > 60 AND tailnum IS NOT NULL'."),
     ] = None,
     epoch: Annotated[
         list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")

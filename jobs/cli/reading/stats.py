@@ -6,15 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.failed_streams import report_failed
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
 from sparkhaven.jobs.cli.options import AsOfOption, OldFeedOption, TableAndFilesArgument, help_end, table_and_files
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
-from sparkhaven.jobs.streams.reports.data_warnings import fields
+from sparkhaven.jobs.monitor.epochs import field_words
+from sparkhaven.jobs.monitor.tables import list_tables, table_figures
+from sparkhaven.jobs.monitor.waiting import passed_lines, remarks_of
 from sparkhaven.jobs.streams.starting import load_streams
-from sparkhaven.readers.table_stats import table_stats
-from sparkhaven.readers.table_stats import tables as list_tables
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
@@ -38,7 +36,7 @@ def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
     """Lists tables with rows, dates and epochs."""
     cli: CliContext = ctx.obj
     layout = cli.database()
-    listed = list_tables(Fs(), layout, _listed(layout, all_tables))
+    listed = [summary.to_json() for summary in list_tables(Fs(), layout, _listed(layout, all_tables))]
     there = Fs().names(layout.root)
     if there and not listed and not {*TREES}.intersection(there):
         raise TableNotFoundError(
@@ -97,7 +95,7 @@ def stats(
     code = report_failed(cli, unread)
     for table_name in chosen:
         try:
-            figures = table_stats(TablePlace(Fs(), layout, table_name), as_of=as_of)
+            figures = table_figures(TablePlace(Fs(), layout, table_name), as_of=as_of).to_json()
             for line in figures["streams"]:
                 for settings in streams:
                     if (settings.table, settings.spec.stream) == (table_name, line["stream"]):
@@ -153,9 +151,9 @@ def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
             print(f"\n{line['stream']} writes schema version {behind['writes']}. Deployed is {behind['deployed']}.")
             print("It takes the deployed version when it starts again with that schema.")
         if line.get("ignored"):
-            print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
+            print(f"\n{line['stream']}, fields without a column: {field_words(line['ignored'])}")
         if line.get("absent"):
-            print(f"\n{line['stream']}, no field for columns: {fields(line['absent'])}")
+            print(f"\n{line['stream']}, no field for columns: {field_words(line['absent'])}")
         for remark in line.get("remarks", ()):
             print(f"\n{line['stream']}: {remark}")
         for files in passed_lines(line.get("passed", {})):

@@ -7,9 +7,9 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DatesOption, TableArgument, help_end
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.monitor.symbols import symbol_use
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.readers.symbol_use import symbol_use
 from sparkhaven.store.io.fs import Fs
 
 

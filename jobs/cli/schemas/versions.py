@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,16 +11,15 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with
 from sparkhaven.jobs.cli.options import TableArgument, help_end
 from sparkhaven.jobs.cli.schemas.deploy import is_schema_file
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.readers.version_times import VersionUse, version_uses
+from sparkhaven.jobs.monitor.schema_versions import schema_versions
+from sparkhaven.jobs.monitor.texts import iso_time
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE
 from sparkhaven.store.format.table.definition_file import read_definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
-from sparkhaven.store.schema.deployed.history import Version, retired_columns
-from sparkhaven.store.schema.deployed.numbering import recorded_schema
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import compare
 from sparkhaven.store.schema.differences import schema_differences
 from sparkhaven.store.schema.document.schema_file import load_schema
@@ -45,18 +43,15 @@ def history(ctx: typer.Context, name: TableArgument) -> None:
     are listed with the last version that has them.
     """
     cli: CliContext = ctx.obj
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    deployed = load_deployed(place)
-    versions = load_history(place)[: deployed.version]
-    uses = version_uses(place)
-    rows = [_version(versions[: number + 1], uses) for number in range(len(versions))]
-    stat = place.fs.stat(place.schema)
-    rows[-1]["deployed"] = None if stat is None else _time(stat.mtime_ns // 10**6)
+    versions, retired = schema_versions(TablePlace(Fs(), cli.database(), TableName.parse(name)))
+    newest = versions[-1]
+    rows = [version.to_json() for version in versions]
+    rows[-1]["deployed"] = None if newest.deployed_ms is None else iso_time(newest.deployed_ms)
     gone = [
         {"column": column.record.name, "id": number, "version": column.version, "dropped": column.declared}
-        for number, column in retired_columns(versions).items()
+        for number, column in retired.items()
     ]
-    record = {"table": name, "version": deployed.version, "versions": rows, "retired": gone}
+    record = {"table": name, "version": newest.version, "versions": rows, "retired": gone}
 
     def show() -> None:
         header = ("version", "first rows", "added", "dropped", "renamed", "restored", "changed", "SHA-256")
@@ -119,39 +114,12 @@ def _schema(cli: CliContext, word: str) -> TableSchema:
     return load_deployed(TablePlace(Fs(), cli.database(), TableName.parse(word)))
 
 
-def _version(versions: Sequence[Version], uses: Mapping[int, VersionUse]) -> dict[str, Any]:
-    newest = versions[-1]
-    use = uses.get(newest.version)
-    shown: dict[str, Any] = {
-        "version": newest.version,
-        "first_rows": None if use is None else _time(use.first_ms),
-        "last_rows": None if use is None else _time(use.last_ms),
-        "columns": [column.name for column in newest.columns],
-        "ids": {column.name: column.id for column in newest.columns},
-        "sha256": newest.sha256[:16],
-    }
-    if len(versions) == 1:
-        return shown | {"added": shown["columns"], "dropped": [], "renamed": {}, "restored": [], "changed": []}
-    before = versions[-2]
-    names = {column.id: column.name for column in newest.columns}
-    rename = {c.name: names[c.id] for c in before.columns if names.get(c.id, c.name) != c.name}
-    kind = TableName("Any", "Any")
-    change = compare(recorded_schema(kind, newest), recorded_schema(kind, before), versions[:-1], rename)
-    shown |= change.to_json()
-    gone = {column.name: column.id for column in before.columns if column.name in change.dropped}
-    return shown | {"dropped_ids": gone}
-
-
 def _with_ids(row: Mapping[str, Any], key: str) -> object:
     """A cell of the text; columns that come have their ids, and those that go."""
     ids = {**row["ids"], **row.get("dropped_ids", {})}
     if key in ("added", "restored", "dropped"):
         return [f"{name} ({ids[name]})" if name in ids else name for name in row[key]]
     return row[key]
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _cell(value: object) -> object:

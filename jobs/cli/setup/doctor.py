@@ -11,8 +11,9 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import OldFeedOption, TableAndFilesArgument, help_end, table_and_files
-from sparkhaven.jobs.doctor.checks import findings
-from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding, headline
+from sparkhaven.jobs.monitor.doctor.checks import findings
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding
+from sparkhaven.jobs.monitor.texts import headline
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.store.errors import EXIT_BAD_DATA
 from sparkhaven.store.io.fs import Fs

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def delete_rows_command(
     ctx: typer.Context,
     name: TableArgument,
-    where: Annotated[str, typer.Option(metavar="EXPR", help="The rows to delete, like 'Size < 0 AND Sym IS NULL' (SQL).")],
+    where: Annotated[str, typer.Option(metavar="EXPR", help="The rows to delete, in SQL: 'Size < 0 AND Sym IS NULL'.")],
     dates: DatesOption = None,
     dry_run: DryRun = False,
 ) -> None:

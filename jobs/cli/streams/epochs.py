@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -13,9 +11,9 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, StreamArgument, TableArgument, group, help_end
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.monitor.epochs import epoch_json, field_words
 from sparkhaven.jobs.operations.maintenance import open_log
-from sparkhaven.jobs.streams.reports.data_warnings import fields
-from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.rollback import preview_rollback, require_unmerged
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
@@ -49,7 +47,7 @@ def list_(ctx: typer.Context, name: TableArgument, stream: StreamArgument) -> No
     layout, parsed = cli.database(), TableName.parse(name)
     state = require_stream(StreamPlace(Fs(), layout, parsed, check_stream(stream)))
     entries = list_epochs(StreamPlace(Fs(), layout, parsed, stream))
-    listed = [asdict(entry) | _shown(entry) for entry in entries]
+    listed = [epoch_json(entry) for entry in entries]
     unit = "messages" if state.offsets else "files"
     header = [
         "epoch",
@@ -107,9 +105,9 @@ def show(
             table(["topic partition", "next offset"], [list(position) for position in positions.items()])
         print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
         if ignored_in(counts):
-            print(f"fields without a column: {fields(ignored_in(counts))}")
+            print(f"fields without a column: {field_words(ignored_in(counts))}")
         if absent_in(counts):
-            print(f"no field for columns: {fields(absent_in(counts))}")
+            print(f"no field for columns: {field_words(absent_in(counts))}")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()
@@ -222,13 +220,3 @@ def _rows(state: StreamState) -> int:
 
 def _cell(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
-
-
-def _shown(entry: EpochEntry) -> dict[str, object]:
-    spans = {
-        name: [[span.place, span.start, span.stop] for span in parts]
-        for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
-    }
-    time_text = datetime.fromtimestamp(entry.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    undoes = list(entry.undoes)
-    return {"time": time_text, "undoes": undoes, "messages": entry.messages, **spans}

@@ -13,8 +13,8 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, TableArgument, group, help_end, old_spelling
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.monitor.rejected import find, ledger_of, no_stream
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_other_edits, row_value
-from sparkhaven.jobs.operations.quarantined_stream import find, ledger_of, no_stream
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.quarantines import settle
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -12,8 +11,8 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, StreamArgument, TableArgument, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.doctor.finding import ago
-from sparkhaven.readers.stream_summaries import StreamSummary, table_streams
+from sparkhaven.jobs.monitor.streams import StreamFacts, table_streams
+from sparkhaven.jobs.monitor.texts import ago, iso_time
 from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -48,7 +47,7 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
     if name is not None:
         load_deployed(TablePlace(fs, layout, TableName.parse(name)))
-    summaries: list[StreamSummary] = []
+    summaries: list[StreamFacts] = []
     for table_name in user_tables(fs, layout) if name is None else [TableName.parse(name)]:
         try:
             summaries += table_streams(TablePlace(fs, layout, table_name))
@@ -92,7 +91,7 @@ def remove(ctx: typer.Context, name: TableArgument, stream: StreamArgument, dry_
     cli.result({**record, "recovered": list(done.recovered), "dry_run": dry_run}, print_text)
 
 
-def _cells(summary: StreamSummary, now: float) -> list[object]:
+def _cells(summary: StreamFacts, now: float) -> list[object]:
     last = None if summary.last_ms is None else f"{ago(now - summary.last_ms / 1000)} ago"
     running = None if summary.running is None else f"process {summary.running}" if summary.running > 0 else "yes"
     failure = summary.failure
@@ -103,8 +102,8 @@ def _cells(summary: StreamSummary, now: float) -> list[object]:
     return [summary.table, summary.stream, summary.feed, *counts]
 
 
-def _json(summary: StreamSummary) -> dict[str, Any]:
-    record = asdict(summary)
-    last = record.pop("last_ms")
-    time_of = None if last is None else datetime.fromtimestamp(last / 1000, UTC).isoformat(timespec="milliseconds")
-    return {**record, "last_commit": time_of}
+def _json(stream: StreamFacts) -> dict[str, Any]:
+    shown = ("table", "stream", "feed", "epoch", "epochs", "rows", "locations", "running", "left")
+    failure = asdict(stream.failure) if isinstance(stream.failure, StreamFailure) else stream.failure
+    last = None if stream.last_ms is None else iso_time(stream.last_ms, "milliseconds")
+    return {**{name: getattr(stream, name) for name in shown}, "failure": failure, "last_commit": last}

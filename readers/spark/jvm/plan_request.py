@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
@@ -18,13 +19,12 @@ from sparkhaven.readers.spark.jvm.plan_file import write_plan
 from sparkhaven.readers.spark.jvm.planning import make_plan, refused
 from sparkhaven.readers.spark.options import DEFAULT_READER, ReadOptions
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.types.frozen import frozen
 
 PLAN, JAR, READER = "sparkhaven.plan", "sparkhaven.jar", "sparkhaven.reader"
 REASON = b"SHVREASN"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlanRequest:
     """``path``: where the answer belongs. ``jar``: the digest of the sources of the jar that asks. ``reader``: the
     option of that name, else what the session's setting names.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sparkhaven.store.epochs.files.saved_locations import SavedLocations, damaged
 from sparkhaven.store.epochs.files.saved_state import SavedState
@@ -20,7 +21,6 @@ from sparkhaven.store.epochs.state.taken_files import Taken
 from sparkhaven.store.framing.canonical import BROKEN, load
 from sparkhaven.store.framing.log_frames import Frame, scan
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 
 FILES_A_FRAME = 1000
 
@@ -54,7 +54,7 @@ class _Locations(SavedLocations):
         return key in self._found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Saved(SavedState):
     parts: tuple[Frame, ...] = ()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_USAGE, CorruptFileError,
 from sparkhaven.store.framing.canonical import BROKEN, dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 VERSION = 1
 SUFFIX = ".failure"
@@ -27,7 +27,7 @@ MOST = 64 << 10  # bytes
 LONGEST = 1000  # characters of a text
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamFailure:
     """A failure that no success has followed. ``file``: the stream file, where it is known."""
 

@@ -27,6 +27,7 @@ Removals that a usable head has applied name no epoch beyond the log, so of them
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_saved
@@ -40,7 +41,6 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, HEAD_MAGIC_3, ByteSource
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 HEAD_MAGICS = HEAD_MAGIC, HEAD_MAGIC_3
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
@@ -50,7 +50,7 @@ Mark = tuple[int, bytes]
 """Offset of a frame, and its length and checksum (as bytes of the frame), which identify it; empty for no frame."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Head:
     """A state, bound to log, removals and checkpoint; ``size`` of its file in bytes."""
 

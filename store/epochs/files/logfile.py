@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,10 +15,9 @@ from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, phas
 from sparkhaven.store.framing.log_frames import FRAME, HEADER, LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import Opened
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptRecords:
     """Bytes ``[start, end)`` of the previous log that a new log keeps; the new log begins at epoch ``base``."""
 
@@ -36,7 +35,7 @@ class KeptRecords:
         return HEADER.size + self.end - self.start
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Lease:
     """A generation between two processes, as one leaves it and another continues it: its number and its log. Pickles.
 

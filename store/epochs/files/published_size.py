@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -12,9 +13,8 @@ from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_stream
-from sparkhaven.store.native.many_files import names_below, small_files
+from sparkhaven.store.native.files import names_below, small_files
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 OWNER = ".stream"  # two lines, of a location that has no table.size yet: its stream, and the generation of that
 TABLE_SIZE = "table.size"
@@ -96,7 +96,7 @@ def read_published(data: bytes, where: object) -> TableSize | None:
         return None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OwnerMark:
     """What the owner mark of a location says: its stream, and the generation that created it, where it names one.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,12 @@ from sparkhaven.store.errors import CorruptFileError, InvalidNameError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.layout import TableName, stream_of
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 VERSION = 1
 SUFFIX = ".removed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RemovedStream:
     epoch: int
     generation: int

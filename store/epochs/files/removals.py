@@ -27,6 +27,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,12 @@ from sparkhaven.store.framing.log_frames import (
 )
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 _BASE = 40  # bits of the number in a header; above them is a checksum of them
 FOLD_SHARE = 4
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Removals:
     """Removals, each with the place after it; ``end``: place of the next one (0: no file yet).
 
@@ -99,7 +99,7 @@ def _values(payload: bytes, where: object) -> list[dict[str, Any]]:
     return group
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _File:
     """An open file, the place of its first byte, and the end of its folded record (without one: of its header)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,14 +23,13 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.running_crc import running_crc32
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.native.checked_columns import running_crc32
 
 TAIL = struct.Struct("<QQII")
 TAIL_BYTES = 8 + TAIL.size
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A state, and the number of bytes of the removals file that are folded into it."""
 
@@ -37,7 +37,7 @@ class Checkpoint:
     removals: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SavedState:
     """Such a file: its ``first`` record, the rest undecoded. CorruptFileError, of every method: it is damaged."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
 from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.replay import chain
@@ -9,10 +11,9 @@ from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.framing.log_frames import refuse_damage
 from sparkhaven.store.layout import LocationKey, stream_of
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Step:
     """One epoch that was not rolled back: its number, the rows that it added, and its time (ms)."""
 
@@ -21,7 +22,7 @@ class Step:
     time_ms: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AddedRows:
     """Rows ``[start, stop)`` of a location. ``since``: the epoch that created it; None: one that was read before."""
 

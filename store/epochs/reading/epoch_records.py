@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from hashlib import sha256
 
 from sparkhaven.store.epochs.reading.log_reader import read_files
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochRecord:
     """One epoch. ``digest``: SHA-256, in hex, of the frame of its record.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.log_reader import read_on
@@ -20,7 +20,6 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import refuse_damage
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 MOST = 16  # streams whose state stays in memory
 MOST_RECORDS = 1024
@@ -31,7 +30,7 @@ _KEPT: OrderedDict[Path, _Kept] = OrderedDict()  # by the path of the log
 _LOCK = threading.Lock()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Kept:
     """A state, which nobody changes, what its files were before it was read, and how many records were read on."""
 

@@ -9,6 +9,7 @@ it. So a reader does not notice damage before the head: it uses none of those by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,10 +24,9 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import written
 from sparkhaven.store.framing.log_frames import HEADER, ByteSource, Frame, Survey, ending, frame_at, walk
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogFiles:
     """Checkpoint and log of a stream, as of one moment between compactions.
 
@@ -69,7 +69,7 @@ class LogFiles:
             yield self.full(record)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Newest:
     """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
 
@@ -124,7 +124,7 @@ def read_on(place: StreamPlace, before: Survey, n: int) -> tuple[tuple[Record, .
     return records, end if end.last[1] else Survey(end.end, end.rest, end.beyond, before.last)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rollbacks:
     """Pairs (restored epoch, epoch of the rollback): those in the log, and those ``folded`` into the checkpoint."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,12 +16,11 @@ from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, Survey, read_
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 READ_ATTEMPTS = 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpenedFiles:
     stream: str
     path: Path

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sparkhaven.store.epochs.files.checkpoint import open_saved
@@ -17,7 +17,7 @@ from sparkhaven.store.epochs.reading.log_reader import advance, read_files, read
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.joint_positions import furthest_back
 from sparkhaven.store.epochs.state.log_records import EpochRecord, RollbackRecord, WithdrawRecord
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange, absent_in, ignored_in, rejected_in
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.tombstone import Named
@@ -25,10 +25,9 @@ from sparkhaven.store.errors import FormatError, TableNotFoundError
 from sparkhaven.store.framing.log_frames import Survey, refuse_damage
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A state, the end of the log that it was read from, and the end of the removals applied to it.
 
@@ -43,13 +42,14 @@ class Loaded:
     named: Named
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochEntry:
     """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
 
     ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like. ``oldest_ns``:
     the oldest modification time of its files (ns since the epoch), None without files. ``withdrawn``: rows that it took
-    out; ``undoes``: the epochs whose rows these are, where they are all of those.
+    out; ``undoes``: the epochs whose rows these are, where they are all of those. ``seconds``: since the live commit
+    before it, of a live commit that has one in the log.
     """
 
     epoch: int
@@ -69,10 +69,38 @@ class EpochEntry:
     oldest_ns: int | None = None
     withdrawn: int = 0
     undoes: tuple[int, ...] = ()
+    seconds: float | None = None
 
     @property
     def messages(self) -> int:
         return sum(part.messages for part in self.ranges)
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether it is a batch that was not rolled back."""
+        return self.live and self.kind == "commit"
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds for which its oldest file had waited when it was committed; None without files."""
+        if self.oldest_ns is None or self.oldest_ns <= 0:
+            return None
+        return round(max(0.0, self.time_ms / 1000 - self.oldest_ns / 1e9), 3)
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Its rejected rows by reason code."""
+        return rejected_in(self.counts)
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """Fields that no column took, with their number of rows."""
+        return ignored_in(self.counts)
+
+    @property
+    def absent(self) -> dict[str, int]:
+        """Columns whose field rows did not have, with their number of rows."""
+        return absent_in(self.counts)
 
 
 def list_streams(place: TablePlace) -> list[str]:
@@ -147,7 +175,19 @@ def list_epochs(place: StreamPlace) -> list[EpochEntry]:
     refuse_damage(files.found, path)
     live = {record.n for record in chain(files.records, files.epoch, None, path)}
     records = (files.full(r) for r in files.records if isinstance(r, EpochRecord))
-    return [_entry(r, r.n in live) for r in records if isinstance(r, EpochRecord)]
+    return _timed(_entry(r, r.n in live) for r in records if isinstance(r, EpochRecord))
+
+
+def _timed(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
+    timed: list[EpochEntry] = []
+    before: int | None = None
+    for entry in entries:
+        if entry.is_commit:
+            if before is not None:
+                entry = replace(entry, seconds=max(0, entry.time_ms - before) / 1000)
+            before = entry.time_ms
+        timed.append(entry)
+    return timed
 
 
 def list_rollbacks(place: StreamPlace) -> list[tuple[int, int]]:

@@ -24,12 +24,11 @@ from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cut:
     """A file to be truncated to ``length``; with a new inode if it is ``shared`` with readers or by hard links."""
 
@@ -39,7 +38,7 @@ class Cut:
     shared: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Moved:
     """A directory that is renamed to ``to``, because it may be a copy of data that nothing else has."""
 
@@ -120,7 +119,7 @@ def damage_of(place: TablePlace, state: StreamState, key: LocationKey) -> str | 
     return f"{damage.what}: {damage.where}, expected {damage.expected}, found {damage.found}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _File:
     """Bytes that are committed of a file, and its bytes and links on disk; None where it is not there."""
 

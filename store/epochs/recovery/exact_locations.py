@@ -1,6 +1,6 @@
 """Finds the locations whose directories hold exactly what the log says: of most streams all. Reads only.
 
-The compiled core looks at them (``store.native.directories``). What it does not find exact, for whatever reason, is
+The compiled core looks at them (``store.native.files``). What it does not find exact, for whatever reason, is
 looked at by ``directory_plan``, which knows what is wrong. So a plan does not depend on it.
 """
 
@@ -19,7 +19,7 @@ from sparkhaven.store.epochs.state.packed_location import Files
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.directories import DIRECTORY, Directories, DirectoryForm, compare_directories
+from sparkhaven.store.native.files import DIRECTORY, Directories, DirectoryForm, compare_directories
 from sparkhaven.store.places import TablePlace
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
@@ -38,13 +38,12 @@ from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 GIVE_POSITIONS = "give the positions instead: --position, --taken-until or --accept-positions"
 REPLACED = ".replaced-"  # prefix of the directory with replaced files; the generation follows
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PositionChoice:
     """The source positions, for locations newer than the newest readable state.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_lock_if_there
@@ -35,10 +36,9 @@ from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_stream
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_versions import definitions
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What opening a stream found and dropped. Rows of tails are unknown: they were never committed.
 

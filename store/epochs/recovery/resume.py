@@ -8,7 +8,7 @@ at the first damage.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.logfile import KeptRecords
@@ -22,12 +22,11 @@ from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.running_crc import running_crc32
+from sparkhaven.store.native.checked_columns import running_crc32
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """State at the newest surviving epoch, and the log up to it.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock
@@ -29,13 +29,12 @@ from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey, TableName, check_stream
 from sparkhaven.store.merges.merge_records import MergeInput, lock_table, merged_rows, newest
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 NOTE = ".json"
 SET_ASIDE = ".set-aside-"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """One location that was set aside: its committed ``rows``, from epoch ``since`` to ``epoch``."""
 

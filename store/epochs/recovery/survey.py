@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start, read_mark, walk_locations
@@ -27,13 +28,12 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 CHUNK = 8 << 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StreamSurvey:
     """The sources for rebuilding a log.
 

@@ -14,6 +14,7 @@ such a stream nothing beyond its log counts until the first start after the next
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
 
@@ -34,12 +35,11 @@ from sparkhaven.store.framing.log_frames import HEADER
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, all_values, newest
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.types.frozen import frozen
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Witness:
     """A file at ``path`` that names an epoch or generation that the stream's log does not have."""
 

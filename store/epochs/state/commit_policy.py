@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
-
-from sparkhaven.store.types.frozen import frozen
 
 Durability = Literal["fsync", "periodic", "none"]
 SYNC_SECONDS = 10.0
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommitPolicy:
     """The durability of a stream, made once from its settings. ``interval_s``: between the syncs of ``periodic``."""
 
@@ -36,7 +35,7 @@ def syncs_each_batch(durability: Durability) -> bool:
     return durability == "fsync"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Retention:
     """A rollback can go back ``keep_epochs``; a taken file is remembered for ``max_file_age_s``.
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Literal
@@ -32,13 +33,12 @@ from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange, Split
 from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK, ResumeRule
 from sparkhaven.store.epochs.state.taken_files import Remembered, Taken, file_ids
 from sparkhaven.store.errors import PositionGapError
-from sparkhaven.store.types.frozen import frozen
 
 NO_HORIZON = -(2**63)
 CLOCK_ALLOWANCE_S = 3600.0  # accepted difference between the clocks of machines
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """How to treat the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
 

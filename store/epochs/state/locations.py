@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Set
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
@@ -22,7 +23,6 @@ from sparkhaven.store.epochs.state.packed_location import Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Shape
 from sparkhaven.store.epochs.state.withdrawal import RANGE_BYTES, pack_ranges, unpack_ranges
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS
 
 TRUNCATED, WITHDRAWN = 1, 2
@@ -78,7 +78,7 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
     return LocationState(key, since, epoch, rows, files, stats, schema, *times, withdrawn)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PackedLocations:
     """Locations as a file stores them: the ``numbers`` before the files of each, whose states begin at ``starts``.
 

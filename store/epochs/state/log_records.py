@@ -27,6 +27,7 @@ infinities ["inf"] and ["-inf"]. Unknown keys are ignored, an unknown ``kind`` i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from sparkhaven.store.epochs.state.commit_policy import Durability
@@ -40,13 +41,12 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, decode_range
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpenRecord:
     n: int
     epoch: int
@@ -64,7 +64,7 @@ class OpenRecord:
     rule: PartitionRule | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommitRecord:
     """An epoch of new rows; ``horizon`` is that of the file window after it."""
 
@@ -75,7 +75,7 @@ class CommitRecord:
     horizon: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RollbackRecord:
     """An epoch whose state is that of epoch ``to``, except that ``changed`` locations were touched by it."""
 
@@ -88,7 +88,7 @@ class RollbackRecord:
     changed: tuple[LocationKey, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WithdrawRecord:
     """An epoch that takes rows out; ``undoes``: the epochs whose rows they are, where it takes back whole ones."""
 
@@ -105,7 +105,7 @@ class WithdrawRecord:
         return sum(part.rows.rows for part in self.locations)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SyncRecord:
     """Everything up to ``epoch`` is durable."""
 

@@ -15,11 +15,10 @@ from zlib import crc32
 from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of, unpacked
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationState:
     """One committed location. ``since``: the epoch that created it; ``epoch``: the last that changed it.
 
@@ -46,7 +45,7 @@ class LocationState:
         return self.rows - self.withdrawn.rows
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationReport:
     """What a task appended to one location: ``base_*`` is what it started from, the rest the new totals.
 
@@ -82,7 +81,7 @@ class FilePart(FileId):
         return FileId(self.path, self.size, self.mtime_ns)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LastMessage:
     """The last message that was read of a partition: a log that has another one at its offset is not the one we read.
 
@@ -170,7 +169,7 @@ REJECTED = "rejected"
 """Key of the number of rejected rows in the counts of a batch."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Batch:
     """What the driver commits as one epoch."""
 
@@ -192,6 +191,12 @@ class Batch:
     @property
     def splits(self) -> tuple[Split, ...]:
         return (*self.files, *self.ranges)
+
+
+def rejected_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rejected rows among the counts of a batch or a run, by reason code."""
+    prefix = f"{REJECTED}."
+    return {name.removeprefix(prefix): rows for name, rows in counts.items() if name.startswith(prefix)}
 
 
 def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:

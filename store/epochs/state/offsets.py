@@ -24,7 +24,7 @@ where a partition begins. Ranges of one partition in one batch are consecutive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.state.file_positions import Resolution
@@ -41,7 +41,6 @@ from sparkhaven.store.epochs.state.position_kinds import (
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.layout import stream_of
-from sparkhaven.store.types.frozen import frozen
 
 _WITHOUT_NAME = (PositionKind.VERSIONS, PositionKind.REQUEUED, PositionKind.REBUILT)
 TopicPartition = tuple[str, int]
@@ -58,7 +57,7 @@ def settle_hint(table: object, stream: str) -> str:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OffsetEnd:
     """Offsets below ``stop`` are committed; the last range began at ``last_start`` and had this ``digest``.
 

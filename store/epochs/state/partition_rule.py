@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.types.frozen import frozen
 
 ZONE = "value.zone"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartitionRule:
     """Settings by their names below ``[partition]``, and those of ``[columns]`` for the columns that they name.
 

@@ -12,9 +12,8 @@ a decimal number: 12000000003 is version 12, file 3; 12500000003 is file 3 of it
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from sparkhaven.store.types.frozen import frozen
 
 
 class PositionKind(StrEnum):
@@ -38,7 +37,7 @@ _SPELLED = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PositionSource:
     """What positions are of: ``name`` is that of a topic, a query or a label, else empty.
 
@@ -76,7 +75,7 @@ FILES = 1_000_000_000  # positions of a version
 SNAPSHOT = 500_000_000  # first position of a version's snapshot, and more than a version can add files
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class VersionPosition:
     """The next file to read: of what a version adds, or of the snapshot that a stream began with."""
 

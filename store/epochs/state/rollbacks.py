@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 
 RolledBack = tuple[tuple[int, int], ...]
 """Pairs (restored epoch, epoch of the rollback), ascending and disjoint: the epochs between the two are rolled back."""
@@ -31,7 +31,7 @@ def restored(known: RolledBack, epoch: int) -> int | None:
     return min((to for to, rollback in known if to < epoch < rollback), default=None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RolledBackEpochs:
     """``dead``: the rollbacks, each (restored epoch, its own epoch). ``locations``: those of rolled-back epochs."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from sparkhaven.store.epochs.state.log_records import decode_key
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 
 DOOMED = ".doomed-"  # prefix of a directory that was moved away and not yet unlinked
 
@@ -31,7 +30,7 @@ class RemovalPhase(StrEnum):
 PHASES = tuple(RemovalPhase)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Removal:
     """One location truncated or deleted; ``since`` and ``made_ms`` distinguish it from others of the same key.
 
@@ -57,7 +56,7 @@ class Removal:
         return (self.key, self.since) == (location.key, location.since) and len(times) < 2
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Named:
     """The newest epoch and generation of a stream in some of its removals, else 0.
 

@@ -8,18 +8,18 @@ behind the line feed follow the ranges of all of them, each i8 first row and i8 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
 
 RANGE_BYTES = 16
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Withdrawn:
     """Rows of one location, which epoch ``since`` created."""
 

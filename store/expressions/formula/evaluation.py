@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
@@ -21,7 +22,6 @@ from sparkhaven.store.expressions.formula.syntax import FormulaError, FormulaNod
 from sparkhaven.store.expressions.tokens import columns_of
 from sparkhaven.store.types.codings.coding import JavaValues
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 _DIGITS = re.compile(r"[0-9]+\Z")
@@ -73,7 +73,7 @@ class _BadRow(Exception):
         self.entry, self.problem, self.found = entry, problem, value
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Formula:
     """A parsed key formula. ``ungrouped``: by grouping column, but the table has none (W124)."""
 
@@ -164,7 +164,7 @@ def _dense(keys: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int6
     return renumbered[keys], used.astype(np.int64)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Evaluation:
     """Values that a formula sees; every array has one entry per distinct combination, or one for a constant."""
 

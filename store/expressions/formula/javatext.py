@@ -6,18 +6,17 @@ All functions work on whole arrays; an array of one row is a constant.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.types.frozen import frozen
-
 Ints = npt.NDArray[np.signedinteger[Any]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Text:
     """Strings as UTF-16 units: row ``r`` is ``units[offsets[r]:offsets[r + 1]]``."""
 

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.codings.coding import JavaValues
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 MAX_DEPTH = 50
@@ -66,7 +65,7 @@ COLUMN_TYPES = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FormulaNode:
     """One operation on its parts. ``value`` is the constant, or the name of a column."""
 

@@ -25,7 +25,8 @@ _FAR = 1_000  # exponents beyond it are above or below every decimal
 _WIDE = Context(prec=2 * LONGEST)
 _EXACT = 1 << 53  # whole numbers below it are doubles
 _FORMS = {
-    Sort.INSTANT: "an Instant compares with a text like '2026-11-20T14:30:00Z'. Nanoseconds since 1970 are epoch_ns(column)",
+    Sort.INSTANT: "an Instant compares with a text like '2026-11-20T14:30:00Z'."
+    " Nanoseconds since 1970 are epoch_ns(column)",
     Sort.DATE: "a date compares with a text like '2024-03-05'",
     Sort.TIME: "a time of the day compares with a text like '13:30:00.5'",
     Sort.DECIMAL: "a decimal compares with a decimal or a number like 12.34",

@@ -11,9 +11,11 @@ number. -0.0 equals 0.0. Texts are ordered by code point.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.comparisons import same_kind
@@ -31,9 +33,7 @@ from sparkhaven.store.expressions.predicate.parsing import parse
 from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
 from sparkhaven.store.expressions.predicate.spelling import with_sql_hint
 from sparkhaven.store.expressions.tokens import columns_of
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.committed_columns import RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
 __all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate", "unusable"]
@@ -85,7 +85,7 @@ def unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParseE
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Predicate:
     text: str
     node: PredicateNode

@@ -5,15 +5,14 @@ Every row that the expression keeps fulfils these conditions; others may too. Pa
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from sparkhaven.store.expressions.predicate.nodes import Literal, PredicateNode, Sort
-from sparkhaven.store.types.frozen import frozen
 
 Key = Literal | None  # None is null
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """``column`` is one of ``keys``, or all (``and``) or any (``or``) of ``parts`` hold."""
 

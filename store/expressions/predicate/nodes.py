@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 
 import pyarrow as pa
 
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
@@ -62,7 +61,7 @@ _LITERALS = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PredicateNode:
     """One operation. ``value`` is a literal, the name of a column, the set of an ``in``, or the text of ``sql``.
 

@@ -22,8 +22,39 @@ PIECE = re.compile(
 )
 _SIGNS = {"==": "=", "&&": "AND", "||": "OR", "!": "NOT ", "[": "(", "]": ")"}
 _WORDS = frozenset(
-    "and or not in is null true false like ilike between case when then else end cast as escape similar to distinct"
-    " from date time timestamp timestamptz interval exists any all".split()
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "true",
+        "false",
+        "like",
+        "ilike",
+        "between",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "cast",
+        "as",
+        "escape",
+        "similar",
+        "to",
+        "distinct",
+        "from",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "exists",
+        "any",
+        "all",
+    ]
 )
 _ASKED = re.compile(r"""(?:NOT\s+)?(?:\bisNull\s*\(([^()]*)\)|([\w"]+)\s*\.\s*isNull\s*\(\s*\))""")
 _CHOICE = re.compile(r"([^?]+)\?([^?:]+):([^?]+)")
@@ -55,7 +86,11 @@ def _rewritten(text: str, columns: list[str], *, quotes: bool) -> str:
     joined = "".join(part + space for part, space in zip_longest(parts, spaces, fillvalue=""))
     joined = _ASKED.sub(_null, joined)
     choice = _CHOICE.fullmatch(joined)
-    return joined if choice is None else "CASE WHEN {} THEN {} ELSE {} END".format(*(part.strip() for part in choice.groups()))
+    return (
+        joined
+        if choice is None
+        else "CASE WHEN {} THEN {} ELSE {} END".format(*(part.strip() for part in choice.groups()))
+    )
 
 
 def _with_next(pieces: list[re.Match[str]]) -> Iterator[tuple[re.Match[str], str]]:

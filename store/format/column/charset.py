@@ -8,17 +8,17 @@ Where the charset is not UTF-8, one call of Python's codec converts all values, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from sparkhaven.store.format.java.object_reader import HINT
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.native.checked_columns import check_texts
-from sparkhaven.store.types.frozen import frozen
 
 Ends = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
@@ -35,7 +35,7 @@ MAX_SMALL = 2**31 - 1
 _BOM_BIG, _BOM_LITTLE = (0xFE, 0xFF), (0xFF, 0xFE)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Charset:
     """One charset: its code in a ``.tbl``, Python's codec, bytes per unit, and whether values start with a BOM.
 
@@ -104,7 +104,7 @@ def unencodable(array: pa.Array, encoding: str) -> Mask:
         if outside.any():
             bad |= np.diff(_sums(outside, ends)) > 0
     if array.null_count:
-        bad &= ~null_mask(array)
+        bad &= ~np.asarray(array.is_null())
     return bad
 
 
@@ -135,7 +135,7 @@ def encode_values(array: pa.Array, encoding: str, locate: ValuePosition) -> tupl
     lengths = np.diff(ends)
     empty = lengths == 0
     if array.null_count:
-        nulls = null_mask(array)
+        nulls = np.asarray(array.is_null())
         empty &= ~nulls
         if lengths[nulls].any():  # Arrow lets a null cover bytes
             array = pc.fill_null(array, "")

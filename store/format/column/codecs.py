@@ -7,7 +7,7 @@ but not stored by this release; using it is an UnsupportedVersionError that name
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +24,13 @@ from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, 
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.types.codings.string_set import assign_bits, decode_sets
 from sparkhaven.store.types.datatypes import TYPES
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 
 Reading = Callable[[int, int, bool | None], pa.Array]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Base:
     """Where an append starts: committed rows, committed bytes by file name, and numbers of the symbols so far."""
 
@@ -44,7 +43,7 @@ class Base:
         return self.sizes.get(name, 0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Encoded:
     """What to append: bytes by file name, in the order of writing (``.dat`` last), and the symbols that are new."""
 
@@ -52,7 +51,7 @@ class Encoded:
     symbols: list[str] = field(default_factory=list)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Codec:
     """One row. ``encode`` makes appends, ``open`` gives a reader."""
 

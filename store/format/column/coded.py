@@ -14,9 +14,8 @@ from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_posi
 from sparkhaven.store.format.column.prefix import ByteOrder
 from sparkhaven.store.format.column.string_ends import decode_ends, encode_ends
 from sparkhaven.store.format.java.object_reader import HINT
-from sparkhaven.store.lazy_compute import null_mask
-from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.codings.entries import decode_entries, encode_entries
+from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
+from sparkhaven.store.native.entries import decode_entries, encode_entries
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, FixedCoding, Octets, null_entries
 
 
@@ -29,7 +28,7 @@ def encode_coded(array: pa.Array, coding: FixedCoding, *, locate: ValuePosition 
     entries, bad = coding.encode(array)
     _refuse(array, coding, bad, locate)
     if array.null_count and coding.null:
-        entries[null_mask(array)] = np.frombuffer(coding.null, np.uint8)
+        entries[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
     return np.ascontiguousarray(entries).reshape(-1).data
 
 

@@ -16,7 +16,6 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
 from sparkhaven.store.format.column.coded import encode_coded
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.native.checked_columns import count_nulls, valid_bits
 from sparkhaven.store.types.datatypes import BY_NAME, DataType
 
@@ -52,7 +51,7 @@ def sentinels(array: pa.Array, data_type: DataType) -> Mask:
     values = _values(array, data_type)
     mask: Mask = values == values.dtype.type(BY_NAME[data_type.name].null)
     if array.null_count:
-        mask &= ~null_mask(array)
+        mask &= ~np.asarray(array.is_null())
     return mask
 
 
@@ -82,7 +81,7 @@ def encode_fixed(
                 hint="reject the row, or set allow_null_alias to store it as null",
             )
     if array.null_count:
-        nulls = null_mask(array)
+        nulls = np.asarray(array.is_null())
         values = values.copy()
         values[nulls] = BY_NAME[data_type.name].null
     return np.ascontiguousarray(values, _entry(data_type)).view(np.uint8).data

@@ -22,7 +22,7 @@ and compares, up to the last zero before the data, so a change that leaves the p
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -40,7 +40,6 @@ from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
 from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
 from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, Writer
 from sparkhaven.store.types.datatypes import TYPES
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import CHARSETS, Column, Storage
 
 ByteOrder = Literal["LITTLE_ENDIAN", "BIG_ENDIAN"]
@@ -63,7 +62,7 @@ _KEYS = frozenset(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Prefix:
     """The content of a prefix. ``metadata`` is the raw map of an inline grouping; ``length`` the object's bytes.
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.format.java.object_reader import HINT
-from sparkhaven.store.lazy_compute import pc, positions
 from sparkhaven.store.types.datatypes import INT_NULL
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
 
@@ -23,7 +22,7 @@ MANY_SYMBOLS = 1 << 12  # of a larger table, a short read takes only the symbols
 SHORT = 8  # symbols for each row that make a read short
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Region:
     """The committed bytes of a column's files; ``where`` names the ``.dat`` file, companions are by suffix."""
 
@@ -95,7 +94,7 @@ def _values(ends: pa.Buffer, data: pa.Buffer, numbers: Positions, kind: str, whe
         return pa.py_buffer(b""), pa.py_buffer(b"")
     # every other one of these texts is a value, the others lie between them
     texts = pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
-    picked = pc.take(texts, positions(np.arange(0, len(edges) - 1, 2)))
+    picked = pc.take(texts, pa.array(np.arange(0, len(edges) - 1, 2)))
     _, offsets, octets = picked.buffers()
     table = np.frombuffer(offsets, np.int64, len(picked) + 1, 8 * picked.offset)
     octets = pa.py_buffer(b"") if octets is None else octets.slice(int(table[0]), int(table[-1] - table[0]))

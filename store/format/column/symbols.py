@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
@@ -19,12 +20,12 @@ from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
 from sparkhaven.store.format.column.used_entries import used_entries
 from sparkhaven.store.format.java.object_reader import HINT
-from sparkhaven.store.lazy_compute import FEW, null_mask, pc, positions
 from sparkhaven.store.native.checked_columns import check_ids, valid_bits
-from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.native.rows import gathered
 from sparkhaven.store.types.datatypes import INT_NULL
 
 MAX_SYMBOLS = 2**31 - 1
+FEW = 64  # values that plain Python handles sooner than a call of one of Arrow's functions takes
 _NOTHING = memoryview(b"")
 
 
@@ -44,8 +45,8 @@ def assign_numbers(
     # the dictionary may be in any order, have entries without rows, null among them, or one text twice
     used = used_entries(indices, len(entries))
     if entries.null_count:
-        used = used[~null_mask(entries)[used]]
-    texts = pc.take(entries, positions(used)).to_numpy(zero_copy_only=False).tolist()
+        used = used[~np.asarray(entries.is_null())[used]]
+    texts = pc.take(entries, pa.array(used)).to_numpy(zero_copy_only=False).tolist()
     fresh = [text for text in texts if text not in symbol_ids] if symbol_ids else texts
     new = dict(zip(fresh, range(count, count + len(fresh)), strict=True))
     if len(new) < len(fresh):
@@ -161,7 +162,7 @@ def decode_rows(
         )
     bitmap = pa.py_buffer(valid_bits(numbers, INT_NULL)) if missing else None
     if texts.null_count:
-        empty = null_mask(texts)
+        empty = np.asarray(texts.is_null())
         nulls = (numbers == INT_NULL) | empty[np.maximum(numbers, 0)]
         texts, missing = pc.fill_null(texts, ""), int(np.count_nonzero(nulls))
         bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from sparkhaven.store.lazy_compute import pc
+import pyarrow.compute as pc
 
 ROWS_AN_ENTRY = 8  # of the rows that are looked at first: most dictionaries are all used by then
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFlo
 from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.java.object_writer import BOX_CLASSES, Writer, dumps
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 
 Positions = npt.NDArray[np.int64]
 AGAIN = "run `sparkhaven merge --rewrite` for the date. Until then reads work without the grouping"
@@ -55,7 +55,7 @@ def key_identity(key: Any) -> Hashable:
     return (key,)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GroupRanges:
     """Key ``keys[i]`` is in rows ``[starts[i], stops[i])``; ``type`` is the column's type."""
 

@@ -7,13 +7,13 @@ value and internal partition, by atomic replace and only after the data are in p
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from struct import Struct
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
 from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.types.codings import modified_utf8
-from sparkhaven.store.types.frozen import frozen
 
 MAGIC = 0xDB2BB2DB
 VERSIONS = (1, 2)
@@ -27,7 +27,7 @@ _LENGTH = Struct(">H")
 _SMALLEST = {1: 20, 2: 22}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexEntry:
     """One location: ``rows``, or UNKNOWN_ROWS; ``modified_ms`` since the epoch."""
 

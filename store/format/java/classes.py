@@ -8,7 +8,7 @@ name and, for ``L`` and ``[``, its signature.
 
 from __future__ import annotations
 
-from sparkhaven.store.types.frozen import frozen
+from dataclasses import dataclass
 
 Field = tuple[str, ...]  # (letter, name) or (letter, name, signature)
 
@@ -30,7 +30,7 @@ _CLASS_SIGNATURE = "Ljava/lang/Class;"
 _COLUMNS_SIGNATURE = "[Lio/deephaven/dataobjects/DataObjectColumn;"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JavaClass:
     """One class as it is declared in a stream; ``parent`` is the name of its superclass, if that is serializable."""
 

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.format.java.classes import LINKED_HASH_MAP, Field
-from sparkhaven.store.types.frozen import frozen
 
 
 class JByte(int):
@@ -47,7 +46,7 @@ class JDouble(float):
     __slots__ = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Descriptor:
     """A class as one stream declares it; ``parent`` is the descriptor of its superclass."""
 
@@ -68,7 +67,7 @@ class Descriptor:
         return tuple(reversed(classes))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JClass:
     """A class token: the descriptor stands for the class itself."""
 
@@ -79,7 +78,7 @@ class JClass:
         return self.descriptor.name
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JMap:
     entries: list[tuple[Any, Any]]
     class_name: str = LINKED_HASH_MAP
@@ -92,7 +91,7 @@ class JMap:
         return entries if len(entries) == len(self.entries) else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JArray:
     """An array of objects; arrays of primitives are ``JNumbers``."""
 
@@ -112,7 +111,7 @@ class JNumbers:
         return same and np.array_equal(self.values, other.values)  # type: ignore[attr-defined]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpaqueBytes:
     """Bytes that a class wrote itself; ``offset`` is their position in the file."""
 
@@ -120,7 +119,7 @@ class OpaqueBytes:
     offset: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JObject:
     """An object of another class: its fields by name, and what its own write method added."""
 

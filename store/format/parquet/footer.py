@@ -16,18 +16,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.types.frozen import frozen
 
 KEY = b"deephaven"
 VERSION = "sparkhaven-1"
 ROW_SET_CODEC = ("io.deephaven.engine.table.impl.dataindex.RowSetCodec", "io.deephaven.engine.rowset.RowSet")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Footer:
     """``indexes``: columns -> path; ``codecs``: column -> (codec, class of its values); ``sorting``: -> direction."""
 

@@ -23,18 +23,17 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN, dump
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 
 FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TreeLeaf:
     path: str
     value: str
@@ -45,7 +44,7 @@ class TreeLeaf:
     history: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ExportedColumn:
     """A column of the files: its type as the schema names it, and its number."""
 
@@ -54,7 +53,7 @@ class ExportedColumn:
     id: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The content of the file. ``sums``: size and CRC-32 of each file of a tree beside history; else empty."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.column.charset import BY_CODE, BY_NAME
 from sparkhaven.store.format.java.classes import DB_DATE_TIME, STRING_SET
 from sparkhaven.store.format.java.cursor import FOREIGN
 from sparkhaven.store.types.datatypes import DataType, coded_row, data_type
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 IN_MEMORY, NESTED, SPLAYED, EXTENDED = 1, 2, 4, 8
@@ -21,7 +22,7 @@ _SIMPLE_NAMES = {"DBDateTime": "Instant", "StringSet": "StringSet"}
 _ARRAYS = {"Z": "boolean", "B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float", "D": "double"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnDefinition:
     """One column: classes as ``Class.getName()``, ``kind`` and ``encoding`` as codes; None = unset."""
 
@@ -36,7 +37,7 @@ class ColumnDefinition:
     codec_width: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Definition:
     """One table's definition."""
 

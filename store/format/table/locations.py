@@ -19,14 +19,13 @@ the partitioning column  String  value
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.types.datatypes import BY_NAME
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
@@ -43,7 +42,7 @@ FIXED_TYPES = {  # names of the types that each may have; RowGroupSizes may be m
 _FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocationEntry:
     """One leaf; ``modified``: nanoseconds since the epoch; ``version``: of column files, else None.
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from struct import Struct
 
 from sparkhaven.store.format.table.table_size import TableSize, encode
-from sparkhaven.store.types.frozen import frozen
 
 _FIXED = 3  # size, time and epoch, before the lengths and checksums of the files
 _MARK = 0x7D00_C700_0000_0000  # no name has these bytes: modified UTF-8 has no zero byte
 _MARKED = re.compile(rb"\x7d\x00\xc7\x00(.{4})", re.DOTALL)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SizeForm:
     """The constant bytes around the numbers, and which number follows each of them.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, loads
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.row_ranges import RowRanges
 
 NAME = "table.size"
@@ -35,7 +34,7 @@ _RANGES = re.compile(r"[0-9]{1,18}-[0-9]{1,18}(,[0-9]{1,18}-[0-9]{1,18})*")
 COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` and ``fixed`` write them
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableSize:
     """One record. ``epoch`` and ``stream`` are None where no stream owns the location.
 

@@ -8,6 +8,7 @@ and then its body. The file starts with the column sets, which say how the rest 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from functools import cache
 
 from sparkhaven.store.errors import UnsupportedVersionError
@@ -28,7 +29,6 @@ from sparkhaven.store.format.table.definition import (
     definition_of,
 )
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 OBJECT, CLASS, NEW_CLASS = 0xFE, 0xFF, 0x01
@@ -43,7 +43,7 @@ _CLASS = ("java.lang.Object", "java.lang.Object")
 _COLUMNS = (f"[L{COLUMN_DEFINITION};", f"[L{COLUMN_DEFINITION};")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Set:
     """One column set: columns in index order as (name, (javaType_, type_)), keys, and the order of the map."""
 

@@ -7,6 +7,7 @@ are kept, unknown ones are skipped, missing ones have their default.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
@@ -22,7 +23,6 @@ from sparkhaven.store.format.table.definition import (
     charset_name,
 )
 from sparkhaven.store.types.codings import modified_utf8
-from sparkhaven.store.types.frozen import frozen
 
 _OBJECT, _CLASS, _NEW_CLASS = 0xFE, 0xFF, 0x01
 _UNSET = -(2**31)
@@ -129,7 +129,7 @@ class _Cursor:
             raise self.fail("bytes after the end of the definition", expected="the end", found="more")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Layout:
     """One column set: persisted columns as (name, class that says how they are written)."""
 

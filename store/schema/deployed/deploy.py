@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -59,7 +59,6 @@ from sparkhaven.store.schema.deployed.schema_changes import (
 from sparkhaven.store.schema.deployed.schema_lock import locked_schemas, running_streams
 from sparkhaven.store.schema.deployed.supported_types import check_supported, refuse_table_twin
 from sparkhaven.store.schema.document.schema_file import SchemaFile, load_schema, parse_schema
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 REMEMBERED = 64  # deployed schemas
@@ -83,7 +82,7 @@ def deploy(
     return deployment(fs, layout, source, consent=consent, pause=pause).schema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """What a deployment did, or would do: ``version`` is that of the schema after it, ``before`` the one until then."""
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.types.datatypes import data_type
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Form, Kind, Storage
 from sparkhaven.store.types.widening import widens
 
@@ -30,7 +30,7 @@ FORMAT, CODECS, WIDENED = 2, 3, 4
 Codec = tuple[str | None, str | None, int | None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnVersion:
     """One column of one version, as the history keeps it."""
 
@@ -78,7 +78,7 @@ class ColumnVersion:
         return [self.id, self.name, self.type, self.storage, self.encoding, self.kind, *codec]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Version:
     """One deployed version. ``dropped``: ids that a command dropped with it; ``text``: its file, where it is kept."""
 
@@ -89,7 +89,7 @@ class Version:
     text: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Retired:
     """A column that the newest version of a history lacks. ``version``: the last one that has it.
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SchemaChangeError, SettingsError
@@ -25,11 +26,10 @@ from sparkhaven.store.schema.deployed.history import ColumnVersion, Retired, Ver
 from sparkhaven.store.schema.document.schema_file import SchemaFile
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Consent:
     """What a deployment may do beyond additions.
 
@@ -48,7 +48,7 @@ ADDITIONS = Consent()
 ACCEPTED = Consent(changes=True, everything=True)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchemaChange:
     """Differences of a schema from the deployed one; names of columns, ``changed`` in words.
 

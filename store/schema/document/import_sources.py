@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ImportColumn:
     """Mapping of one column."""
 
@@ -21,7 +20,7 @@ class ImportColumn:
     default: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ImportSource:
     """One block: type of the source, optional name, mappings by column."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SchemaError, SchemaParseError
@@ -27,13 +28,12 @@ from sparkhaven.store.schema.document.vocabulary import (
 from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
 from sparkhaven.store.schema.xml_tree import Document, DocumentError, Element, parse_document
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import MERGE_FORMATS, Column, Kind, TableSchema
 
 Resolve = Callable[[str, str], "SchemaFile | None"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchemaFile:
     """One schema file that has no errors. ``origin`` is the schema that a CopyTable copies."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from sparkhaven.store.errors import SchemaParseError
@@ -17,7 +18,6 @@ from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 MODES = ("SIMPLE_TABLE", "FULL_INTRADAY", "FULL_DATABASE")
@@ -50,7 +50,7 @@ _scalar, _ordered, _number = _one_of(*_ORDERED, "Boolean"), _one_of(*_ORDERED), 
 _float, _set = _one_of(*_FLOATS), _one_of("StringSet")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RuleSpec:
     """One known rule. ``fits`` tells which types of column it applies to, ``fit_text`` the same in words."""
 

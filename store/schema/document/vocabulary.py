@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.frozen import frozen
 
 STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")
 COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")
@@ -17,7 +18,7 @@ EXTENDED_TYPES = tuple(EXTENDED)
 TABLE_FORMATS = ("iceberg", "delta", "hudi")  # which other programs have, and no merge writes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Word:
     """What an element may hold; ``None`` = anything, kept and never run."""
 

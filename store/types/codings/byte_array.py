@@ -17,11 +17,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Coding,
@@ -35,7 +35,6 @@ from sparkhaven.store.types.codings.coding import (
     some,
     validity,
 )
-from sparkhaven.store.types.frozen import frozen
 
 MOST_BYTES = 1 << 20  # of a value of one width
 
@@ -69,7 +68,7 @@ def from_base64(text: str, expected: str) -> bytes:
         raise UnfitError(Unfit.NO_VALUE, expected) from None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ByteArrays(BlobCoding):
     """Bytes of any length above 0."""
 
@@ -87,13 +86,13 @@ class ByteArrays(BlobCoding):
     def unstorable(self, array: pa.Array) -> Mask | None:
         """Empty values, which would read as null."""
         empty = np.diff(binary_parts(array)[0]) == 0
-        return some(empty & ~null_mask(array) if array.null_count else empty)
+        return some(empty & ~np.asarray(array.is_null()) if array.null_count else empty)
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: binary."""
         starts, data = binary_parts(array)
         if array.null_count:
-            starts, data = without_nulls(starts, data, null_mask(array))
+            starts, data = without_nulls(starts, data, np.asarray(array.is_null()))
         return starts[1:] - starts[0], data[starts[0] : starts[-1]], self.unstorable(array)
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
@@ -112,11 +111,11 @@ class ByteArrays(BlobCoding):
         values = array.cast(pa.binary())
         empty = np.diff(binary_parts(values)[0]) == 0
         if array.null_count:
-            empty &= ~null_mask(array)
+            empty &= ~np.asarray(array.is_null())
         return values, some(empty)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FixedBytes(FixedCoding):
     """Bytes of one length. ``nullable``: with a byte before them that says whether they are null."""
 
@@ -168,7 +167,7 @@ class FixedBytes(FixedCoding):
         """Values of another length, and null where there is none."""
         bad = np.diff(binary_parts(array)[0]) != self.length
         if array.null_count:
-            bad = bad & ~null_mask(array) if self.nullable else bad | null_mask(array)
+            bad = bad & ~np.asarray(array.is_null()) if self.nullable else bad | np.asarray(array.is_null())
         return some(bad)
 
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
@@ -176,7 +175,7 @@ class FixedBytes(FixedCoding):
         starts, data = binary_parts(array)
         entries = np.zeros((len(array), self.width), np.uint8)
         stored = np.diff(starts) == self.length
-        rows = np.flatnonzero(stored & ~null_mask(array) if array.null_count else stored)
+        rows = np.flatnonzero(stored & ~np.asarray(array.is_null()) if array.null_count else stored)
         if len(rows):
             entries[rows, self.width - self.length :] = data[starts[:-1][rows][:, None] + np.arange(self.length)]
         return entries, self.unstorable(array)
@@ -196,7 +195,7 @@ class FixedBytes(FixedCoding):
         values, _ = ByteArrays().convert(array)
         bad = np.diff(binary_parts(values)[0]) != self.length
         if values.null_count:
-            bad &= ~null_mask(values)
+            bad &= ~np.asarray(values.is_null())
         return values, some(bad)
 
 

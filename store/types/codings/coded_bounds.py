@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Context
 
 import pyarrow as pa
-
-from sparkhaven.store.lazy_compute import pc
+import pyarrow.compute as pc
 
 _WIDE = Context(prec=100)
 

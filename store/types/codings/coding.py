@@ -125,7 +125,7 @@ class FixedCoding(Coding):
 
     @property
     def compiled(self) -> tuple[str, int] | None:
-        """What ``store.native.codings.entries`` does this coding with, and its parameter; None: nothing."""
+        """What ``store.native.entries`` does this coding with, and its parameter; None: nothing."""
         return None
 
     @property

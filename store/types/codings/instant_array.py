@@ -8,13 +8,14 @@ the class and 16 bytes: ``77 0D 02``, seconds since 1970 in eight bytes, nanosec
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
@@ -30,7 +31,6 @@ from sparkhaven.store.types.codings.coding import (
     some,
     validity,
 )
-from sparkhaven.store.types.frozen import frozen
 
 CLASS = b"[Ljava.time.Instant;"
 HEAD = b"\xac\xed\x00\x05ur\x00\x14" + CLASS + struct.pack(">Q", 0x7B94DF453B29B54F) + b"\x02\x00\x00xp"
@@ -52,7 +52,7 @@ def coding(codec: str, arguments: str, width: int | None) -> InstantArrays:
     return InstantArrays()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InstantArrays(BlobCoding):
     """Arrays of instants, null among them."""
 
@@ -75,7 +75,7 @@ class InstantArrays(BlobCoding):
         """``array``: a list of instants."""
         starts, elements, null = _elements(array)
         ends, data = _encoded(starts, elements, null)
-        none = null_mask(array) if array.null_count else None
+        none = np.asarray(array.is_null()) if array.null_count else None
         counts = large_binary(
             np.arange(len(starts), dtype=np.int64) * 4, np.diff(starts).astype(">i4").view(np.uint8), none
         )
@@ -125,7 +125,7 @@ class InstantArrays(BlobCoding):
 def _elements(array: pa.Array) -> tuple[Ends, npt.NDArray[np.int64], Mask]:
     """Where lists start in their elements, the elements as nanoseconds, and which are null."""
     starts, values = list_elements(array)
-    return starts, np.asarray(values.view(pa.int64()).fill_null(0)), null_mask(values)
+    return starts, np.asarray(values.view(pa.int64()).fill_null(0)), np.asarray(values.is_null())
 
 
 def _encoded(starts: Ends, elements: npt.NDArray[np.int64], null: Mask) -> tuple[Ends, Octets]:

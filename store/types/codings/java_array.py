@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.types.codings import byte_array
 from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, binary_parts, from_base64, is_bytes
 from sparkhaven.store.types.codings.coding import (
@@ -34,7 +35,6 @@ from sparkhaven.store.types.codings.coding import (
     some,
     validity,
 )
-from sparkhaven.store.types.frozen import frozen
 
 _SERIAL = {  # serialVersionUID by the letter of the class
     "B": 0xACF317F8060854E0,
@@ -69,7 +69,7 @@ def _arrays_of(letter: str, name: str) -> Callable[[str, str, int | None], JavaA
     return coding
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JavaArrays(BlobCoding):
     """Arrays of a primitive, by the letter of its class (``D``: double). ``name``: what a schema calls the element.
 
@@ -128,7 +128,7 @@ class JavaArrays(BlobCoding):
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: a list, or binary for byte[]. An element equal to the null value of its type is bad."""
-        null = null_mask(array) if array.null_count else None
+        null = np.asarray(array.is_null()) if array.null_count else None
         starts, elements, bad = self._elements(array)
         lengths = np.diff(starts)
         counts = large_binary(np.arange(len(lengths) + 1) * LENGTH, lengths.astype(">i4").view(np.uint8), null)
@@ -149,13 +149,13 @@ class JavaArrays(BlobCoding):
             return starts - starts[0], data[starts[0] : starts[-1]], None
         starts, values = list_elements(array)
         if self.letter == "Z":
-            bad = lists_with(starts, null_mask(values)) if values.null_count else None
+            bad = lists_with(starts, np.asarray(values.is_null())) if values.null_count else None
             return starts, np.asarray(values.fill_null(False)).astype(stored), bad
         plain = np.asarray(values.fill_null(0)) if values.null_count else values.to_numpy(zero_copy_only=False)
         alias = plain == plain.dtype.type(null_value)
         numbers = plain.astype(stored)
         if values.null_count:
-            numbers[null_mask(values)] = null_value
+            numbers[np.asarray(values.is_null())] = null_value
         return starts, numbers, lists_with(starts, alias) if alias.any() else None
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:

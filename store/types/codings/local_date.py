@@ -13,6 +13,7 @@ Null is a byte FF, then zeros. Arrow has days since 1970.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -36,7 +37,6 @@ from sparkhaven.store.types.codings.coding import (
     some,
 )
 from sparkhaven.store.types.codings.text_digits import digits_of, rows_of_length
-from sparkhaven.store.types.frozen import frozen
 
 CODEC = "io.deephaven.util.codec.LocalDateCodec"
 YEARS = 10_000
@@ -54,7 +54,7 @@ def coding(codec: str, arguments: str, width: int | None) -> LocalDateCoding:
     return LocalDateCoding(arguments == "Compact")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocalDateCoding(FixedCoding, JavaValues):
     """Days, in three bytes or in five."""
 

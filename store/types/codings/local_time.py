@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,6 @@ from sparkhaven.store.types.codings.coding import (
     some,
 )
 from sparkhaven.store.types.codings.text_digits import digits_of, rows_of_length
-from sparkhaven.store.types.frozen import frozen
 
 CODEC = "io.deephaven.util.codec.LocalTimeCodec"
 SECOND = 1_000_000_000
@@ -46,7 +46,7 @@ def coding(codec: str, arguments: str, width: int | None) -> LocalTimeCoding:
     return LocalTimeCoding(int(arguments or "9"))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocalTimeCoding(FixedCoding, JavaValues):
     """Times with so many digits below the second."""
 

@@ -5,6 +5,8 @@ Arrow has no type for a set of rows. So values are their bytes, and bytes that a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
@@ -12,7 +14,6 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.types.codings.byte_array import ByteArrays
 from sparkhaven.store.types.codings.coding import Ends, Mask, some
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
-from sparkhaven.store.types.frozen import frozen
 
 
 def coding(codec: str, arguments: str, width: int | None) -> RowSets:
@@ -22,7 +23,7 @@ def coding(codec: str, arguments: str, width: int | None) -> RowSets:
     return RowSets()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowSets(ByteArrays):
     """The bytes of row sets."""
 
@@ -34,12 +35,12 @@ class RowSets(ByteArrays):
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """binary; bytes that are no row set are bad."""
-        array, _ = super().decode(ends, data)
+        array, _ = ByteArrays.decode(self, ends, data)
         return array, _no_row_sets(array)
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of bytes of any kind."""
-        values, _ = super().convert(array)
+        values, _ = ByteArrays.convert(self, array)
         return values, _no_row_sets(values)
 
 

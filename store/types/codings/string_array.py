@@ -7,6 +7,7 @@ in eight, above 65,535; ``70`` is null; ``71 007E0002`` and up is a text that ca
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ import pyarrow as pa
 
 from sparkhaven.store.types.codings import modified_utf8
 from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Mask, Octets, Unfit, UnfitError, some
-from sparkhaven.store.types.frozen import frozen
 
 HEAD = b"\xac\xed\x00\x05ur\x00\x13[Ljava.lang.String;" + struct.pack(">Q", 0xADD256E7E91D7B47) + b"\x02\x00\x00xp"
 NULL, REFERENCE, STRING, LONG_STRING = 0x70, 0x71, 0x74, 0x7C
@@ -29,7 +29,7 @@ def coding(codec: str, arguments: str, width: int | None) -> StringArrays:
     return StringArrays()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StringArrays(BlobCoding):
     """Arrays of texts, null among them."""
 

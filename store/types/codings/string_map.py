@@ -7,12 +7,12 @@ the value: a number or Boolean in its own width, null as the null value of its t
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Ends,
@@ -25,7 +25,6 @@ from sparkhaven.store.types.codings.coding import (
     plain_numbers,
     some,
 )
-from sparkhaven.store.types.frozen import frozen
 
 _VALUES: dict[str, tuple[pa.DataType, str, Any]] = {
     "Boolean": (pa.bool_(), ">b", -1),
@@ -45,7 +44,7 @@ def coding(codec: str, arguments: str, width: int | None) -> StringMaps:
     return StringMaps(codec.removeprefix("String").removesuffix("MapCodec"))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StringMaps(BlobCoding):
     """Maps of texts to one kind of values."""
 
@@ -103,12 +102,12 @@ class StringMaps(BlobCoding):
     def _aliases(self, values: pa.Array) -> Mask:
         """Which values are as null is stored; of texts, null."""
         if self.kind == "String":
-            return null_mask(values)
+            return np.asarray(values.is_null())
         if self.null == -1:
             return np.zeros(len(values), np.bool_)
         plain = plain_numbers(values, values.type.to_pandas_dtype())
         alias: Mask = plain == plain.dtype.type(self.null)
-        return alias & ~null_mask(values) if values.null_count else alias
+        return alias & ~np.asarray(values.is_null()) if values.null_count else alias
 
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """``array``: a map."""

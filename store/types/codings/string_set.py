@@ -7,16 +7,16 @@ units, each once, whatever order the table has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.types.codings.coding import Coding, Mask, Unfit, UnfitError, some
-from sparkhaven.store.types.frozen import frozen
 
 Words = npt.NDArray[np.uint64]
 SETS = pa.list_(pa.string())
@@ -30,7 +30,7 @@ def coding(codec: str, arguments: str, width: int | None) -> StringSets:
     return StringSets()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StringSets(Coding):
     """What decoders take for a set. Bits depend on the location, so ``assign_bits`` makes them."""
 
@@ -66,7 +66,7 @@ class StringSets(Coding):
         bad = np.zeros(len(array), np.bool_)
         texts, rows = array.flatten(), _rows_of(array)
         if texts.null_count:
-            bad[rows[null_mask(texts)]] = True
+            bad[rows[np.asarray(texts.is_null())]] = True
         crowded = np.flatnonzero(np.bincount(rows, minlength=len(array)) > MOST_SYMBOLS)
         for row in crowded.tolist():
             bad[row] |= len(set(array[row].as_py())) > MOST_SYMBOLS
@@ -78,7 +78,7 @@ def _rows_of(array: pa.Array) -> npt.NDArray[np.int64]:
     offsets: npt.NDArray[np.int64] = np.asarray(array.offsets, np.int64)
     lengths = offsets[1:] - offsets[:-1]
     if array.null_count:
-        lengths = np.where(null_mask(array), 0, lengths)
+        lengths = np.where(np.asarray(array.is_null()), 0, lengths)
     return np.repeat(np.arange(len(array)), lengths)
 
 
@@ -92,7 +92,7 @@ def assign_bits(
     """
     texts, rows = array.flatten(), _rows_of(array)
     if texts.null_count:
-        _refuse(locate(int(rows[np.argmax(null_mask(texts))])), "a set of texts, none of them null", "null")
+        _refuse(locate(int(rows[np.argmax(np.asarray(texts.is_null()))])), "a set of texts, none of them null", "null")
     coded = texts.dictionary_encode()
     table = coded.dictionary.to_pylist()
     bits = dict(symbol_ids)

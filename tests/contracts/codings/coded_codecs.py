@@ -17,7 +17,6 @@ from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.format.column.string_ends import encode_ends
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -72,7 +71,7 @@ class CodedContract(CodecContract):
         if isinstance(coding, FixedCoding):
             written, bad = coding.encode(array)
             if coding.null and array.null_count:
-                written[null_mask(array)] = np.frombuffer(coding.null, np.uint8)
+                written[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
             null = null_entries(written, coding)
             back, wrong = coding.decode(written, null if null is not None and null.any() else None)
             data = encode_coded(array, coding)

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven import open_table, save_table
+from sparkhaven.jobs.monitor.tables import list_tables, table_figures
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.sql.query import sql
-from sparkhaven.readers.table_stats import table_stats, tables
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import USER_INTRADAY, Layout, TableName
@@ -51,8 +51,8 @@ class TestStats(UserIntradayContract):
     """It shows how many rows there are."""
 
     def numbers(self, root: Path) -> list[int]:
-        rows_of = tables(Fs(), Layout(root))[0]["rows"]
-        stats = table_stats(TablePlace(Fs(), Layout(root), DEFINED))
+        rows_of = list_tables(Fs(), Layout(root))[0].rows
+        stats = table_figures(TablePlace(Fs(), Layout(root), DEFINED)).to_json()
         assert stats["rows"] == rows_of and stats["waste"] == 0
         numbers = sorted(open_table(root, "me.T").to_arrow()["N"].to_pylist())
         assert len(numbers) == rows_of

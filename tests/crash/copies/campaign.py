@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 
 from sparkhaven import open_table
-from sparkhaven.jobs.operations.quarantined_stream import rejected_rows
+from sparkhaven.jobs.monitor.rejected import rejected_rows
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs

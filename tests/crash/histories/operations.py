@@ -285,7 +285,8 @@ def swap(rng: random.Random, site: Site, world: World) -> Operation | None:
     first, second = (str(column.kind.literal(value)) for value in (one, other))
     mark = f"Key <> {-rng.randint(10, 10**6)}"  # the same expression again would change nothing
     name = column.name
-    expression = f"{name}=CASE WHEN {mark} AND {name} = {first} THEN {second} WHEN {name} = {second} THEN {first} ELSE {name} END"
+    cases = f"WHEN {mark} AND {name} = {first} THEN {second} WHEN {name} = {second} THEN {first}"
+    expression = f"{name}=CASE {cases} ELSE {name} END"
 
     def change(row: Row) -> Row:
         value = row.get(column.key)

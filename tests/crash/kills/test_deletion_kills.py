@@ -41,7 +41,7 @@ class Night:
 
     def delete(self, fs: KillingFs | None = None) -> DeletedRows:
         place = TablePlace(fs or FS, self.db.layout, TABLE)
-        executor = LocalExecutor(1, processes=False)
+        executor = LocalExecutor(1)
         return delete_rows(place, WHERE, None, open_log, executor=executor, clock=lambda: 1_700_000_000.0)
 
     def shown(self) -> list[int | None]:

@@ -15,8 +15,8 @@ from sparkhaven.ingest.values.exact_values import from_json
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.typed_columns import json_tokens
-from sparkhaven.store.native.codings.row_sets import unstorable_values
-from sparkhaven.store.native.text_lists import text_lists
+from sparkhaven.store.native.blobs import unstorable_values
+from sparkhaven.store.native.json_lists import text_lists
 from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals
 from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
 from sparkhaven.store.types.codings.row_set import RowSets

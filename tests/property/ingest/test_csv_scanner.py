@@ -11,16 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.line_ends import line_ends
 from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.csv.scanner import CsvScanner, ScannedRecords, csv_scanner
+from sparkhaven.ingest.formats.csv.scanner import CsvScanner, ScannedRecords
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
-from sparkhaven.store.native import library
 from tests.support.guard_pages import guarded
-from tests.support.ingest.ingest_cases import PLENTY, target
+from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.scanning.records import compare, same
 
@@ -256,16 +253,3 @@ def test_an_open_quote_is_told_where_more_may_follow() -> None:
     assert (found.starts.tolist(), found.odd.tolist(), found.open) == ([0], [], 1)
     found = scan(block, columns)
     assert (found.starts.tolist(), found.odd.tolist(), found.open) == ([0, 2], [1], None)
-
-
-def test_without_the_core_there_is_no_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(library.SWITCH, "0")
-    library.core.cache_clear()
-    try:
-        assert csv_scanner([target("int")], ["v"], CsvOptions()) is None
-        rejects = Rejects(PLENTY)
-        decoder = CsvRows([target("int")], [], CsvOptions(header=False, names=("v",)))
-        rows, _ = decoder.decode(next(line_blocks([b'1\n"2"\nx\n'])), "f", rejects)
-        assert rows.columns[0].to_pylist() == [1, 2] and rejects.bad == 1
-    finally:
-        library.core.cache_clear()

@@ -10,13 +10,14 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.line_ends import line_ends, plain_line_ends
+from sparkhaven.ingest.content.line_ends import line_ends
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.json.field_names import UNKNOWN
 from sparkhaven.ingest.formats.json.scanner import Scanner
@@ -43,11 +44,17 @@ def scanned(lines: list[bytes], *targets: Target) -> tuple[list[int], list[list[
     return found.lines.tolist(), [array.to_pylist() for array in found.columns]
 
 
+def ends_of(data: bytes) -> np.ndarray[Any, Any]:
+    behind = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    last = [] if not data or data.endswith(b"\n") else [len(data)]
+    return np.concatenate([[0], behind, last])
+
+
 @pytest.mark.slow
 @MANY
 @given(st.binary(max_size=300) | st.text("a\n\r", max_size=400).map(str.encode))
 def test_line_ends(data: bytes) -> None:
-    assert line_ends(data).tolist() == plain_line_ends(data).tolist()
+    assert line_ends(data).tolist() == ends_of(data).tolist()
 
 
 @pytest.mark.parametrize("first", [b"", b"\n", b"one line\n", b"a" * 99 + b"\n"])
@@ -55,8 +62,8 @@ def test_line_ends(data: bytes) -> None:
 @pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1_000_000])
 def test_lines_of_another_length_than_the_first(first: bytes, then: bytes, size: int) -> None:
     data = (first * 65_536)[:65_536] + then * (size // max(len(then), 1))
-    assert np.array_equal(line_ends(data), plain_line_ends(data))
-    assert np.array_equal(line_ends(data[:size]), plain_line_ends(data[:size]))
+    assert np.array_equal(line_ends(data), ends_of(data))
+    assert np.array_equal(line_ends(data[:size]), ends_of(data[:size]))
 
 
 @pytest.mark.slow

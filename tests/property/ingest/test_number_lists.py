@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.values.coded_tokens import plain_number_lists
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.strict_json import strict_json
@@ -64,7 +63,3 @@ def test_plain_lists_are_never_in_doubt(name: str, data: st.DataObject) -> None:
     tokens = pa.array([None if row is None else json.dumps(row) for row in rows], pa.string())
     values, doubt = json_tokens(tokens, one)
     assert doubt is None and values.equals(pa.array(rows, one.column.type.arrow))
-    coding = one.column.type.coding
-    assert coding is not None
-    plain, odd = plain_number_lists(tokens, coding) if values.null_count < len(values) else (values, None)
-    assert odd is not None or plain.equals(values)

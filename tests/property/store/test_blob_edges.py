@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.codings.row_sets import doubtful_sets
+from sparkhaven.store.native.blobs import decode_blobs, doubtful_sets, encode_blobs
 from sparkhaven.store.types.codings.coding import BlobCoding
 from sparkhaven.store.types.codings.decimals.decimal_numbers import plain_text
 from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals

@@ -22,7 +22,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.native.directories import DIRECTORY, Directories, DirectoryForm, compare_directories
+from sparkhaven.store.native.files import DIRECTORY, Directories, DirectoryForm, compare_directories
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.row_ranges import RowRanges
 from tests.support.disks.model_fs import CrashingFs
@@ -160,12 +160,6 @@ def test_what_is_marked_in_the_head_is_not_exact(tmp_path: Path, monkeypatch: py
     stored.numbers["rows"][2] += 1
     monkeypatch.setattr(Locations, "stored", lambda _: stored)
     assert exact_locations(place, state, KEYS) == {*KEYS} - {*stored.keys[1:3]}
-
-
-def test_without_the_core_none_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, state = _written(tmp_path)
-    monkeypatch.setattr("sparkhaven.store.native.directories.core", lambda: None)
-    assert exact_locations(place, state, KEYS) == set() and _plan(place, state) == Settlement()
 
 
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.framing.log_frames import FRAME, HEADER, PIECE, frame, header, scan, survey
 from sparkhaven.store.framing.log_frames import LOG_MAGIC as MAGIC
-from sparkhaven.store.native.running_crc import LEAST, running_crc32
+from sparkhaven.store.native.checked_columns import LEAST, running_crc32
 
 SIZES = st.sampled_from([0, 1, 2, 9, PIECE - FRAME.size, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 7])
 

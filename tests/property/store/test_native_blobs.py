@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.codings.row_sets import doubtful_sets
+from sparkhaven.store.native.blobs import decode_blobs, doubtful_sets, encode_blobs
 from sparkhaven.store.types.codings.coding import BlobCoding
 from sparkhaven.store.types.codings.decimals.decimal_numbers import plain_text
 from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.native import checked_columns
 from sparkhaven.store.native.checked_columns import NULL_ID, TextFacts
+from tests.oracles.columns import plain_check_ids, plain_check_texts, plain_count_nulls, plain_valid_bits
 from tests.support.guard_pages import guarded
 from tests.support.native_values import NULLS, fixed_values
 
@@ -22,12 +23,8 @@ def test_nulls_are_counted_and_become_bits(kind: str, size: int) -> None:
     wanted = [value == null for value in values.tolist()]
     bits = sum((not missing) << row for row, missing in enumerate(wanted)).to_bytes(-(-size // 8), "little")
     with guarded(values) as held:
-        assert checked_columns.count_nulls(held, null) == checked_columns.plain_count_nulls(values, null) == sum(wanted)
-        assert (
-            checked_columns.valid_bits(held, null).tobytes()
-            == checked_columns.plain_valid_bits(values, null).tobytes()
-            == bits
-        )
+        assert checked_columns.count_nulls(held, null) == plain_count_nulls(values, null) == sum(wanted)
+        assert checked_columns.valid_bits(held, null).tobytes() == plain_valid_bits(values, null).tobytes() == bits
 
 
 @pytest.mark.parametrize("place", [0, 130, 4999])
@@ -38,19 +35,19 @@ def test_an_id_that_no_symbol_has(place: int, odd: int, nulls: list[int]) -> Non
     ids[nulls] = NULL_ID
     ids[place] = 4999
     with guarded(ids) as held:
-        assert checked_columns.check_ids(held, 5000) == checked_columns.plain_check_ids(ids, 5000) == len(nulls)
-        assert checked_columns.check_ids(held, 4999) is checked_columns.plain_check_ids(ids, 4999) is None
+        assert checked_columns.check_ids(held, 5000) == plain_check_ids(ids, 5000) == len(nulls)
+        assert checked_columns.check_ids(held, 4999) is plain_check_ids(ids, 4999) is None
         held[place] = ids[place] = odd
-        assert checked_columns.check_ids(held, 5000) is checked_columns.plain_check_ids(ids, 5000) is None
-        assert checked_columns.check_ids(held[:0], 0) == checked_columns.plain_check_ids(ids[:0], 0) == 0
+        assert checked_columns.check_ids(held, 5000) is plain_check_ids(ids, 5000) is None
+        assert checked_columns.check_ids(held[:0], 0) == plain_check_ids(ids[:0], 0) == 0
 
 
 @pytest.mark.parametrize("entries", [2**31 - 1, 2**31, 2**40])
 def test_a_table_larger_than_ids_can_name(entries: int) -> None:
     ids = np.array([NULL_ID, 0, 2**31 - 2, -1], np.int32)
     with guarded(ids[:3]) as held, guarded(ids) as wrong:
-        assert checked_columns.check_ids(held, entries) == checked_columns.plain_check_ids(ids[:3], entries) == 1
-        assert checked_columns.check_ids(wrong, entries) is checked_columns.plain_check_ids(ids, entries) is None
+        assert checked_columns.check_ids(held, entries) == plain_check_ids(ids[:3], entries) == 1
+        assert checked_columns.check_ids(wrong, entries) is plain_check_ids(ids, entries) is None
 
 
 def looked(texts: list[bytes], lead: int = 0, tail: bytes = b"", *, ascii_only: bool = False) -> TextFacts | None:
@@ -61,7 +58,7 @@ def looked(texts: list[bytes], lead: int = 0, tail: bytes = b"", *, ascii_only: 
     with guarded(ends) as held, guarded(data) as octets, guarded(out) as offsets:
         found = checked_columns.check_texts(held, lead, octets, ascii_only=ascii_only, out=offsets)
         assert found == checked_columns.check_texts(held, lead, octets, ascii_only=ascii_only)
-        assert found == checked_columns.plain_check_texts(ends, lead, data, ascii_only=ascii_only, out=other)
+        assert found == plain_check_texts(ends, lead, data, ascii_only=ascii_only, out=other)
         if found is not None:
             assert offsets.tolist() == other.tolist() == [0, *(ends - lead).tolist()]
     return found
@@ -121,5 +118,5 @@ def test_an_end_out_of_order_or_outside(place: int, odd: int) -> None:
     data = np.full(8000, 65, np.uint8)
     sound = sorted([10, *ends.tolist()]) == [10, *ends.tolist()] and ends[-1] <= 8010
     with guarded(ends) as held, guarded(data) as octets:
-        for way in (checked_columns.check_texts, checked_columns.plain_check_texts):
+        for way in (checked_columns.check_texts, plain_check_texts):
             assert (way(held, 10, octets, ascii_only=False) is not None) == sound

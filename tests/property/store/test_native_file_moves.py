@@ -13,8 +13,8 @@ import pytest
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.digests import FixedEntries, fixed_sum
 from sparkhaven.store.native.file_moves import FileRegion, RankedIds, is_possible, place_files
-from sparkhaven.store.native.gather import plain_count_ids
-from sparkhaven.store.native.moves import SHIFT, WINDOW, plan_moves, windows_of
+from sparkhaven.store.native.rows import SHIFT, WINDOW, plan_moves, windows_of
+from tests.oracles.columns import plain_count_ids
 from tests.support.guard_pages import guarded
 
 PREFIX, NULL_ID = b"\x07\0\0\0\x06", -(2**31)

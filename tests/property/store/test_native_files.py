@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.small_files import plain_read_files, read_files
+from sparkhaven.store.native.files import read_files
+from tests.oracles.columns import plain_read_files
 from tests.support.guard_pages import guarded
 
 NOBODY = 65534

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkhaven.store.native.gather import (
-    count_ids,
-    gather,
-    gather_ids,
-    plain_count_ids,
-    plain_gather,
-    plain_gather_ids,
-)
+from sparkhaven.store.native.rows import count_ids, gather, gather_ids
+from tests.oracles.columns import plain_count_ids, plain_gather, plain_gather_ids
 from tests.support.guard_pages import guarded
 
 KINDS = ["i1", "i2", "i4", "i8", "f4", "f8", "u2"]

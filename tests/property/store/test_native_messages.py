@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native import kafka_messages as native
 from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.kafka_messages import MessageFacts, frame, look, plain_frame, plain_look, release
+from sparkhaven.store.native.kafka_messages import MessageFacts, frame, look, release
 from sparkhaven.store.native.library import core
+from tests.oracles.kafka import plain_frame, plain_look
 from tests.support.guard_pages import guarded
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.laid_out import laid_out
@@ -121,10 +121,7 @@ def test_a_message_of_another_partition_is_refused() -> None:
                 way(batch.pointers, 3, batch.time_of, MessageFacts.room(1))
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_each_message_is_given_back_once(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
-    if not compiled:
-        monkeypatch.setattr(native, "core", lambda: None)
+def test_each_message_is_given_back_once() -> None:
     with laid_out([Fake(n, b"a") for n in range(50)]) as batch:
         release(batch.pointers[10:], batch.free)
         assert batch.released == batch.pointers[10:].tolist()

@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkhaven.store.native.moves import (
-    SHIFT,
-    Moves,
-    move,
-    plain_move,
-    plain_plan_moves,
-    plan_moves,
-    windows_of,
-)
+from sparkhaven.store.native.rows import SHIFT, Moves, move, plan_moves, windows_of
+from tests.oracles.columns import plain_move, plain_plan_moves
 from tests.support.guard_pages import guarded
 
 KINDS = ["i1", "i2", "i4", "i8", "f8", "V12"]

@@ -7,12 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkhaven.store.native.parting import (
-    numbered_pieces,
-    parted,
-    plain_numbered_pieces,
-    plain_parted,
-)
+from sparkhaven.store.native.rows import numbered_pieces, parted
+from tests.oracles.columns import plain_numbered_pieces, plain_parted
 from tests.support.guard_pages import guarded
 
 KINDS = ["u1", "u2", "u4", "u8"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.native import checked_columns
 from sparkhaven.store.native.checked_columns import NULL_ID, TextBounds
+from tests.oracles.columns import plain_verify_fixed, plain_verify_ids, plain_verify_texts
 from tests.support.guard_pages import guarded
 from tests.support.native_values import LANES, NULLS, fixed_values, limited
 
@@ -34,18 +35,16 @@ def test_checksums_of_any_bytes(data: bytes, crc: int, lead: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 7, 8, 63, 64, 65, 255, 256, 257, 319, 320, 4096, 100_003])
-def test_checksums_of_parts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checksums_of_parts(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, 2 * size + 5).astype(np.uint8)
     parts, before = [data[:size], data[size : size + 5], data[size + 5 :]], [1, 2, 2**32 - 1]
     wanted = [zlib.crc32(part.tobytes(), crc) for part, crc in zip(parts, before, strict=True)]
-    for _ in ("core", "plain"):
-        with guarded(data) as held:
-            assert checked_columns.crc32_each(held, [size, 5, size], before) == wanted
-            with pytest.raises(ValueError, match="parts of"):
-                checked_columns.crc32_each(held, [size, 6, size])
-            with pytest.raises(ValueError, match="3 checksums"):
-                checked_columns.crc32_each(held, [size, 5], before)
-        monkeypatch.setattr(checked_columns, "core", lambda: None)
+    with guarded(data) as held:
+        assert checked_columns.crc32_each(held, [size, 5, size], before) == wanted
+        with pytest.raises(ValueError, match="parts of"):
+            checked_columns.crc32_each(held, [size, 6, size])
+        with pytest.raises(ValueError, match="3 checksums"):
+            checked_columns.crc32_each(held, [size, 5], before)
 
 
 @pytest.mark.parametrize("kind", NULLS)
@@ -59,7 +58,7 @@ def test_values_within_bounds(kind: str, size: int) -> None:
         for least, most in ((low, high), (low + 1, high), (low, high - 1), (high, low), (50, 50), (null, high)):
             inside = all(least <= value <= most for value in plain)
             wanted = (*counts, zlib.crc32(values.tobytes(), CRC)) if inside else None
-            for way in (checked_columns.verify_fixed, checked_columns.plain_verify_fixed):
+            for way in (checked_columns.verify_fixed, plain_verify_fixed):
                 assert way(held, null, least, most, CRC) == wanted
 
 
@@ -71,7 +70,7 @@ def test_an_id_that_no_symbol_has(place: int, odd: int, nulls: list[int]) -> Non
     ids[nulls] = NULL_ID
     ids[place] = 4999
     with guarded(ids) as held:
-        for way in (checked_columns.verify_ids, checked_columns.plain_verify_ids):
+        for way in (checked_columns.verify_ids, plain_verify_ids):
             held[place] = 4999
             assert way(held, 5000, CRC) == (len(nulls), zlib.crc32(ids.tobytes(), CRC))
             assert way(held, 4999, CRC) is None
@@ -85,7 +84,7 @@ SHORT = st.one_of(
     st.text(max_size=12).map(str.encode),
     st.binary(max_size=3),
 )
-WAYS: list[Callable[..., object]] = [checked_columns.verify_texts, checked_columns.plain_verify_texts]
+WAYS: list[Callable[..., object]] = [checked_columns.verify_texts, plain_verify_texts]
 
 
 def check(texts: list[bytes], low: bytes, high: bytes | None, *, ascii_only: bool = False, lead: int = 0) -> None:

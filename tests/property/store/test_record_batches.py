@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, fields
+from dataclasses import astuple
 from random import Random
 
 import numpy as np
@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from sparkhaven.store.native import record_batches as native
 from sparkhaven.store.native.abi import BATCH_END_CUT, BATCH_END_DAMAGED, BATCH_END_MAGIC, BATCH_FIRST, BATCH_LAST
 from sparkhaven.store.native.kafka_messages import Longs
 from sparkhaven.store.native.record_batches import (
@@ -23,11 +22,9 @@ from sparkhaven.store.native.record_batches import (
     find_batches,
     find_records,
     framed,
-    plain_find_batches,
-    plain_find_records,
-    plain_sound_batches,
     sound_batches,
 )
+from tests.oracles.kafka import plain_find_batches, plain_find_records, plain_sound_batches
 from tests.support.guard_pages import guarded
 from tests.support.kafka.record_batches import BY_BROKER, Rec, batch, crc_castagnoli
 
@@ -212,14 +209,3 @@ def test_batches_of_another_client() -> None:
     batches, end = find_batches(data)
     assert end == BATCH_END_CUT and sound_batches(data, batches) == 1
     assert listed(data, find_records(data, batches, 0)) == rows
-
-
-def test_without_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    octets, rows = encoded([([(1, b"a", None, 5, ()), (2, None, b"k", 6, ())], 0, 0, 1000, 0)])
-    data = np.frombuffer(octets, np.uint8)
-    monkeypatch.setattr(native, "core", lambda: None)
-    batches, _ = find_batches(data)
-    records = find_records(data, batches, 0)
-    assert sound_batches(data, batches) == 1 and listed(data, records) == rows
-    text, ends = framed([(data, records.value_starts, records.values)])
-    assert text == b"a\n" and ends.tolist() == [0, 2] and len(fields(Records)) == 6

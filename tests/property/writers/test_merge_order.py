@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native.parting import at_or_after
+from sparkhaven.store.native.rows import at_or_after, sorted_rows
 from sparkhaven.store.types.datatypes import BY_NAME
-from sparkhaven.writers.merge.plan import argsort as argsort_module
-from sparkhaven.writers.merge.plan.argsort import argsort, plain_argsort
 from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
     from_ordinals,
@@ -54,11 +52,11 @@ def raw_of(name: str, values: list[Any]) -> np.ndarray[Any, Any]:
 def test_words_order_as_values_do(name: str, data: st.DataObject, descending: bool) -> None:
     values = data.draw(st.lists(st.none() | values_of(name), min_size=1, max_size=30))
     words = ordinals(raw_of(name, values), BY_NAME[name], descending=descending)
-    found = [values[i] for i in argsort([words]).tolist()]
+    found = [values[i] for i in sorted_rows([words]).tolist()]
     expected = sorted(values, key=naive_key, reverse=descending)
     assert [naive_key(v) for v in found] == [naive_key(v) for v in expected]
     order = sorted(range(len(values)), key=lambda i: naive_key(values[i]), reverse=descending)
-    assert argsort([words]).tolist() == order  # ties stay as they came, both ways
+    assert sorted_rows([words]).tolist() == order  # ties stay as they came, both ways
 
 
 @pytest.mark.slow
@@ -87,7 +85,7 @@ def test_symbols_come_out_by_utf16_unit(texts: list[str]) -> None:
     back = [None if r == INT_NULL else union[int(r)].as_py() for r in ranks]
     assert back == [*local.to_pylist(), None]
     words = rank_ordinals(ranks)
-    order = argsort([words]).tolist()
+    order = sorted_rows([words]).tolist()
     assert [naive_key(back[i]) for i in order] == sorted(naive_key(v) for v in back)
 
 
@@ -103,7 +101,7 @@ def test_argsort_is_numpys_lexsort(data: st.DataObject) -> None:
     for kind in data.draw(st.lists(st.sampled_from(_KEYS), min_size=1, max_size=4)):
         top = data.draw(st.sampled_from([1, 3, 2 ** (8 * np.dtype(kind).itemsize) - 1]))
         keys.append(np.array(data.draw(st.lists(st.integers(0, top), min_size=rows, max_size=rows)), kind))
-    assert argsort(keys).tolist() == plain_argsort(keys).tolist() == np.lexsort(keys[::-1]).tolist()
+    assert sorted_rows(keys).tolist() == np.lexsort(keys[::-1]).tolist()
 
 
 @pytest.mark.parametrize("tied", [0.0, 0.01, 0.3, 1.0])
@@ -118,8 +116,7 @@ def test_argsort_of_keys_that_one_word_does_not_hold(tied: float, spread: int, l
     times += rng.integers(0, spread, rows).astype(np.uint64)
     keys: list[np.ndarray[Any, Any]] = [groups, times]
     keys += [rng.integers(0, 2 ** (8 * np.dtype(kind).itemsize) - 1, rows, kind) for kind in later]
-    assert np.array_equal(argsort(keys), np.lexsort(keys[::-1]))
-    assert np.array_equal(plain_argsort(keys), np.lexsort(keys[::-1]))
+    assert np.array_equal(sorted_rows(keys), np.lexsort(keys[::-1]))
 
 
 @pytest.mark.parametrize("bits", [1, 15, 16, 17, 52, 53, 54, 63, 64])
@@ -130,8 +127,7 @@ def test_argsort_of_keys_of_so_many_bits(bits: int, rows: int) -> None:
     words[:2] = 2**bits - 1, 0
     half = np.uint64(bits // 2)
     for keys in ([words], [words >> half, words & ((np.uint64(1) << half) - np.uint64(1))]):
-        assert np.array_equal(argsort(keys), np.argsort(words, kind="stable"))
-        assert np.array_equal(plain_argsort(keys), np.argsort(words, kind="stable"))
+        assert np.array_equal(sorted_rows(keys), np.argsort(words, kind="stable"))
 
 
 @pytest.mark.parametrize("sources", [1, 2, 5, 40, 3000])
@@ -147,29 +143,13 @@ def test_rows_of_sources_that_are_in_order_themselves(sources: int, groups: int,
     times[::1000] = times[0]
     keys = [rng.integers(0, groups, rows).astype(np.uint32), times]
     with guarded(keys[0]) as one, guarded(keys[1]) as other:
-        assert np.array_equal(argsort([one, other]), np.lexsort(keys[::-1]))
+        assert np.array_equal(sorted_rows([one, other]), np.lexsort(keys[::-1]))
 
 
 def test_keys_that_are_no_words_are_refused() -> None:
     for keys in ([np.zeros(3, np.int64)], [np.zeros(3, np.uint8), np.zeros(2, np.uint8)]):
         with pytest.raises(ValueError, match="expected unsigned words"):
-            argsort(keys)
-
-
-def test_few_tied_rows_are_sorted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    sorted_rows: list[int] = []
-    whole = argsort_module.plain_argsort
-
-    def counted(keys: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        sorted_rows.append(len(keys[0]))
-        return whole(keys)
-
-    rng, rows = np.random.default_rng(3), 20_000
-    times = np.sort(rng.integers(0, 2**62, rows).astype(np.uint64))[::-1].copy()
-    times[100:150] = times[100] - np.arange(50, dtype=np.uint64)
-    monkeypatch.setattr(argsort_module, "plain_argsort", counted)
-    assert np.array_equal(counted([times]), np.arange(rows)[::-1])
-    assert sorted_rows == [rows, 50]
+            sorted_rows(keys)
 
 
 @pytest.mark.slow
@@ -186,5 +166,5 @@ def test_bounds_compare_as_tuples(rows: list[tuple[int, int, int]], bound: list[
 def test_every_nan_is_last_and_zeros_have_signs() -> None:
     negative_nan = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
     values = [math.nan, negative_nan, 0.0, -0.0, -math.inf, None, math.inf, 1.0]
-    order = argsort([ordinals(raw_of("double", values), BY_NAME["double"])]).tolist()
+    order = sorted_rows([ordinals(raw_of("double", values), BY_NAME["double"])]).tolist()
     assert order == [5, 4, 3, 2, 7, 6, 0, 1]

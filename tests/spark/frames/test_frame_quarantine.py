@@ -124,7 +124,7 @@ def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored
     options |= {"bounds": {**ROUTE["bounds"], "late": "quarantine"}}
     layout = Layout(tmp_path)
     add_partition(Fs(), layout, TABLE.namespace, "0")
-    executor = LocalExecutor(1, processes=False)
+    executor = LocalExecutor(1)
     for result in merge_dates(
         TablePlace(Fs(), layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9
     ):

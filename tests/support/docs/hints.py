@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import typer
 
 from sparkhaven.jobs.cli.main import app
-from sparkhaven.store.types.frozen import frozen
 from tests.support.places import REPOSITORY
 from tools.code.syntax_trees import module_tree
 
@@ -29,7 +29,7 @@ _STYLE = ("style.py", "pictures.py")  # of the operations page, whose variables 
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Message:
     """A text of a module that is no docstring."""
 

@@ -104,7 +104,7 @@ def night(fs: Fs, root: Path) -> Removed:
 
 
 def merge(fs: Fs, root: Path, **options: int) -> DateResult:
-    executor = MergeExecutor(1, processes=False)
+    executor = MergeExecutor(1)
     results = merge_dates(place_of(fs, root), [DAY], MergeOptions(**options), executor=executor, clock=lambda: NOW)  # type: ignore[arg-type]
     (result,) = results
     if result.error is not None:

@@ -104,7 +104,7 @@ def take(fs: Fs, root: Path, log: StreamLog, groups: Groups, number: int, watch:
 
 def merge(fs: Fs, layout: Layout) -> None:
     """The date, in this process."""
-    executor = LocalExecutor(1, processes=False)
+    executor = LocalExecutor(1)
     for result in merge_dates(
         TablePlace(fs, layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9
     ):

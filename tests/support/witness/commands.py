@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from sparkhaven.jobs.page.collect import Asked, FactCollector
+from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours

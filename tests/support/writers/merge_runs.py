@@ -54,7 +54,7 @@ def merge(
     layout: Layout, *values: str, table: TableName = TABLE, fs: Fs = FS, workers: int = 1, **options: Any
 ) -> list[DateResult]:
     chosen = MergeOptions(**options)
-    executor = LocalExecutor(workers, processes=False)
+    executor = LocalExecutor(workers)
     days = values or (DAY,)
     results = list(
         merge_dates(TablePlace(fs, layout, table), days, chosen, executor=executor, clock=lambda: 1_700_000_000.0)

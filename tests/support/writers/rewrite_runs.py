@@ -31,7 +31,7 @@ def rewrite(
 ) -> DateResult:
     """Sets columns of the date; raises the error that it ends with."""
     place = TablePlace(fs, layout, TABLE)
-    executor = executor or LocalExecutor(options.get("workers", 1), processes=False)
+    executor = executor or LocalExecutor(options.get("workers", 1))
     planner = RewritePlanner(ColumnChanges(set=values), again=again)
     merges = DateMerges(place, MergeOptions(**options), executor, lambda: 1_700_000_000.0, planner=planner)
     (result,) = merges.locked([DAY])
@@ -64,7 +64,11 @@ SETTINGS: list[tuple[str, str, Callable[[Row], Any]]] = [
     ),
     ("Sym", "CASE WHEN S IN (1, 2) THEN NULL ELSE Sym END", lambda r: None if r["S"] in (1, 2) else r["Sym"]),
     ("Venue", "Sym || '-' || Note", lambda r: _joined(r["Sym"], "-", r["Note"])),
-    ("Note", "CASE WHEN Note IS NULL THEN 'none' ELSE replace(Note, 'a', '') END", lambda r: _first(r["Note"], "none").replace("a", "")),
+    (
+        "Note",
+        "CASE WHEN Note IS NULL THEN 'none' ELSE replace(Note, 'a', '') END",
+        lambda r: _first(r["Note"], "none").replace("a", ""),
+    ),
     (
         "Flag",
         "L > 0 OR D IS NULL",
@@ -72,10 +76,18 @@ SETTINGS: list[tuple[str, str, Callable[[Row], Any]]] = [
     ),
     ("B", "abs(S) * 2 - 3", lambda r: _sum(None if r["S"] is None else abs(r["S"]) * 2, -3)),
     ("C", "CASE WHEN C IS NULL THEN 'x' ELSE chr(C) END", lambda r: _first(r["C"], ord("x"))),
-    ("S", "CASE WHEN S >= L THEN L ELSE S END", lambda r: r["L"] if None not in (r["S"], r["L"]) and r["S"] >= r["L"] else r["S"]),
+    (
+        "S",
+        "CASE WHEN S >= L THEN L ELSE S END",
+        lambda r: r["L"] if None not in (r["S"], r["L"]) and r["S"] >= r["L"] else r["S"],
+    ),
     ("I", "null", lambda r: None),
     ("L", "coalesce(S, 0) * 1000 - L", lambda r: _sum((r["S"] or 0) * 1000, None if r["L"] is None else -r["L"])),
     ("F", "S / 4", lambda r: None if r["S"] is None else r["S"] / 4),
-    ("D", "CASE WHEN isnan(D) THEN -0.0::DOUBLE ELSE D END", lambda r: -0.0 if r["D"] is not None and r["D"] != r["D"] else r["D"]),
+    (
+        "D",
+        "CASE WHEN isnan(D) THEN -0.0::DOUBLE ELSE D END",
+        lambda r: -0.0 if r["D"] is not None and r["D"] != r["D"] else r["D"],
+    ),
     ("T", "make_timestamp_ns(epoch_ns(T) + 86400000000000)", lambda r: _sum(r["T"], 86_400_000_000_000)),
 ]

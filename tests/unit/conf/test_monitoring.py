@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.metrics.catalogue import PREFIX
+from sparkhaven.jobs.monitor.metrics.catalogue import PREFIX
 from tests.support.monitoring.promql import METRICS, Named, faults, named
 from tests.support.places import REPOSITORY
 

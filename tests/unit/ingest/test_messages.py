@@ -22,7 +22,6 @@ from sparkhaven.ingest.spec.stream_spec import (
     ValueRule,
 )
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.native import library
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.messages import PLACE, Fake, decode
 
@@ -143,23 +142,16 @@ def test_a_bad_key_is_distinguished_from_a_bad_value() -> None:
     assert {row.line: row.payload for row in rejects.rows} == {1: b'{"v":1}', 2: b"[]", 3: b'{"v":1}'}
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_messages_with_other_fields_by_a_strict_contract(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not compiled:
-        monkeypatch.setenv(library.SWITCH, "0")
-        library.core.cache_clear()
-    try:
-        values = [b'{"a": 1}', b'{"a": 2, "b": 0}', b"{}", b'{"a": null}', b'{"a": 3, "known": [1]}', None]
-        block = MessageBlock.of([Fake(at, value) for at, value in enumerate(values)])
-        spec = StreamSpec("s", "T.T", KafkaOptions("h", ("t",)), PARTITION, ignore=("known",))
-        rejects = Rejects(BadRowBudget(max_rows=10))
-        targets = (target("int", "a"),)
-        rows = MessageRows(targets, KafkaOptions("h", ("t",)), spec, strict=True).decode(block, PLACE, 0, rejects)
-        assert (rows.numbers.tolist(), rows.columns[0].to_pylist()) == ([0, 3, 4, 5], [1, None, 3, None])
-        assert [(row.line, row.code, row.value) for row in rejects.rows] == [
-            (1, "unknown-field", "b"),
-            (2, "absent-field", ""),
-        ]
-        assert not rejects.ignored and not rejects.absent
-    finally:
-        library.core.cache_clear()
+def test_messages_with_other_fields_by_a_strict_contract() -> None:
+    values = [b'{"a": 1}', b'{"a": 2, "b": 0}', b"{}", b'{"a": null}', b'{"a": 3, "known": [1]}', None]
+    block = MessageBlock.of([Fake(at, value) for at, value in enumerate(values)])
+    spec = StreamSpec("s", "T.T", KafkaOptions("h", ("t",)), PARTITION, ignore=("known",))
+    rejects = Rejects(BadRowBudget(max_rows=10))
+    targets = (target("int", "a"),)
+    rows = MessageRows(targets, KafkaOptions("h", ("t",)), spec, strict=True).decode(block, PLACE, 0, rejects)
+    assert (rows.numbers.tolist(), rows.columns[0].to_pylist()) == ([0, 3, 4, 5], [1, None, 3, None])
+    assert [(row.line, row.code, row.value) for row in rejects.rows] == [
+        (1, "unknown-field", "b"),
+        (2, "absent-field", ""),
+    ]
+    assert not rejects.ignored and not rejects.absent

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven.jobs.monitor.tables import table_figures
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.findings import Report
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
-from sparkhaven.readers.table_stats import table_stats
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.format.parquet.footer import Footer, decode_footer, encode_footer
 from sparkhaven.store.format.table import table_size
@@ -93,7 +93,7 @@ def test_a_sound_location(sound: tuple[Path, IntradayRows]) -> None:
     index = inspect_file(FS, place / SIDECAR)
     assert (index.sound, index.facts["indexedRows"]) == (True, 120)
     assert index.facts["keys"] == len(set(pq.read_table(place / PARQUET)["Sym"].to_pylist()))
-    stats = table_stats(db.place)
+    stats = table_figures(db.place).to_json()
     assert stats["tiers"]["history"] == {"rows": 120, "bytes": (place / PARQUET).stat().st_size, "locations": 1}
     assert stats["waste"] == 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import Selection
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.frames.frame_columns import fit_columns
@@ -34,7 +33,7 @@ from sparkhaven.writers.merge.publish.staged_locations import taken_rows
 SHARE = 4  # of the memory of a worker, what rows wait in
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrameChoice:
     """What is taken of a frame. ``name`` and ``layout``: what errors and the merge record say of it.
 

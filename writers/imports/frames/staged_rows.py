@@ -24,7 +24,6 @@ from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.leaves import write_parquet_leaf
 from sparkhaven.writers.imports.foreign_values import AllowedConversions, mapped, partition_values
@@ -36,7 +35,7 @@ _SALT = np.uint64(0x9E3779B97F4A7C15)  # the published constants of SplitMix64
 _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StagePlan:
     """What tasks do: ``columns`` are read by name, into files below ``directory``, None to count only.
 
@@ -53,7 +52,7 @@ class StagePlan:
     name: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StagedFile:
     """One file with rows of a date: the name of its directory, rows, size and CRC-32, digests of the columns."""
 
@@ -186,7 +185,7 @@ class _Stager:
         return self._share
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Row:
     """Names a row of a batch, which begins with row ``first`` of its task."""
 

@@ -15,7 +15,7 @@ columns corrected, rows deleted        history and the rows since, unless ``disc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import (
@@ -33,7 +33,6 @@ from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_result import MergeOutcome
@@ -51,7 +50,7 @@ from sparkhaven.writers.merge.plan.withdrawn_rows import withdrawn_rows
 _EMPTY = "`sparkhaven stats` lists the dates. --allow-empty skips an empty one"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlannedMerge:
     """The plan for one date, None if there is nothing to write; ``history`` is what it had before.
 

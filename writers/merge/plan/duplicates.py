@@ -7,30 +7,30 @@ by value: null equals null, NaN equals NaN, and the zeros are one. Only rows tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
 from sparkhaven.store.digest.row_hashes import digest_rows, value_hashes
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.native.rows import sorted_rows
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
-from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 
 ROW_BYTES = 96  # of a row in a pass: codes, order and numbers, with copies while they are sorted
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Duplicates:
     """What is left out of sources: ``kept`` rows of each, None where that is all of them."""
 
@@ -137,7 +137,7 @@ def _superseded(
     arrays = [pa.chunked_array(part) for part in parts]
     groups = _groups(arrays[: len(rule.keys)])
     ranks = [_ranks(array) for array in arrays[len(rule.keys) :]]
-    order = argsort([groups.view(np.uint64), *ranks])  # which keeps the order of the rows where all else is equal
+    order = sorted_rows([groups.view(np.uint64), *ranks])  # which keeps the order of the rows where all else is equal
     groups, number_of = groups[order], number_of[order]
     starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(groups[1:] != groups[:-1]) + 1))
     lengths = np.diff(np.append(starts, len(groups)))
@@ -164,7 +164,7 @@ def _ranks(values: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     """Dense ranks, null first."""
     whole = values.combine_chunks()
     ranks: npt.NDArray[np.uint64] = pc.rank(whole, sort_keys="ascending", tiebreaker="dense").to_numpy().copy()
-    ranks[null_mask(whole)] = 0
+    ranks[np.asarray(whole.is_null())] = 0
     return ranks
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -15,7 +16,6 @@ from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Distribution, Storage, TableSchema
 from sparkhaven.writers.merge.sources.block_sizes import SIZES, BlockSizes
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
@@ -31,7 +31,7 @@ PARALLEL_ROWS = 1 << 20
 MAX_SUPPLEMENTS = 4  # after so many the next merge of a date merges it as a whole
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeOptions:
     """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once; ``parallel_rows``: a date
     with fewer is one task, whatever the workers.
@@ -85,7 +85,7 @@ def recorded_format(record: MergeRecord) -> Format | None:
     return next((known for known in FORMATS if known == record.run.format), None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergePlan:
     """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order.
 

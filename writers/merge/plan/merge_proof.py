@@ -31,7 +31,7 @@ from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.native.digests import Hashes, Sum
-from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.native.rows import count_ids
 from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, decode_texts

@@ -21,7 +21,7 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import crc32_each
 from sparkhaven.store.native.file_moves import FileRegion
-from sparkhaven.store.native.small_files import Octets, read_files
+from sparkhaven.store.native.files import Octets, read_files
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource

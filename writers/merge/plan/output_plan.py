@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.errors import (
@@ -17,7 +17,6 @@ from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord
 from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun, RunSource
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
 from sparkhaven.writers.merge.plan.partition_choice import Turns, choose_partitions, require_space, space_for
@@ -26,7 +25,7 @@ from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import destination, ensure_writable, partition_names, stage_root
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Taken:
     """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
 

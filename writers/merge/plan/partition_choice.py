@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sparkhaven.store.errors import RetryableStorageError, SettingsError
 from sparkhaven.store.expressions.formula.javatext import Text
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import DISTRIBUTIONS, Distribution, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
@@ -25,7 +25,7 @@ from sparkhaven.writers.partitions import Volume, chosen_volume, volumes, writab
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: multiples of it fill the range evenly, however many there are
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartitionChoice:
     """How the partitions were chosen, and their volumes in formula order.
 

@@ -7,7 +7,7 @@ point: readers see the old state before it and the new state after it. Several d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
 from sparkhaven.store.merges.publications import begin_publication, end_publication
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -29,7 +28,7 @@ from sparkhaven.writers.merge.write.phases import Failure
 GRACE_S = 3600.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Published:
     """A published merge, the last of its date.
 

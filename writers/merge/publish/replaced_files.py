@@ -8,6 +8,7 @@ unreachable volumes are left alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
@@ -15,12 +16,11 @@ from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import all_values, generations, lock_table
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, PublishPhase
 from sparkhaven.writers.merge.publish.staged_locations import sweep, taken_rows
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Replaced:
     """A replaced location: its directory, its files' ``size`` in bytes, and seconds until its removal (0: now)."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparkhaven.store.scan.column_file import SMALL
-from sparkhaven.store.types.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BlockSizes:
     """Rows of a merge do not depend on them. Row groups and row ranges of statistics do, so commands keep the defaults.
 

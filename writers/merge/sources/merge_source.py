@@ -8,7 +8,7 @@ endian.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import column_header, committed_column, small_column
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
@@ -38,7 +37,7 @@ Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeSource:
     """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.codings.string_set import assign_bits, sorted_texts
 from sparkhaven.store.types.model import Column, Storage

@@ -7,28 +7,26 @@ Descending is the exact reverse, null last. Equal keys keep their order (input, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.native.texts import rank_tables, take_texts, texts_ordered
 from sparkhaven.store.types.codings.coding import FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
-_ASTRAL = "[\U00010000-\U0010ffff]"
 RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SortKey:
     """One column to sort by inside groups."""
 
@@ -118,14 +116,20 @@ def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
 
 
 def ranked_symbols(tables: Sequence[pa.Array]) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]]:
-    """The distinct strings of all tables, as ``sorted_symbols``, and the lookup table of each, as ``rank_lut``."""
+    """The distinct strings of all tables, as ``sorted_symbols``, and the lookup table of each, as ``rank_lut``.
+
+    SchemaMismatchError: the distinct texts take 2 GiB and more.
+    """
     ranked = rank_tables(
         [table if table.type == pa.string() else table.cast(pa.string()) for table in tables], INT_NULL
     )
-    if ranked is not None:
-        return ranked
-    union = plain_sorted_symbols(tables)
-    return union, [rank_lut(table, union) for table in tables]
+    if ranked is None:
+        raise SchemaMismatchError(
+            "the distinct texts of a symbol column take 2 GiB and more",
+            expected="less",
+            hint='declare the column with symbolTable="None"',
+        )
+    return ranked
 
 
 def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
@@ -133,43 +137,9 @@ def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
     return ranked_symbols(values)[0]
 
 
-def plain_sorted_symbols(values: Sequence[pa.Array], most: int = RANKED) -> pa.StringArray:
-    """The same without the compiled core."""
-    chunks = pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())
-    large = len(chunks) > most  # then a hash table would take several times the texts
-    merged = pc.drop_null(chunks if large else pc.unique(chunks))
-    array = merged.combine_chunks() if isinstance(merged, pa.ChunkedArray) else merged
-    del chunks, merged
-    by_bytes = array.take(pc.sort_indices(array))
-    if large:
-        del array
-        fresh = np.ones(len(by_bytes), bool)
-        fresh[1:] = pc.not_equal(by_bytes[1:], by_bytes[:-1]).to_numpy(zero_copy_only=False)
-        by_bytes = by_bytes if fresh.all() else by_bytes.filter(pa.array(fresh))
-    # UTF-8 byte order is code point order; it differs from code unit order only beside astral characters
-    if len(by_bytes) and pc.any(pc.match_substring_regex(by_bytes, _ASTRAL)).as_py():
-        return pa.array(sorted(by_bytes.to_pylist(), key=lambda s: s.encode("utf-16-be")), pa.string())
-    return by_bytes
-
-
 def is_sorted(texts: pa.Array) -> bool:
     """Whether texts are distinct, none of them null, and ordered by UTF-16 code unit."""
-    if texts.null_count:
-        return False
-    ordered = texts_ordered(texts)
-    return plain_is_sorted(texts) if ordered is None else ordered
-
-
-def plain_is_sorted(texts: pa.Array, most: int = RANKED) -> bool:
-    """The same of texts without null, without the compiled core."""
-    for first in range(0, len(texts) - 1, most):
-        part = texts.slice(first, most + 1)
-        if pc.all(pc.less(part[:-1], part[1:])).as_py() and not pc.any(pc.match_substring_regex(part, _ASTRAL)).as_py():
-            continue
-        keys = [text.encode("utf-16-be") for text in part.to_pylist()]
-        if any(one >= other for one, other in pairwise(keys)):
-            return False
-    return True
+    return not texts.null_count and texts_ordered(texts)
 
 
 def rank_lut(local: pa.Array, union: pa.StringArray, most: int = RANKED) -> npt.NDArray[np.int32]:

@@ -8,6 +8,7 @@ all (4 bytes per row), and one column for each that is written at once; of a sma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,8 @@ from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.digests import FixedEntries
 from sparkhaven.store.native.file_moves import RankedIds
-from sparkhaven.store.native.gather import gather, gather_ids
+from sparkhaven.store.native.rows import gather, gather_ids
 from sparkhaven.store.native.texts import TextRows
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.merge_proof import Digests
@@ -37,7 +37,7 @@ from sparkhaven.writers.merge.write.set_tables import moved_words, set_table
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WriteOffsets:
     """Where rows go in each destination: the first row, the first byte of each blob column, the symbols in use there.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.parting import Bound, Pieces, numbered_pieces
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.native.rows import Bound, Pieces, numbered_pieces
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
@@ -50,7 +50,7 @@ def _distinct_texts(sources: Sequence[ColumnSource], most: int) -> pa.StringArra
     return union
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """A task: count rows ``[first, stop)`` (from its start) of one source, by piece and destination."""
 
@@ -61,7 +61,7 @@ class Stretch:
     bounds: tuple[Bound, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Per piece and destination: rows, bytes of each blob column; per destination the symbols in use."""
 
@@ -163,7 +163,7 @@ def _mark(
         used[destination[valid], ranks[valid]] = True
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A task: compare one file of one source with its committed checksum."""
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
@@ -43,7 +43,7 @@ _RAISED = bytes.maketrans(b"\xee\xef\xf0\xf1\xf2\xf3\xf4", b"\xf3\xf4\xee\xef\xf
 _LOWERED = bytes.maketrans(b"\xf3\xf4\xee\xef\xf0\xf1\xf2", b"\xee\xef\xf0\xf1\xf2\xf3\xf4")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SortBudget:
     """Bytes of one slice before it is sorted, and of all windows together."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
@@ -29,7 +28,7 @@ from sparkhaven.writers.merge.write.set_tables import set_table
 from sparkhaven.writers.merge.write.staging import Runs
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A complete staged location: its rows, the data bytes of each file, and whether each group column is grouped.
 

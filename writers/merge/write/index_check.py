@@ -6,22 +6,22 @@ The rows are those of the column files or, where there are none, of ``table.parq
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.format.parquet.location_files import NAME, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import null_mask, pc, positions
-from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.native.rows import gathered
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
 from sparkhaven.store.scan.row_owners import RowOwners
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_sets
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
@@ -34,7 +34,7 @@ KEYS = 1 << 14  # that are looked at together
 NO_ID = np.int32(-1)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexCheck:
     """A task: the index over some columns of a finished location."""
 
@@ -106,7 +106,7 @@ class _Check:
         if column.storage is Storage.SYMBOL and self.plan.format != "parquet":
             return self._has_symbols(column, key, owners)
         for first, array in self._blocks(column):
-            if not _equal(array, key.take(positions(owners.of(first, first + len(array)))), column):
+            if not _equal(array, key.take(pa.array(owners.of(first, first + len(array)))), column):
                 return False
         return True
 
@@ -202,4 +202,4 @@ def _equal(one: pa.Array, other: pa.Array, column: Column) -> bool:
         return all(map(np.array_equal, left, right))
     left, right = (array.cast(pa.large_string()) for array in (one, other))
     same = pc.all(pc.fill_null(pc.equal(left, right), True)).as_py()
-    return same is not False and bool(np.array_equal(null_mask(left), null_mask(right)))
+    return same is not False and bool(np.array_equal(np.asarray(left.is_null()), np.asarray(right.is_null())))

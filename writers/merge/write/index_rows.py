@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,15 +13,12 @@ import pyarrow as pa
 
 from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import positions
-from sparkhaven.store.native.parting import Bound, at_or_after
+from sparkhaven.store.native.rows import Bound, at_or_after, sorted_rows
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions
-from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import (
     INT_NULL,
@@ -44,7 +42,7 @@ UTF16_ORDER = np.arange(256, dtype=np.uint64)  # the first bytes of U+E000 to U+
 UTF16_ORDER[0xEE:0xF0] += np.uint64(10)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeyRows:
     """The keys, ascending, one array a column, and the ranges of rows of key ``i``: from ``bounds[i]`` on."""
 
@@ -133,14 +131,14 @@ def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Pos
     """
     rows = len(arrays[0])
     words = [word for array, column in zip(arrays, columns, strict=True) for word in key_words(array, column)]
-    order = argsort(words)
+    order = sorted_rows(words)
     fresh = np.ones(rows, np.bool_)
     fresh[1:] = False
     for word in words:
         ordered = word[order]
         fresh[1:] |= ordered[1:] != ordered[:-1]
     del words
-    firsts = positions(order[fresh].astype(np.int64))
+    firsts = pa.array(order[fresh].astype(np.int64))
     keys = tuple(_plain(array.take(firsts)) for array in arrays)
     placed = order.astype(np.int64) if numbers is None else numbers[order]
     breaks = fresh.copy()
@@ -181,7 +179,7 @@ def key_pieces(
             chosen = np.flatnonzero(inside)
             if len(chosen):
                 others = [column.read(first, stop) for column in opened[1:]]
-                parts.append([_plain(array.take(positions(chosen))) for array in (lead, *others)])
+                parts.append([_plain(array.take(pa.array(chosen))) for array in (lead, *others)])
                 numbers.append(chosen + first)
         if parts:
             yield key_rows(
@@ -192,7 +190,7 @@ def key_pieces(
 def _cuts(samples: Iterable[Sequence[Words]], pieces: int) -> list[Bound]:
     """At most ``pieces - 1`` ascending bounds that cut the sampled words of blocks into about equal parts."""
     words = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
-    order = argsort(words)
+    order = sorted_rows(words)
     rows = (order[len(order) * number // pieces] for number in range(1, pieces))
     return list(dict.fromkeys(tuple(int(word[row]) for word in words) for row in rows))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,8 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
@@ -38,7 +36,7 @@ from sparkhaven.writers.merge.write.index_rows import KeyRows, group_rows, key_p
 from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexTask:
     """A task: an index over some columns of a finished location; ``now_ms`` is the time of the merge.
 
@@ -52,7 +50,7 @@ class IndexTask:
     groups: KeyRows | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Index:
     """An index that was written: its columns, its keys, and its files as paths below the location."""
 
@@ -161,7 +159,7 @@ class _IndexTable:
 
 
 def _array(values: Any, column: Column) -> pa.Array:
-    return positions(values) if isinstance(values, np.ndarray) else pa.array(values, column.type.arrow)
+    return pa.array(values) if isinstance(values, np.ndarray) else pa.array(values, column.type.arrow)
 
 
 def directories_of(files: tuple[str, ...]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,11 @@ from sparkhaven.store.format.column.prefix import prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
-from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.native.survey import EntryBounds, plain_bounds, survey_entries
+from sparkhaven.store.native.digests import EntryBounds, plain_bounds, survey_entries
+from sparkhaven.store.native.rows import count_ids
 from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import OVR, read_grouping
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.append.column_values import range_stats
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -37,7 +36,7 @@ FRACTION_ROWS = 1 << 12  # rows that are looked at together for a fraction
 COMPARED = 3  # times as long as a text without symbol table takes one that is compared with the one before, and coded
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnTask:
     """A task: one column of one finished destination."""
 
@@ -51,7 +50,7 @@ class ColumnTask:
         return first + sum(others) * (COMPARED if self.column.storage is Storage.SYMBOL else 1)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnFound:
     """Digest, files with checksums, and statistics per row range of one column of a destination.
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.digest.column_digest import add, digest_array
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.committed_columns import RangeStats
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write.finish import Finished
@@ -31,7 +30,7 @@ from sparkhaven.writers.merge.write.location_check import ColumnFound, fixed_sta
 SETTINGS = {"threads": "1", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParquetCheck:
     """A task: some columns of one finished destination."""
 

@@ -8,7 +8,7 @@ only what is not mapped. Row groups do not depend on memory or workers, so that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,6 @@ from sparkhaven.store.format.parquet.footer import Footer
 from sparkhaven.store.format.parquet.location_files import NAME, sidecar_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import OVR, ColumnFile, open_column, read_grouping
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write.finish import Finished, sort_directions
@@ -32,7 +31,7 @@ GROUP_BYTES = 64 << 20  # bytes of a row group's columns at most, about
 LEAST = 8  # a row group ends at the border of a group from an eighth of its length on
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParquetTask:
     """A task: a finished location with its indexes, to be written as Parquet."""
 

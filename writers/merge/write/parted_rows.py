@@ -9,7 +9,7 @@ checksums. The sum of these digests is what a merge took in: what became of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,10 @@ import numpy.typing as npt
 from sparkhaven.store.digest.row_hashes import CACHED_ROWS
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.native.parting import Bound, parted
+from sparkhaven.store.native.rows import Bound, count_ids, parted
 from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
@@ -38,7 +36,7 @@ Part = tuple[int, int, int, int]  # of a block: piece, rows that it has already,
 WORTH = 4  # pieces from which on sources are read once
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceRows:
     """A task: part the rows of one source by the pieces between the bounds."""
 
@@ -47,7 +45,7 @@ class SourceRows:
     bounds: tuple[Bound, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartedRows:
     """What a task counted, digested and verified, and the source's rows of each piece."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,6 @@ from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex, total
@@ -49,7 +48,7 @@ T = TypeVar("T")
 Found = ColumnFound | RowsFound
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WholeDate:
     """The work for one date; ``record`` is the stored plan."""
 
@@ -58,12 +57,12 @@ class WholeDate:
     now_ms: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Failure:
     error: SparkhavenError | OSError
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A date after its check, or why it failed.
 
@@ -74,7 +73,7 @@ class Checked:
     times: PhaseTimes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Staged:
     plan: MergePlan
     written: list[StagedPiece]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from sparkhaven.store.digest.column_digest import add, digest_array
 from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, digest_block
@@ -19,7 +18,7 @@ from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.write.finish import Finished, staged_source
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowTask:
     """A task: rows ``[first, stop)`` of one finished destination."""
 
@@ -33,7 +32,7 @@ class RowTask:
         return sum(self.finished.sizes.values()) * (self.stop - self.first) // max(self.finished.rows, 1)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowsFound:
     """The digest of rows of a destination, and those of its columns of fixed width where column files were read."""
 

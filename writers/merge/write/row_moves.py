@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.digests import FixedEntries
 from sparkhaven.store.native.file_moves import FileRegion, PlacedEntries, RankedIds, is_possible, place_files
-from sparkhaven.store.native.moves import Moves, move, plan_moves, windows_of
+from sparkhaven.store.native.rows import Moves, move, plan_moves, windows_of
 from sparkhaven.store.types.model import Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.column_room import ColumnRoom

@@ -8,6 +8,7 @@ of a merge does not depend on the bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -22,10 +23,8 @@ from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.native.file_moves import FileRegion
-from sparkhaven.store.native.parting import Bound, at_or_after
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.native.rows import Bound, at_or_after, sorted_rows
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.open_source import Columns
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
@@ -245,7 +244,7 @@ def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
     return pa.array(raw, mask=null).cast(column.type.arrow)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowSelection:
     """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
 
@@ -303,7 +302,7 @@ def order_of(selection: RowSelection) -> npt.NDArray[np.uint32]:
     """Positions of the selected rows (in source order), in result order."""
     if not selection.keys:
         return np.arange(selection.total, dtype=np.uint32)
-    return argsort(selection.keys)
+    return sorted_rows(selection.keys)
 
 
 def bounds(keys: Keys, pieces: int) -> list[Bound]:
@@ -320,7 +319,7 @@ def bounds(keys: Keys, pieces: int) -> list[Bound]:
         for first, stop in source.blocks(plan.options.sizes.rows):
             samples.append(keys.words(index, first, stop, 0, keys.depth() + 1, slice(None, None, stride)))
     columns = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
-    order = argsort(columns)
+    order = sorted_rows(columns)
     columns = [column[order] for column in columns]
     total = len(order)
     cuts: list[Bound] = []

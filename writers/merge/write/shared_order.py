@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan
 from sparkhaven.writers.merge.plan.unions import late_columns
@@ -44,7 +44,7 @@ def is_worth_sharing(plan: MergePlan) -> bool:
     return most >= plan.options.sizes.sorted_bytes * plan.rows and fits_threads(plan)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Ordered:
     order: OutputOrder
     rows: tuple[int, ...]  # by destination

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,10 +13,7 @@ import numpy.typing as npt
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.gather import gathered
-from sparkhaven.store.native.moves import Moves
-from sparkhaven.store.native.parting import Bound
-from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.native.rows import Bound, Moves, gathered
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan, Rows
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions
@@ -55,7 +53,7 @@ def early_sync(fs: Fs, plan: MergePlan) -> EarlySync:
     return EarlySync(fs, plan.options.sync_mode, writeback_bytes=plan.options.sizes.writeback_bytes)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A task: the rows between two bounds, and where they go in each destination; see ``survey.Counts``."""
 
@@ -68,7 +66,7 @@ class Piece:
     counted: bool = False  # whether the symbols in use lie in the work directory
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Runs:
     """Where a grouping column changes in a destination: its words and the rows at which each run starts."""
 
@@ -76,7 +74,7 @@ class Runs:
     starts: npt.NDArray[np.int64]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StagedPiece:
     """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
@@ -91,7 +89,7 @@ class StagedPiece:
     verified: Set[tuple[int, str]] = frozenset()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OrderTask:
     """A task: sort the rows between two bounds and store the order, as row numbers over all sources."""
 
@@ -101,7 +99,7 @@ class OrderTask:
     target: Path
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ColumnWrite:
     """A task: write one column of all destinations in the order that order tasks have stored, piece by piece.
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.sources.sort_keys import rank_lut, sorted_symbols
 from sparkhaven.writers.merge.write.row_order import to_arrow
@@ -80,7 +79,7 @@ class Dictionary:
         return np.array([ranks.get(value, 0) for value in values], np.int32)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cells:
     """A column of a block: raw numbers as they lie in the file, or ids into a dictionary of values."""
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.codings.coding import entry_values
 from sparkhaven.store.types.codings.string_set import decode_sets
 from sparkhaven.store.types.model import Column, Storage
@@ -35,7 +34,7 @@ def coded_cells(opened: ColumnSource, column: Column, first: int, stop: int) -> 
 
 def _cells(column: Column, values: pa.Array, codes: npt.NDArray[Any]) -> Cells:
     ids = codes.astype(np.int32)
-    null = null_mask(values)[ids] if values.null_count else np.zeros(len(ids), bool)
+    null = np.asarray(values.is_null())[ids] if values.null_count else np.zeros(len(ids), bool)
     return Cells(column, null, ids=ids, dictionary=Dictionary(values, column.type))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.lazy_compute import null_mask
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.store.types.null_char import as_written
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
@@ -26,7 +24,7 @@ from sparkhaven.writers.validation.rows.coded_cells import coded_cells
 SWITCHES = ("removeNull", "removeNaN", "removeInf")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CellBlock:
     """Rows that follow each other in one location, the ``location``-th; ``first`` is the row of the first of them."""
 
@@ -49,7 +47,7 @@ class CellBlock:
         return pa.record_batch([self.cells[name].arrow() for name in names], names=list(names))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PassSizes:
     """How much a rule holds at once: ``rows`` that are read, distinct ``hashes``, ``groups`` with their last value."""
 
@@ -61,7 +59,7 @@ class PassSizes:
 PASS = PassSizes()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowSet:
     """The rows of a date in some locations. ``blocks`` may be called as often as it takes: nothing is kept."""
 
@@ -121,7 +119,7 @@ def _texts(column: Column, ids: npt.NDArray[np.int32], table: Dictionary) -> Cel
     null = ids == INT_NULL
     ids = np.where(null, 0, ids)
     if table.values.null_count:  # a symbol without bytes reads as null
-        null |= null_mask(table.values)[ids]
+        null |= np.asarray(table.values.is_null())[ids]
     return Cells(column, null, ids=ids, dictionary=table)
 
 

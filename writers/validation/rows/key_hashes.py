@@ -8,6 +8,7 @@ each over the hashes that begin with other bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.validation.rows.cells import Cells, Mask, plain_decimal
 from sparkhaven.writers.validation.rows.date_rows import CellBlock, RowSet
 
@@ -79,7 +79,7 @@ def row_keys(block: CellBlock, names: Sequence[str]) -> Lanes:
     return first, second
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Counted:
     """Distinct hashes, in order of their words, and how many rows have each."""
 

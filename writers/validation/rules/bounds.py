@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.store.schema.document.validator_rules import Bound
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.rules.rule_scope import not_above, value_of
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Range:
     """``minValue`` to ``maxValue``, both included."""
 

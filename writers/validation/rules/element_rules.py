@@ -7,23 +7,23 @@ that is left in is in no set. An array without elements breaks no rule.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.datatypes import DataType, data_type
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import Dictionary, Mask
 from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
 from sparkhaven.writers.validation.rules.value_rules import REMEMBERED, entries_of
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Elements:
     """The elements of the lists of a dictionary, one after the other. ``owner``: the list of each."""
 
@@ -47,7 +47,7 @@ class Elements:
         if pa.types.is_floating(values.type):
             numbers = values.fill_null(0).to_numpy()
             nan, infinite = np.isnan(numbers), np.isinf(numbers)
-        null = null_mask(values) if values.null_count else none
+        null = np.asarray(values.is_null()) if values.null_count else none
         return Elements(np.repeat(np.arange(len(lists)), lengths), values, null, nan, infinite)
 
     def kept(self, attributes: Mapping[str, str]) -> Mask:

@@ -8,6 +8,7 @@ Intraday is read again as long as it has the merged rows; after its removal the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from sparkhaven.store.merges.history import has_digests_of, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, as_hex, digest_block
 from sparkhaven.writers.merge.sources.parquet_source import open_source
@@ -30,7 +30,7 @@ from sparkhaven.writers.validation.rules.rule_scope import SHOWN, some
 DIGEST_RULES = ("DigestEqual", "RowDigestEqual")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowSetDigests:
     """Digests of rows as 32 hex digits: of each stored column, and of all columns together."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,6 @@ import pyarrow as pa
 from sparkhaven.store.merges.validations import Evidence
 from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError, plain_decimal, plain_values, utf16_key
 from sparkhaven.writers.validation.rows.date_rows import RowSet
@@ -22,7 +22,7 @@ SHOWN = 20  # values named in a message
 Number = int | float | Fraction | Decimal
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """Inputs of rules beyond the rows.
 
@@ -35,13 +35,13 @@ class Surroundings:
     digests: Callable[[], bool]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scope:
     rows: RowSet
     around: Surroundings
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Measure:
     passed: bool
     measured: Evidence = None

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.schema.document.validator_rules import MODES
-from sparkhaven.store.types.frozen import frozen
 
 Check = Callable[[Iterator[pa.RecordBatch]], Iterable[str]]
 C = TypeVar("C", bound=Check)
 _ATTRIBUTE = "__sparkhaven_validator__"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """The columns that a function reads; ``modes`` empty: those that are chosen for the validation."""
 
@@ -24,7 +24,7 @@ class Declaration:
     modes: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Validator:
     """A function to run as a rule; ``name`` is ``module:function``, ``file`` has its source."""
 

@@ -33,12 +33,11 @@ from sparkhaven.store.errors import FeedError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.managed_trees.directories import ManagedDirectories
 from sparkhaven.store.managed_trees.sink_log import SinkLog
-from sparkhaven.store.types.frozen import frozen
 
 SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListedFile:
     """A file of the feed. ``came``: it was not there at an earlier look of this process; ``again``: it was."""
 
@@ -48,7 +47,7 @@ class ListedFile:
     again: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Step:
     """A directory to walk, the parts of the pattern from there on, and the sink that writes it, if one does."""
 

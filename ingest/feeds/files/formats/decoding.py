@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +20,6 @@ from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.types.frozen import frozen
 
 Payload = Callable[[int], bytes]  # the text of a row by its number
 DecodeOne = Callable[[bytes, RejectedRow, Rejects], "list[Value] | BadRow"]
@@ -28,7 +28,7 @@ WITHOUT_NAME = "a stream file cannot name a field without a name"
 KEPT = 1000  # unreadable records of a sample that are named
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Decoding:
     """What the rows of a file become: the columns ``targets``, by the settings of a stream.
 
@@ -42,7 +42,7 @@ class Decoding:
     strict: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TogetherDecoding:
     """How a file is decoded for several tables: ``deciding`` has the column that decides, for ``choice``."""
 
@@ -56,7 +56,7 @@ class TogetherDecoding:
         return [rejects.source for _, rejects in self.tables.values()]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SampledFiles:
     """Files that a sample is taken from, and at most how many ``rows``; ``every``: the feed has no others."""
 

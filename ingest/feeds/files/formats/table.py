@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from sparkhaven.ingest.bad_rows import Unit
 from sparkhaven.ingest.spec.payload_formats import Format
-from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from sparkhaven.ingest.feeds.files.formats.decoding import FormatCode
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileFormat:
     """``unit``: what rows are numbered by. ``is_text``: it has lines, in an encoding. ``row_bytes``: the usual size."""
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import itemgetter
 
 from sparkhaven.ingest.feeds.kafka.broker.batches import reason_for_objects
@@ -18,14 +19,13 @@ from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError,
 from sparkhaven.ingest.feeds.kafka.broker.wire_reader import BY_LIBRDKAFKA, WireReader
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.types.frozen import frozen
 
 MOST = 8
 AT_ONCE = 8  # partitions that one reader compares, one after the other
 Reader = KafkaReader | BatchReader
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Kind:
     """What a reader is for: a forked worker must not use the connections of its parent."""
 

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -17,7 +18,6 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name, place_of
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
-from sparkhaven.store.types.frozen import frozen
 
 PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.1  # between two looks whether the client has been refused
@@ -32,7 +32,7 @@ CHECK_SECONDS = 1.5
 ASK_SECONDS = 1.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OffsetBounds:
     """Messages of a partition lie in ``[beginning, end)``; those of open transactions are beyond ``end``."""
 
@@ -40,7 +40,7 @@ class OffsetBounds:
     end: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TopicView:
     """One topic as it is now. ``topic_id`` is "" at brokers that have none (before Kafka 2.8)."""
 
@@ -166,7 +166,7 @@ class KafkaTopics:
                 wait = min(2 * wait, left)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Waits:
     """How answers of one client are waited for; ``stopped`` ends a wait."""
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
 
 MOST_DIGITS = 76  # of an Arrow decimal

@@ -7,13 +7,14 @@ A byte 1 for 0 and above or 0 below it, then the magnitude of value x 10^scale, 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import (
     Coding,
     FixedCoding,
@@ -27,13 +28,12 @@ from sparkhaven.store.types.codings.coding import (
     validity,
 )
 from sparkhaven.store.types.codings.decimals.decimal_numbers import LONGEST, MOST_DIGITS, Numbers
-from sparkhaven.store.types.frozen import frozen
 
 _PLAIN = r"^[+-]?[0-9]+(\.[0-9]+)?$"
 _EXACT = Context(prec=3 * LONGEST, Emax=10**9, Emin=-(10**9))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FixedDecimals(Numbers, FixedCoding, JavaValues):
     """Numbers of at most so many digits, ``scale`` of them behind the point. ``rounds``: others are rounded.
 

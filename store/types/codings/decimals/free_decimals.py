@@ -6,13 +6,14 @@ of the decimal (a BigInteger has scale 0). Arrow has texts.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Coding,
@@ -24,14 +25,13 @@ from sparkhaven.store.types.codings.coding import (
     some,
 )
 from sparkhaven.store.types.codings.decimals.decimal_numbers import LONGEST, Numbers, plain_text
-from sparkhaven.store.types.frozen import frozen
 
 _WRITTEN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9])$"  # as ``plain_text`` writes a number
 _WRITTEN_WHOLE = r"^(?:0|-?[1-9][0-9]*)$"
 _ZEROS_BEHIND = r"^(-?(?:0|[1-9][0-9]*))(?:(\.[0-9]*[1-9])0+|\.0+)$"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FreeDecimals(Numbers, BlobCoding):
     """Numbers of any length; ``whole``: a BigInteger. Arrow has them as plain decimal texts."""
 

@@ -297,7 +297,7 @@ def test_help_is_quick() -> None:
     assert not {"pyspark", "pandas", "duckdb"} & loaded, "these take a second: import them where a job starts"
     assert "sparkhaven.jobs.cli.commands" in loaded
     assert not {module for module, _ in MODULES.values()} & loaded, "the help needs the table of commands only"
-    assert not [name for name in loaded if name.startswith("sparkhaven.jobs.doctor")]
+    assert not [name for name in loaded if name.startswith("sparkhaven.jobs.monitor.doctor")]
 
 
 def test_epochs_show_offsets(tmp_path: Path) -> None:

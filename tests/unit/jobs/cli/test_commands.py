@@ -17,10 +17,12 @@ from sparkhaven.store.layout import LocationKey
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import make, merge
 
 NAME = str(TABLE)
+LEFT_OUT = {"deltalake", "duckdb", "polars", "pyarrow.dataset", "pyarrow.parquet", "pyspark", "rich", "sqlite3"}
 
 
 def tree(root: Path) -> dict[str, tuple[int, int]]:
@@ -324,6 +326,21 @@ def test_a_process_searches_nothing_that_was_imported_for_cycles(code: str) -> N
     code = f"import atexit, gc; atexit.register(lambda: print('left:', len(gc.get_objects()))); {code}"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert int(done.stdout.rpartition("left:")[2]) < 1000
+
+
+@pytest.mark.slow
+def test_a_short_read_imports_no_large_library_that_it_does_not_need(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.add("a", "2026-11-20", {"Size": [1, None, 3]})
+    small.log().close()
+    code = (
+        "import atexit, sys; sys.argv[1:] = sys.argv[1].split(); from sparkhaven.jobs.cli.main import main\n"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr)); main()"
+    )
+    line = [sys.executable, "-c", code, f"--root {tmp_path} read NS.T --columns Size --limit 2"]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:3] == ["Size", "1", "-"], done.stdout
+    assert LEFT_OUT & set(done.stderr.split()) == set()
 
 
 def test_a_directory_that_is_no_database_has_no_tables(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_no_room_that_a_merge_sees_in_advance(tmp_path: Path) -> None:
             return 3
 
     db, _ = make(tmp_path, 12, partitions=1)
-    executor = LocalExecutor(1, processes=False)
+    executor = LocalExecutor(1)
     (result,) = merge_dates(
         TablePlace(Full(), db.layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 1.0
     )

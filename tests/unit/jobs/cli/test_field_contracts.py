@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from sparkhaven import open_table
-from sparkhaven.jobs.logs.log_tables import INGEST
+from sparkhaven.jobs.monitor.logs.log_tables import INGEST
 from tests.support.commands import run, run_json
 from tests.support.streams.log_rows import rows_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
-from sparkhaven.jobs.logs.log_tables import ADMIN
+from sparkhaven.jobs.monitor.logs.log_tables import ADMIN
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

@@ -91,7 +91,7 @@ def test_rows_for_a_truncated_date_are_stored_by_default(root: Path, late: str) 
     write(root, [rows(range(10))], [rows(range(10, 14))])
     place = TablePlace(FS, Layout(root), TABLE)
     add_partition(FS, place.layout, TABLE.namespace, "0")
-    merger = LocalExecutor(1, processes=False)
+    merger = LocalExecutor(1)
     (merged,) = merge_dates(place, ["2026-11-20"], MergeOptions(), executor=merger, clock=lambda: 0.0)
     assert merged.error is None
     truncate(place, "2026-11-20", proof=prove(place, "2026-11-20"), clock=lambda: 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.page.collect import Asked, FactCollector
+from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
 from sparkhaven.store.epochs.files.failure_note import StreamFailure, encode_failure, read_failure
 from sparkhaven.store.epochs.files.lock import take_lock
 from sparkhaven.store.errors import CorruptFileError

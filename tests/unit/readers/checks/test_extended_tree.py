@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.jobs.monitor.storage import VolumeUse, disk_use
+from sparkhaven.jobs.monitor.tables import table_figures
 from sparkhaven.readers.checks.findings import CheckFinding
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.table_stats import disk_use, table_stats
 from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.places import TablePlace
@@ -156,11 +157,16 @@ def test_stats_count_the_tree(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
     size = sum(path.stat().st_size for path in files(tree))
     layout = KINDS[kind]
-    assert table_stats(db.place)["extended"] == {"layout": layout, "files": len(files(tree)), "bytes": size, "waste": 0}
+    assert table_figures(db.place).to_json()["extended"] == {
+        "layout": layout,
+        "files": len(files(tree)),
+        "bytes": size,
+        "waste": 0,
+    }
     (tree / "stray").write_bytes(b"x" * 1000)
-    assert table_stats(db.place)["extended"]["waste"] == 1000
+    assert table_figures(db.place).to_json()["extended"]["waste"] == 1000
     use = disk_use(db.place)
-    assert (use.volumes["extended"], use.files["extended"]) == ((size + 1000, 1000), len(files(tree)))
+    assert use.volumes["extended"] == VolumeUse(size + 1000, 1000, len(files(tree)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,19 +175,19 @@ def test_a_tree_of_more_leaves_is_counted_by_its_manifest_alone(tmp_path: Path, 
     watched = _Watched()
     size = sum(path.stat().st_size for path in files(tree))
     use = disk_use(TablePlace(watched, db.layout, TABLE), most=1)
-    assert (use.volumes["extended"], use.files["extended"]) == ((size, 0), len(files(tree)))
+    assert use.volumes["extended"] == VolumeUse(size, 0, len(files(tree)))
     assert {path for path in watched.seen if path.is_relative_to(tree)} == {tree / "_manifest.json"}
     directories = disk_use(db.place, most=0).unlisted - 2
     assert use.unlisted == directories - 1 + 2, "two leaves"
     assert disk_use(db.place, most=directories).unlisted == 0
     (tree / "_manifest.json").write_bytes(b"{}")
-    assert disk_use(db.place, most=1).volumes["extended"][0] > size // 2, "the files themselves"
+    assert disk_use(db.place, most=1).volumes["extended"].bytes > size // 2, "the files themselves"
 
 
 def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
     _, tree = tree_of(tmp_path / "db", "parquet:kv")
     plain, _ = make(tmp_path / "plain", 5)
-    assert table_stats(plain.place)["extended"] is None
+    assert table_figures(plain.place).to_json()["extended"] is None
     assert "extended" not in disk_use(plain.place).volumes
     shutil.copytree(tree, plain.layout.extended(TABLE))
     (found,) = check(plain)

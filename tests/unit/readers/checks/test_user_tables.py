@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from sparkhaven import save_table
 from sparkhaven.jobs.cli.main import app
+from sparkhaven.jobs.monitor.tables import table_figures
 from sparkhaven.readers.checks.findings import CheckFinding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
-from sparkhaven.readers.table_stats import table_stats
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
@@ -84,7 +84,7 @@ def test_what_an_interrupted_save_left_is_a_warning(tmp_path: Path, by: str | No
 def test_figures_count_rows_and_what_is_replaced(tmp_path: Path, by: str | None) -> None:
     for _ in range(2):
         save_table(tmp_path, "me", "T", ROWS, partition_by=by)
-    figures = table_stats(TablePlace(Fs(), Layout(tmp_path), NAME))
+    figures = table_figures(TablePlace(Fs(), Layout(tmp_path), NAME)).to_json()
     assert (figures["rows"], figures["streams"]) == (3, [])
     assert figures["bytes"] > 0
     assert figures["waste"] > 4096

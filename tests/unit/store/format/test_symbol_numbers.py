@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.column.symbols import assign_numbers
-from sparkhaven.store.lazy_compute import FEW
+from sparkhaven.store.format.column.symbols import FEW, assign_numbers
 from sparkhaven.store.types.datatypes import INT_NULL
 
 TEXTS = st.sampled_from(["", "a", "b", "c", "é"])

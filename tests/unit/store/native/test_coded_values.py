@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.lazy_compute import null_mask
-from sparkhaven.store.native.codings.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.codings.entries import decode_entries, encode_entries
+from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
+from sparkhaven.store.native.entries import decode_entries, encode_entries
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.coding import FixedCoding, Octets, null_entries
 from sparkhaven.store.types.codings.instant_array import FIRST, HEAD, VALUE, VALUE_END, VALUE_START, InstantArrays
@@ -77,7 +76,7 @@ def temporal_nulls(array: pa.Array, rng: np.random.Generator) -> pa.Array:
 def plain_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
     entries, bad = coding.encode(array)
     if coding.null and array.null_count:
-        entries[null_mask(array)] = np.frombuffer(coding.null, np.uint8)
+        entries[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
     return entries if bad is None else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import platform
 import struct
 import subprocess
@@ -16,12 +15,15 @@ import pytest
 from native.build import TRAPPING, build, compiler, digest
 from native.fuzz.run import TARGETS, run
 from sparkhaven.jobs.session.submit_zip import write_zip
+from sparkhaven.store.errors import EXIT_USAGE, CoreNotUsableError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native import library
 from sparkhaven.store.native.abi import ABI
-from sparkhaven.store.native.library import CoreNotUsableError, core, file_name, library_file, load
+from sparkhaven.store.native.library import core, file_name, library_file, load
+from tests.support.commands import run as run_command
 from tests.support.examples import share_of
 from tests.support.places import REPOSITORY
+from tests.support.tables.small_tables import SmallTable
 
 MACHINE = platform.machine()
 BESIDE = REPOSITORY / "store" / "native" / file_name(MACHINE)
@@ -65,13 +67,14 @@ def test_from_a_zip_it_is_copied_once(zipped: str, tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written(zipped: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CoreNotUsableError, match="cannot be written"):
+    with pytest.raises(CoreNotUsableError, match="cannot be copied out of the zip"):
         library_file(Fs(), {"XDG_CACHE_HOME": str(tmp_path / "file")}, zipped)
 
 
 def test_a_package_without_it() -> None:
-    with pytest.raises(CoreNotUsableError, match=f"there is no {BESIDE.name} in sparkhaven.store.io"):
+    with pytest.raises(CoreNotUsableError, match="the compiled core is missing") as missing:
         library_file(Fs(), {}, "sparkhaven.store.io")
+    assert missing.value.expected == f"{BESIDE.name} in sparkhaven.store.io" and "make setup" in str(missing.value)
 
 
 def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
@@ -84,21 +87,21 @@ def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
 
 
 def test_of_another_version() -> None:
-    with pytest.raises(CoreNotUsableError, match=r"not 99. Build the package again"):
+    with pytest.raises(CoreNotUsableError, match="another version") as other:
         load(BESIDE, 99)
+    assert (other.value.where, other.value.expected, other.value.found) == (str(BESIDE), "99", str(ABI))
 
 
 @pytest.mark.usefixtures("fresh")
-def test_one_line_says_that_it_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
-    assert core(99) is None and core(99) is None
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "Results are the same" in caplog.text
-
-
-@pytest.mark.usefixtures("fresh")
-def test_turned_off(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setenv(library.SWITCH, "0")
-    assert core() is None and not [record for record in caplog.records if record.levelno >= logging.WARNING]
+def test_a_command_without_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = SmallTable(tmp_path)
+    small.add("a", "2026-11-20", {"Size": [1, None, 3]})
+    small.log().close()
+    monkeypatch.setattr(library, "file_name", lambda _: "core-none.so")
+    core.cache_clear()
+    done = run_command(tmp_path, "merge", "NS.T", "--date", "2026-11-20")
+    assert done.exit_code == EXIT_USAGE, done.stderr
+    assert "the compiled core is missing" in done.stderr and "install the wheel of sparkhaven" in done.stderr
 
 
 @pytest.mark.slow
@@ -108,7 +111,7 @@ def test_the_zip_for_spark_carries_it(tmp_path: Path) -> None:
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from sparkhaven.store.native.library import core, library_file, Fs, __file__ as f; import os\n"
         "from sparkhaven.ingest.content.line_ends import line_ends\n"
-        "assert 'sparkhaven.zip' in f and core() is not None; print(core()._name, line_ends(b'a\\nb').tolist())"
+        "assert 'sparkhaven.zip' in f and core(); print(core()._name, line_ends(b'a\\nb').tolist())"
     )
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
     words = [sys.executable, "-I", "-c", code, str(tmp_path / "sparkhaven.zip")]

@@ -14,12 +14,12 @@ from sparkhaven.store.epochs.recovery.directory_plan import Settlement
 from sparkhaven.store.epochs.recovery.recover import apply
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
+from sparkhaven.store.format.column.symbols import FEW
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.table_size import decode as decode_size
 from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.lazy_compute import FEW
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.committed_columns import FileState, RangeStats

@@ -15,7 +15,7 @@ from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.ingest.targets.declared_columns import near_name, require_columns
-from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
+from sparkhaven.jobs.streams.stream_run import DataWarnings
 from sparkhaven.store.epochs.state.log_values import MAX_IGNORED, ignored_in
 from sparkhaven.store.errors import FeedError, SettingsError
 from sparkhaven.writers.batch.commit import BatchOutcome

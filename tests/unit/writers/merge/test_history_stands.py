@@ -124,7 +124,7 @@ def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: 
 def test_a_date_without_rows_is_reported_as_such_even_while_other_rows_wait(tmp_path: Path) -> None:
     db = db_of(tmp_path, "periodic")
     commit(db, a=5)
-    executor = LocalExecutor(1, processes=False)
+    executor = LocalExecutor(1)
     (result,) = merge_dates(db.place, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW)
     assert isinstance(result.error, TableNotFoundError) and "no committed rows to merge" in str(result.error)
     assert "recover" not in str(result.error)
@@ -181,7 +181,7 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
     merge(db.layout)
     if other_device:
         monkeypatch.setattr(staged_locations, "_device", lambda fs, path: hash(path))
-    options, executor = MergeOptions(rewrite=True), LocalExecutor(1, processes=False)
+    options, executor = MergeOptions(rewrite=True), LocalExecutor(1)
 
     class HalfRemoving(QuickFs):
         def remove_tree(self, path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.jobs.monitor.dates import table_status
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -17,7 +18,6 @@ from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.publish.replaced_files import clean, waiting
-from sparkhaven.writers.merge.unfinished_work import table_status
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import hidden
 from tests.support.writers.merge_cases import DAY, TABLE, as_table

@@ -201,7 +201,7 @@ def test_a_dry_run_counts_what_would_be_left_out(tmp_path: Path) -> None:
     db, rows = made(tmp_path, 60)
     rule = DedupeRule(("L",))
     kept, identical = plainly(rows, rule)
-    options, executor = MergeOptions(dedupe=rule), LocalExecutor(1, processes=False)
+    options, executor = MergeOptions(dedupe=rule), LocalExecutor(1)
     (result,) = merge_dates(db.place, [DAY], options, executor=executor, clock=lambda: 0.0, dry_run=True)
     assert (result.rows_in, result.left_out, result.identical) == (len(rows), len(rows) - len(kept), identical)
     assert newest(db.place, DAY) is None

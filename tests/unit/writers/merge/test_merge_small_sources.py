@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.small_files import read_files
+from sparkhaven.store.native.files import read_files
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan import open_source

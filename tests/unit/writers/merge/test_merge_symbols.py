@@ -14,14 +14,7 @@ from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
-from sparkhaven.writers.merge.sources.sort_keys import (
-    INT_NULL,
-    is_sorted,
-    plain_is_sorted,
-    plain_sorted_symbols,
-    rank_lut,
-    sorted_symbols,
-)
+from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -43,10 +36,9 @@ def test_slices_give_what_one_table_gives() -> None:
     union = sorted_symbols(parts)
     assert union.to_pylist() == sorted(set(texts), key=lambda text: text.encode("utf-16-be"))
     lut = rank_lut(parts[0], union)
-    assert plain_sorted_symbols(parts, 7).equals(union)
     assert np.array_equal(rank_lut(parts[0], union, 7), lut)
     assert lut[120] == lut[-1] == INT_NULL
-    assert is_sorted(union) and plain_is_sorted(union, 7)
+    assert is_sorted(union)
     plain = union.to_pylist()
     for place in (0, 6, 7, 8, len(plain) - 2):
         swapped, doubled = list(plain), list(plain)
@@ -54,7 +46,6 @@ def test_slices_give_what_one_table_gives() -> None:
         doubled[place + 1] = doubled[place]
         for wrong in (pa.array(swapped), pa.array(doubled)):
             assert not is_sorted(wrong)
-            assert not plain_is_sorted(wrong, 7)
     assert not is_sorted(pa.array([None, "a"]))
     assert is_sorted(pa.array([], pa.string()))
 

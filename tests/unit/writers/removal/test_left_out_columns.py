@@ -54,9 +54,7 @@ class Table:
 
     def delete(self) -> None:
         self.db.log.close()
-        done = delete_rows(
-            self.db.place, "Flag", [DAY], open_log, executor=LocalExecutor(1, processes=False), clock=lambda: 0.0
-        )
+        done = delete_rows(self.db.place, "Flag", [DAY], open_log, executor=LocalExecutor(1), clock=lambda: 0.0)
         assert done.rows and not done.failed
         self.db.log = self.db.open()
 

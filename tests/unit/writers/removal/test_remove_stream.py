@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sparkhaven.jobs.monitor.streams import table_streams
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.stream_summaries import table_streams
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
 from sparkhaven.store.errors import PositionGapError, TableNotFoundError

@@ -125,7 +125,9 @@ def test_a_corrected_date_is_read_validated_truncated_and_deleted(site: Correcte
 @FORMATS
 def test_what_is_corrected_can_be_what_rows_are_grouped_by(site: Corrected, form: str) -> None:
     site.merge("--format", form, "--sort", "A:desc")
-    site.rewrite("--set", "G=CASE WHEN A % 2 = 0 THEN 'even' ELSE upper(G) END", "--set", "P=if(P is null, 0.5, A * 1.0)")
+    site.rewrite(
+        "--set", "G=CASE WHEN A % 2 = 0 THEN 'even' ELSE upper(G) END", "--set", "P=if(P is null, 0.5, A * 1.0)"
+    )
     site.set("P", lambda row: 0.5 if row["P"] is None else float(row["A"]))
     site.set("G", lambda row: "even" if row["A"] % 2 == 0 else row["G"].upper())
     site.check()

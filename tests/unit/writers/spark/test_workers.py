@@ -14,7 +14,7 @@ import pytest
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.library import SWITCH, core
+from sparkhaven.store.native import library
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, run_task
@@ -82,9 +82,12 @@ def test_another_version_of_a_package_is_reported_and_another_sparkhaven_is_refu
         list(differences([answer("0.0.9", *HERE[1:])], HERE, 99.0, 101.0))
 
 
-def test_a_worker_without_the_compiled_core_is_reported() -> None:
-    (reported,) = differences([answer(*HERE[:4], "none")], HERE, 99.0, 101.0)
-    assert "another version of the compiled core" in str(reported) and reported.found == "the compiled core none"
+def test_a_worker_without_the_compiled_core_is_refused_and_another_core_is_reported() -> None:
+    with pytest.raises(SettingsError, match="cannot use the compiled core") as refused:
+        list(differences([answer(*HERE[:4], "none")], HERE, 99.0, 101.0))
+    assert "on two" in str(refused.value.where)
+    (reported,) = differences([answer(*HERE[:4], "0123456789ab")], HERE, 99.0, 101.0)
+    assert "another version of the compiled core" in str(reported)
 
 
 def test_a_worker_answers_for_its_compiled_core_and_for_every_package(
@@ -95,11 +98,11 @@ def test_a_worker_answers_for_its_compiled_core_and_for_every_package(
     worker = Worker(*found)
     assert (worker.sees, worker.missing, worker.versions) == (True, (), installed())
     assert re.fullmatch("[0-9a-f]{12}", str(worker.versions[-1]))
-    monkeypatch.setenv(SWITCH, "0")
-    core.cache_clear()
+    monkeypatch.setattr(library, "file_name", lambda _: "core-none.so")
+    library.core.cache_clear()
     (found,) = _question(str(tmp_path / "marker"), b"there")([1])
     worker = Worker(*found)
-    core.cache_clear()
+    library.core.cache_clear()
     assert (worker.sees, worker.versions[-1]) == (False, "none")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven import open_table, save_table, sql
-from sparkhaven.readers.table_stats import tables
+from sparkhaven.jobs.monitor.tables import list_tables
 from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,
@@ -71,7 +71,7 @@ def test_sql_and_the_list_of_tables_know_user_tables(tmp_path: Path, by: str | N
     save_table(tmp_path, "me", "T", ROWS, partition_by=by)
     result = sql(tmp_path, "select Day, sum(N) as n from me.T group by Day order by Day")
     assert result.to_pylist() == [{"Day": "a", "n": 1}, {"Day": "b", "n": 2}]
-    assert tables(Fs(), Layout(tmp_path)) == [
+    assert [line.to_json() for line in list_tables(Fs(), Layout(tmp_path))] == [
         {
             "table": "me.T",
             "rows": 3,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.jobs.monitor.dates import DateValidation, table_status
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
-from sparkhaven.writers.merge.unfinished_work import DateValidation, table_status
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.validation.date_validation import validate_date

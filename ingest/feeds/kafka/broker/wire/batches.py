@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
@@ -35,12 +36,11 @@ from sparkhaven.store.native.record_batches import (
     find_records,
     sound_batches,
 )
-from sparkhaven.store.types.frozen import frozen
 
 UNPACKED = 16 << 20  # bytes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Records of some batches, and an offset before which no further ones are in the answer.
 

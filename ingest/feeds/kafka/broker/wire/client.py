@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
@@ -28,7 +28,6 @@ from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.native.abi import BATCH_EPOCH, BATCH_FIRST, BATCH_LAST, BATCH_STOP
 from sparkhaven.store.native.record_batches import Batches, Octets
-from sparkhaven.store.types.frozen import frozen
 
 _PASSING = frozenset(  # the leader has moved, or does not yet know that it is one
     {
@@ -50,7 +49,7 @@ GUESSED = 1 << 10  # bytes of a message, before one was seen
 _MORE = 1.05  # than the messages that are due had so far
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """A Fetch that is on its way."""
 

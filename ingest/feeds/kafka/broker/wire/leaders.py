@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -13,7 +14,6 @@ from sparkhaven.ingest.feeds.kafka.broker.wire.connection import Buffers, Connec
 from sparkhaven.ingest.feeds.kafka.broker.wire.fields import AnswerError
 from sparkhaven.ingest.feeds.kafka.broker.wire.requests import Cluster, Source
 from sparkhaven.ingest.feeds.kafka.broker.wire.settings import Address, OtherClientError, WireSettings
-from sparkhaven.store.types.frozen import frozen
 
 NEWS_SECONDS = (
     30.0  # how long a broker may not know a topic that is new; librdkafka's topic.metadata.propagation.max.ms
@@ -22,7 +22,7 @@ _PASSING = frozenset({KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AV
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeaderLink:
     """A connection to the leader of a partition, its epoch, and what it speaks."""
 

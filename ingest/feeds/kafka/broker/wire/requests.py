@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sparkhaven.ingest.feeds.kafka.broker.wire.fields import ID_BYTES, Answer, AnswerError, Writer
-from sparkhaven.store.types.frozen import frozen
 
 FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, EPOCH_ENDS = 1, 2, 3, 18, 23
 NAMES = {
@@ -27,7 +27,7 @@ FIRST, LAST = -2, -1  # times that ListOffsets takes for the begin and the end o
 _CONSUMER = -1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Request:
     """One to send: which, in which version, and its fields."""
 
@@ -40,7 +40,7 @@ class Request:
         return is_flexible(self.api, self.version)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Leader:
     """Who has a partition; ``node`` is -1 while nobody does."""
 
@@ -49,7 +49,7 @@ class Leader:
     error: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Addresses of brokers by their number, and what is known of one topic: an error, or leaders by partition."""
 
@@ -59,7 +59,7 @@ class Cluster:
     leaders: Mapping[int, Leader]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Source:
     """A partition of a topic. ``topic_id`` is "" where the topic is asked for by its name."""
 
@@ -68,7 +68,7 @@ class Source:
     topic_id: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FetchWish:
     """What of a partition is asked for: from an offset on, of the leader of an epoch (-1: of any)."""
 
@@ -77,7 +77,7 @@ class FetchWish:
     bytes: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FetchTerms:
     """How a broker answers: it waits for ``least`` bytes, for so long; ``committed`` messages only."""
 
@@ -87,7 +87,7 @@ class FetchTerms:
     committed: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """An answer to Fetch: record batches are the bytes from ``start`` to ``stop``.
 

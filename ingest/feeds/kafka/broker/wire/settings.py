@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import ClientConf
-from sparkhaven.store.types.frozen import frozen
 
 Address = tuple[str, int]
 PORT = 9092
@@ -58,7 +58,7 @@ class OtherClientError(Exception):
     """Why librdkafka has to read instead."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WireSettings:
     """``portion`` are the bytes that one request asks for, ``answer`` those that an answer may have."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.logs.log_tables import ADMIN
+from sparkhaven.jobs.monitor.logs.log_tables import ADMIN
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SnapshotMovedError

@@ -47,7 +47,7 @@ def test_a_full_disk_under_a_merge_names_its_phase(
 ) -> None:
     db, _ = make(tmp_path, 30)
     fs = FaultFs(kind, name=name, nth=nth, code=errno.ENOSPC)
-    executor = LocalExecutor(workers, processes=False)
+    executor = LocalExecutor(workers)
     results: list[DateResult] = list(
         merge_dates(
             TablePlace(fs, db.layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
@@ -64,7 +64,7 @@ def test_a_full_disk_under_a_merge_names_its_phase(
 def test_a_full_disk_after_a_merge_is_published_names_its_phase_and_fails_nothing(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 30)
     fs = FaultFs("write", name="1.json.tmp", nth=4, code=errno.ENOSPC)
-    executor = LocalExecutor(1, processes=False)
+    executor = LocalExecutor(1)
     (result,) = merge_dates(
         TablePlace(fs, db.layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
     )

@@ -1,12 +1,8 @@
-"""Workers on this machine: where tasks run, and their end with whoever started them; what Spark says of workers."""
+"""Workers on this machine: where tasks run; what Spark says of workers."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from threading import Barrier, current_thread
 from types import SimpleNamespace
@@ -14,31 +10,15 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.errors import CommitError, MergeError, RetryableStorageError, SettingsError
+from sparkhaven.store.errors import CommitError, MergeError, SettingsError
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.contracts.executors import half
-from tests.support.places import REPOSITORY
-from tests.support.writers.process_ids import whose
-
-
-def die(_: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return 0
-
-
-@pytest.mark.slow
-def test_a_process_that_dies_is_an_error_and_the_next_run_has_new_ones() -> None:
-    with LocalExecutor(2, processes=True) as executor:
-        assert os.getpid() not in set(executor.run(whose, range(4)))
-        with pytest.raises(RetryableStorageError, match="a worker of the merge died"):
-            list(executor.run(die, [1, 2]))
-        assert list(executor.run(half, [8])) == [4]  # with new workers
 
 
 def test_one_worker_is_this_process() -> None:
     with LocalExecutor() as executor:
-        assert set(executor.run(whose, range(3))) == {os.getpid()}
+        assert set(executor.run(lambda _: current_thread(), range(3))) == {current_thread()}
 
 
 def test_several_workers_are_threads_of_this_process_and_one_task_needs_none() -> None:
@@ -52,52 +32,6 @@ def test_several_workers_are_threads_of_this_process_and_one_task_needs_none() -
         found = list(executor.run(meet, [1, 2]))
         assert {process for process, _ in found} == {os.getpid()} and len({name for _, name in found}) == 2
         assert list(executor.run(lambda _: current_thread(), [1])) == [current_thread()]
-
-
-@pytest.mark.slow
-def test_without_the_compiled_core_several_workers_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkhaven.writers.merge.executor.core", lambda: None)
-    with LocalExecutor(2) as executor:
-        assert os.getpid() not in set(executor.run(whose, range(2)))
-
-
-ORPHANS = """
-import os, signal, time
-from tests.support.writers.process_ids import whose
-from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.spark.merge_executor import SparkExecutor
-
-if __name__ == "__main__":
-    executor = LocalExecutor(2, processes=True)
-    print(*set(executor.run(whose, range(8))), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def running(process: int) -> bool:
-    status = Path(f"/proc/{process}/stat")
-    return status.exists() and status.read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.mark.slow
-def test_workers_end_with_a_merge_that_was_killed(tmp_path: Path) -> None:
-    script = tmp_path / "orphans.py"
-    script.write_text(ORPHANS, encoding="utf-8")
-    root = REPOSITORY
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    command = [sys.executable, str(script)]
-    with (tmp_path / "out").open("w", encoding="utf-8") as out:  # a pipe would wait for the workers
-        done = subprocess.run(command, cwd=root, env=environment, stdout=out, check=False)
-    assert done.returncode == -signal.SIGKILL
-    workers = [int(word) for word in (tmp_path / "out").read_text(encoding="utf-8").split()]
-    assert workers
-    deadline = time.monotonic() + 60
-    while any(running(worker) for worker in workers) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    left = [worker for worker in workers if running(worker)]
-    for worker in left:
-        os.kill(worker, signal.SIGKILL)
-    assert left == []
 
 
 class Rdd:

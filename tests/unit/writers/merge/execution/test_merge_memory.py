@@ -17,8 +17,8 @@ SMALL = 64 << 20  # bytes that the merge may use: an eighth of it for rows
 def test_peak_memory_over_that_of_a_tiny_day_stays_below_the_limit(tmp_path: Path) -> None:
     make(tmp_path / "tiny", 4000)
     make(tmp_path / "large", ROWS)
-    tiny = run_child(tmp_path / "tiny", SMALL, 1, processes=False)
-    large = run_child(tmp_path / "large", SMALL, 1, processes=False)
+    tiny = run_child(tmp_path / "tiny", SMALL, 1)
+    large = run_child(tmp_path / "large", SMALL, 1)
     assert (large["rows"], tiny["pieces"]) == (ROWS, 1)
     assert large["pieces"] >= 4
     taken = large["driver"] - tiny["driver"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ import pytest
 from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.native import library
-from sparkhaven.store.native.small_files import read_files
+from sparkhaven.store.native.files import read_files
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.writers.merge.plan import open_source
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
@@ -60,17 +58,6 @@ def made(root: Path, foreign: set[str]) -> Layout:
     return db.layout
 
 
-@pytest.fixture(params=["core", "plain"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """With the compiled core, and without."""
-    if request.param == "plain":
-        monkeypatch.setenv(library.SWITCH, "0")
-    library.core.cache_clear()
-    yield
-    library.core.cache_clear()
-
-
-@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("verified", [True, False])
 @pytest.mark.parametrize("sort", [(), (SortKey("D", True), SortKey("Venue"))])
 def test_a_source_of_the_other_byte_order(

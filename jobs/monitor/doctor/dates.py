@@ -1,0 +1,128 @@
+"""The pipeline from intraday to history: the next step of each date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
+from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, State, each
+from sparkhaven.jobs.monitor.texts import named
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.tombstone import RemovalPhase
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
+from sparkhaven.store.merges.merge_run import MergePhase
+from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.scan.date_ranges import is_well_formed
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+
+UTC = ZoneInfo("UTC")
+UNVALIDATED = (DateValidation.MISSING, DateValidation.STALE)
+STEPS: tuple[tuple[State, str, str, Callable[[DateStatus, bool], object]], ...] = (
+    ("note", "have an unfinished merge, which runs or was interrupted", "merge --dates",
+     lambda date, ended: date.unfinished and date.unfinished is not MergePhase.RECORD),
+    ("note", "are published, but files that their merge has left behind were not removed", "merge --dates",
+     lambda date, ended: date.unfinished is MergePhase.RECORD),
+    ("note", "have ended and are not merged", "merge --dates",
+     lambda date, ended: date.unmerged and not date.generation and ended),
+    ("note", "have rows that came after their merge", "merge --rewrite --dates",
+     lambda date, ended: date.generation and date.unmerged),
+    ("wrong", "have failed their validation", "validate --dates",
+     lambda date, ended: date.generation and date.validation is DateValidation.FAILED),
+    ("wrong", "have a damaged validation", "validate --dates",
+     lambda date, ended: date.generation and date.validation is DateValidation.DAMAGED),
+    ("note", "are merged and not validated", "validate --dates",
+     lambda date, ended: date.generation and date.validation in UNVALIDATED and date.untruncated),
+    ("note", "are validated, and their intraday data not truncated", "truncate --dates",
+     lambda date, ended: date.generation and date.validation is DateValidation.PASSED and date.untruncated),
+)  # fmt: skip
+"""Steps that dates wait for: state, statement, command, and which dates do, by status and whether they have ended."""
+
+
+def dates(context: CheckContext) -> Iterator[Found]:
+    """By table the ended dates that are not merged, validated or truncated, and merges that are unfinished.
+
+    Log tables may be left unmerged: they are looked at only by name.
+    """
+    for table in context.tables:
+        if table.namespace == INTERNAL_NAMESPACE and table not in context.only:
+            continue
+        yield from each(table, context.command("verify", table), partial(_of_table, context, table))
+
+
+def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
+    statuses, zone = context.dates(table), _zone(context, table)
+    ended = {date.value for date in statuses if _has_ended(date.value, zone, context.now_s)}
+    waiting = [
+        (state, statement, words, [date.value for date in statuses if holds(date, date.value in ended)])
+        for state, statement, words, holds in STEPS
+    ]
+    emptied, due_s = _emptied(context, table)
+    due = [value for value in emptied if value not in due_s]
+    waste = f"are truncated, and {sum(emptied[value] for value in due):,} bytes of their files not deleted"
+    waiting.append(("note", waste, "delete --dates", due))
+    pending = False
+    for state, statement, words, values in waiting:
+        if values:
+            pending = True
+            command, *options = words.split()
+            text = f"{table}: {len(values):,} dates {statement} ({named(values)})"
+            yield state, text, context.command(command, table, *options, *_asked(values))
+    if due_s:
+        pending = True
+        text = f"{table}: {len(due_s):,} dates are truncated ({named(list(due_s))}). Readers may still use their files"
+        yield "note", f"{text}: `delete` removes them in {max(due_s.values()):,.0f} s", None
+    old = [location for date in statuses for location in date.replaced]
+    if old:
+        size = sum(location.size for location in old)
+        text = f"{table}: {len(old):,} replaced locations of history are still on disk, {size:,} bytes"
+        yield "note", text, context.command("clean", table)
+    if not pending:
+        merged = sum(bool(date.generation) for date in statuses)
+        yield "ok", f"{table}: {merged:,} dates are merged, none is pending", None
+
+
+def _asked(values: list[str]) -> list[str]:
+    """What follows ``--dates`` for all of some dates; a text that is no date has an option of its own."""
+    if all(map(is_well_formed, values)):
+        return [",".join(values)]
+    first, *others = values
+    return [first, *(word for value in others for word in ("--dates", value))]
+
+
+def _emptied(context: CheckContext, table: TableName) -> tuple[dict[str, int], dict[str, float]]:
+    """By date the bytes of truncated locations; and the seconds until they may be deleted, where some are left."""
+    bytes_of: dict[str, int] = {}
+    due_s: dict[str, float] = {}
+    for of, stream, state in context.streams():
+        if of != table or isinstance(state, Exception):
+            continue
+        truncated = [item for item in sorted(state.locations.items()) if item[1].truncated]
+        place = StreamPlace(context.fs, context.layout, table, stream)
+        removals = [removal for _, removal in read_removals(place).entries] if truncated else []
+        for key, location in truncated:
+            sizes = stats_below(context.fs, context.layout.intraday_location(table, key))
+            bytes_of[key.value] = bytes_of.get(key.value, 0) + sum(stat.size for _, stat in sizes)
+            since = [r.time_ms / 1000 for r in removals if r.phase == RemovalPhase.TRUNCATE and r.means(location)]
+            if (left := max(since, default=0.0) + GRACE_S - context.now_s) > 0:
+                due_s[key.value] = max(left, due_s.get(key.value, 0.0))
+    return dict(sorted(bytes_of.items())), dict(sorted(due_s.items()))
+
+
+def _zone(context: CheckContext, table: TableName) -> ZoneInfo:
+    try:
+        states = (state for of, _, state in context.streams() if of == table and isinstance(state, StreamState))
+        return ZoneInfo(recorded_zone(table, states))
+    except SettingsError:
+        return UTC
+
+
+def _has_ended(date: str, zone: ZoneInfo, now_s: float) -> bool:
+    """Whether a date has ended in its time zone, UTC where none is known; a value that is no date never ends."""
+    end = end_of(date, zone)
+    return end is not None and end + CLOSED_GRACE_S <= now_s

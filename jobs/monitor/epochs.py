@@ -1,0 +1,56 @@
+"""The epochs of a stream: ``EpochEntry`` as the commit log has them, and what is shown of them.
+
+``list_epochs`` collects them. They are those between the rollback floor and now, and those rolled back since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+
+from sparkhaven.jobs.monitor.texts import iso_time
+from sparkhaven.store.epochs.reading.stream_state import EpochEntry
+from sparkhaven.store.epochs.state.log_values import add_count
+
+RATE_MS = 60_000
+_NAMES = tuple(field.name for field in fields(EpochEntry) if field.name != "seconds")
+
+
+def epoch_json(entry: EpochEntry) -> dict[str, object]:
+    """An epoch as JSON: what its record has, its time as text, messages, and offsets as [place, first, stop]."""
+    spans = {
+        name: [[span.place, span.start, span.stop] for span in parts]
+        for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
+    }
+    texts = {"time": iso_time(entry.time_ms, "milliseconds"), "undoes": list(entry.undoes)}
+    return {name: getattr(entry, name) for name in _NAMES} | {**texts, "messages": entry.messages, **spans}
+
+
+def counts_of(epochs: Iterable[EpochEntry]) -> dict[str, int]:
+    """The counts of all batches that were not rolled back, together."""
+    counts: dict[str, int] = {}
+    for entry in epochs:
+        for name, rows in (entry.counts if entry.live else {}).items():
+            add_count(counts, name, rows)
+    return counts
+
+
+def rates(epochs: Sequence[EpochEntry], partitions: Iterable[str]) -> dict[str, float]:
+    """Offsets per second of these topic partitions in the minute before the newest epoch, which needs two epochs."""
+    live = [entry for entry in epochs if entry.is_commit]
+    last = [entry for entry in live if entry.time_ms >= live[-1].time_ms - RATE_MS]
+    passed = (last[-1].time_ms - last[0].time_ms) / 1000 if last else 0.0
+    if not passed:
+        return {}
+    taken: Counter[str] = Counter()
+    for entry in last[1:]:
+        for part in entry.ranges:
+            taken[f"{part.topic}/{part.partition}"] += part.messages
+    return {partition: round(taken[partition] / passed, 3) for partition in partitions if "/" in partition}
+
+
+def field_words(counts: Mapping[str, int]) -> str:
+    """Fields, or columns, with their number of rows, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} ({rows:,} rows)" for name, rows in ordered)

@@ -1,0 +1,135 @@
+"""Buffers rows of log tables and appends them now and then: at most one epoch a minute and table, and one at the end.
+
+What is logged never waits for its log: ``add`` only puts a row into a list, a thread writes. An error is a warning and
+is counted; the rows are tried again with the next ones. A process that is killed loses the rows of its last minute.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+
+from sparkhaven.jobs.monitor.logs.append import append_rows
+from sparkhaven.jobs.monitor.logs.log_tables import TIMESTAMP, LogRow, LogTable
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
+
+EVERY_S = 60.0
+END_S = 10.0  # that the end of a process waits for the last rows
+MAX_ROWS = 10_000  # of a table that wait; then the oldest are lost
+
+
+class LogWriter:
+    """The log tables of one database root, for one process. Thread-safe.
+
+    ``clock``: seconds since 1970. ``warn`` receives a sentence, ``on_failure`` the name of the log table and the
+    number of rows that are lost for good, each time that a write fails or more than ``max_rows`` of a table wait.
+    As a context manager it writes every ``every_s`` seconds and at the end.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        *,
+        warn: Callable[[str], None],
+        on_failure: Callable[[str, int], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        every_s: float = EVERY_S,
+        end_s: float = END_S,
+        max_rows: int = MAX_ROWS,
+    ) -> None:
+        self.run_id = str(uuid.uuid4())
+        self._fs, self._layout, self._warn = fs, layout, warn
+        self._on_failure = on_failure or (lambda table, lost: None)
+        self._clock, self._every_s, self._end_s, self._max_rows = clock, every_s, end_s, max_rows
+        self._host = socket.gethostname()
+        self._waiting: dict[LogTable, deque[LogRow]] = {}
+        self._lost: dict[LogTable, int] = {}
+        self._adding, self._writing = threading.Lock(), dict[LogTable, threading.Lock]()
+        self._warned: dict[LogTable, str] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, table: LogTable, row: LogRow) -> None:
+        """Buffers a row, with the time, the run and the host; returns at once."""
+        whole = {TIMESTAMP: int(self._clock() * 1000) * 1_000_000, "RunId": self.run_id, "Host": self._host, **row}
+        with self._adding:
+            self._writing.setdefault(table, threading.Lock())
+            rows = self._waiting.setdefault(table, deque(maxlen=self._max_rows))
+            if len(rows) == self._max_rows:
+                self._lost[table] = self._lost.get(table, 0) + 1
+            rows.append(whole)
+
+    def flush(self, only: LogTable | None = None) -> bool:
+        """Appends the rows that wait, of all tables or of one, and returns whether none of them is left.
+
+        Raises nothing: errors are warnings. Several threads may write at once, each another table.
+        """
+        for table in [table for table in list(self._waiting) if only in (None, table)]:
+            with self._writing[table]:
+                self._flush(table)
+        return not any(rows for table, rows in list(self._waiting.items()) if only in (None, table))
+
+    def _flush(self, table: LogTable) -> None:
+        with self._adding:
+            rows, lost = list(self._waiting[table]), self._lost.pop(table, 0)
+            self._waiting[table].clear()
+        if lost:
+            self._on_failure(str(table.table), lost)
+            self._warn(f"{lost:,} rows of {table.table} are lost: more than {self._max_rows:,} waited to be written")
+        if not rows:
+            return
+        try:
+            if self._fs.stat(self._layout.root) is None:
+                return  # nothing has run in a root that does not exist
+            append_rows(
+                self._fs,
+                self._layout,
+                table,
+                rows,
+                run_id=self.run_id,
+                clock=self._clock,
+                warn=lambda error: self._warn(str(error)),
+            )
+        except Exception as error:  # noqa: BLE001  no error of a log ends the job that it describes
+            self._failed(table, rows, error)
+        else:
+            self._warned.pop(table, None)
+
+    def _failed(self, table: LogTable, rows: list[LogRow], error: Exception) -> None:
+        with self._adding:
+            newer = self._waiting[table]
+            retried = rows[max(0, len(rows) + len(newer) - self._max_rows) :]
+            newer.extendleft(reversed(retried))
+        self._on_failure(str(table.table), len(rows) - len(retried))
+        text = f"{table.table} cannot be written, the job goes on: {as_ours(error)}"
+        if self._warned.get(table) != text:  # the same every minute is said once
+            self._warned[table] = text
+            self._warn(text)
+
+    def __enter__(self) -> LogWriter:
+        self._thread = threading.Thread(target=self._run, name="log-tables", daemon=True)
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self.flush()
+        self.flush()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is None:
+            return
+        self._thread.join(self._end_s)
+        unwritten = sum(len(rows) for rows in self._waiting.values())
+        if self._thread.is_alive():
+            self._warn(f"the log tables are not written within {self._end_s:g} s. Rows of the last minute may be lost")
+        elif unwritten:
+            self._warn(f"{unwritten:,} rows of log tables are lost. They could not be written")
