@@ -88,7 +88,7 @@ def one_expression(text: str) -> tuple[Tree, Tree]:
 
 
 def refuse_other_signs(text: str, signs: Mapping[str, str]) -> None:
-    """PredicateError for a sign of another language, which DuckDB takes otherwise. ``signs``: theirs to those of SQL."""
+    """PredicateError for a sign of another language. ``signs``: theirs to those of SQL."""
     for piece in PIECE.finditer(text):
         if (sql := signs.get(piece[0])) is not None:
             raise PredicateError(SYNTAX, piece.start() + 1, sql, piece[0], f"write {sql} for {piece[0]}")
