@@ -128,6 +128,21 @@ TableAndFilesArgument = Annotated[
 OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
 
 
+def epochs_named(texts: list[str] | None) -> int | dict[str, int] | None:
+    """The epochs that ``--epoch`` names, as ``open_table`` takes them. SettingsError: a text names none."""
+    if not texts:
+        return None
+    if len(texts) == 1 and texts[0].isdigit():
+        return int(texts[0])
+    epochs: dict[str, int] = {}
+    for text in texts:
+        stream, equals, number = text.rpartition("=")
+        if not equals or not number.isdigit() or stream in epochs:
+            raise SettingsError("--epoch is not an epoch number", expected="N, or STREAM=N once a stream", found=text)
+        epochs[stream] = int(number)
+    return epochs
+
+
 def split_dates(texts: list[str] | None) -> list[str] | None:
     """The texts, with ``A,B`` as two: what is apart by commas is several dates if each part is a date or a range."""
     parts = [text.split(",") for text in texts or ()]
@@ -171,6 +186,9 @@ AsOfOption = Annotated[
     typer.Option(
         "--as-of", metavar="TIME", help="The snapshot of that time, like 2026-11-21T09:30:00Z. Default: the newest."
     ),
+]
+EpochOption = Annotated[
+    list[str] | None, typer.Option("--epoch", metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")
 ]
 TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
 OutOption = Annotated[

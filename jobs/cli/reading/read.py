@@ -14,6 +14,7 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
+    EpochOption,
     LimitOption,
     NullCharOption,
     OutOption,
@@ -21,13 +22,13 @@ from sparkhaven.jobs.cli.options import (
     TableArgument,
     TierOption,
     VerticalOption,
+    epochs_named,
     help_end,
 )
 from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import Table
-from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
@@ -58,9 +59,7 @@ def read(
     where: Annotated[
         str | None, typer.Option(metavar="EXPR", help="Only rows like 'dep_delay > 60 && !isNull(tailnum)'.")
     ] = None,
-    epoch: Annotated[
-        list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")
-    ] = None,
+    epoch: EpochOption = None,
     as_of: AsOfOption = None,
     out: OutOption = None,
     limit: LimitOption = 20,
@@ -81,7 +80,7 @@ def read(
     """
     cli: CliContext = ctx.obj
     mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
-    pins, skip = _pins(epoch), skip_set_aside
+    pins, skip = epochs_named(epoch), skip_set_aside
     more: dict[str, Any] = {"checksum_verify": mode, "null_char": null_char, "skip_set_aside": skip}
     opened = open_table(cli.database().root, name, epoch=pins, as_of=as_of, **more)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
@@ -101,20 +100,6 @@ def read(
     listed = [dict(zip(shown.schema.names, line, strict=True)) for line in lines]
     record |= {"rows": rows, "columns": shown.schema.names, "first": listed}
     cli.result(record, lambda: _show(opened, shown.schema.names, listed, rows, vertical))
-
-
-def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
-    if not epochs:
-        return None
-    if len(epochs) == 1 and epochs[0].isdigit():
-        return int(epochs[0])
-    pins: dict[str, int] = {}
-    for text in epochs:
-        stream, equals, number = text.rpartition("=")
-        if not equals or not number.isdigit() or stream in pins:
-            raise SettingsError("--epoch is not an epoch number", expected="N, or STREAM=N once a stream", found=text)
-        pins[stream] = int(number)
-    return pins
 
 
 def _first(opened: Table, names: list[str] | None, selection: dict[str, Any], limit: int) -> pa.Table:
