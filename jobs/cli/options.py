@@ -32,11 +32,6 @@ def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: s
     return f"Example:\n\n{examples}\n\nExit codes: {codes}."
 
 
-def old_spelling(cli: CliContext, old: str, new: str) -> None:
-    """Reports that a word of the command line has a new name; the old one works for one more release."""
-    cli.note(f"{old} is now {new}. The next release removes the old spelling")
-
-
 def seconds_of(text: str, option: str, example: str) -> float:
     """The seconds of an option that takes a time; SettingsError for anything else."""
     try:
@@ -125,7 +120,6 @@ TableAndFilesArgument = Annotated[
         help="Default: all tables. Stream files: also ask their sources how much input waits.",
     ),
 ]
-OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
 
 
 def epochs_named(texts: list[str] | None) -> int | dict[str, int] | None:
@@ -165,7 +159,9 @@ DatesOption = Annotated[
 ]
 LossyOption = Annotated[
     list[str] | None,
-    typer.Option("--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."),
+    typer.Option(
+        "--lossy", metavar="COLUMN", help="Round this column to the nearest float or double. May be repeated."
+    ),
 ]
 LayoutOption = Annotated[
     str, typer.Option("--layout", metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
@@ -232,17 +228,13 @@ UnevaluatedOption = Annotated[
 ]
 
 
-def table_and_files(
-    cli: CliContext, words: list[str] | None, feeds: list[Path] | None
-) -> tuple[str | None, list[Path]]:
-    """The table and the stream files of ``TableAndFilesArgument``; ``feeds``: those given as ``--feed``."""
-    if feeds:
-        old_spelling(cli, "--feed STREAM.toml", "STREAM.toml without an option")
+def table_and_files(words: list[str] | None) -> tuple[str | None, list[Path]]:
+    """The table and the stream files of ``TableAndFilesArgument``."""
     files = [local_path(word) for word in words or () if word.endswith(".toml")]
     names = [word for word in words or () if not word.endswith(".toml")]
     if len(names) > 1:
         raise SettingsError("more than one table is named", expected="[NS.T] [STREAM.toml]...", found=" ".join(names))
-    return names[0] if names else None, [*files, *(feeds or ())]
+    return names[0] if names else None, files
 
 
 def group(text: str) -> typer.Typer:
