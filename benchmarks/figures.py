@@ -79,6 +79,13 @@ NEW: Mapping[str, tuple[str, int, str]] = {  # of figures that the file may lack
     "merge.cold": ("s", 1, "merge_speed"),
     "merge.cold.duckdb": ("s", 1, "merge_speed"),
     "merge.cold.duckdb.ratio": ("×", 1, "merge_speed"),
+    **{
+        f"page_cache.{kind}.{memory}.{way}.{part}": (unit, digits, "page_cache")
+        for kind in ("ext4", "xfs")
+        for memory in ("scarce", "ample")
+        for way in ("cached", "direct")
+        for part, unit, digits in (("merge", "s", 1), ("p99", "ms", 0))
+    },
     "latency.questdb.p50": ("ms", 0, "latency"),
     "latency.questdb.p99": ("ms", 0, "latency"),
     "latency.questdb.ratio": ("×", 1, "latency"),

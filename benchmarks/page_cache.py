@@ -1,13 +1,14 @@
 """A night beside a live reader: merges through the page cache and past it (`merge --direct-io`), on ext4 and xfs.
 
-    python -m benchmarks.page_cache               as root: two file systems in files below --dir, 6 GB of disk
-    python -m benchmarks.page_cache --rows 500000 --free 300 --rounds 1
+    python -m benchmarks.page_cache               as root: two file systems in files below --dir, 14 GB of disk
+    python -m benchmarks.page_cache --rows 500000 --scarce 300 --rounds 1
 
 A reader has a date of history open and sums a random column of it every 20 ms, while another date is merged by one
-worker. Both are in a control group of the kernel that has ``--free`` MiB, pages of files included: less than the night
-reads and writes. The machine's other memory is left alone. Each way starts with the reader's date in the cache and
-nothing else, in turn, ``--rounds`` times; no step takes longer than ``--patience`` seconds. A row says the seconds of
-the merge, syncs included, and the median and 99th percentile of the reader. ``alone`` has no merge.
+worker. Both are in a control group of the kernel that counts pages of files too. It has ``--scarce`` MiB, less than the
+night reads and writes, and then ``--ample``. The machine's other memory is left alone. Each way starts with the
+reader's date in the cache and nothing else, in turn, ``--rounds`` times; no step takes longer than ``--patience``
+seconds. A row says the seconds of the merge, syncs included, and the median and 99th percentile of the reader.
+``alone`` has no merge.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from benchmarks.figures import add_record, record
 from benchmarks.night_memory import MemoryGroup, memory_group
 from benchmarks.parts.merge_memory import DAY, DOUBLES, LONGS, TABLE, batch_of, schema
 from benchmarks.scratch import scratch
@@ -47,7 +49,7 @@ READ_DAY = "2024-03-04"
 COLUMNS = [*(f"Px{number}" for number in range(DOUBLES)), *(f"Id{number}" for number in range(LONGS))]
 BATCH = 1 << 18
 PAUSE_S = 0.02
-IMAGE_MIB = 16 << 10  # of which the disk holds what is written
+IMAGE_MIB = 24 << 10  # of which the disk holds what is written
 PROGRAM = [sys.executable, "-m", "benchmarks.page_cache"]
 WAYS: dict[str, Callable[[], Fs]] = {"cached": Fs, "direct": DirectFs}
 
@@ -138,17 +140,34 @@ def beside(
     return seconds, [float(line) for line in printed.split()]
 
 
+def compared(root: Path, megabytes: int, rounds: int, patience: float) -> dict[str, tuple[float, float, float, int]]:
+    """By way: seconds of the merge, median and 99th percentile of the reader in milliseconds, and its sums."""
+    with memory_group(megabytes << 20) as group:
+        results = {"alone": [beside(root, idle, group, patience)]}
+        for _ in range(rounds):
+            for way in WAYS:
+                results.setdefault(way, []).append(beside(root, partial(merge_apart, root, way), group, patience))
+    table = {}
+    for way, runs in results.items():
+        times = sorted(ms for _, run_times in runs for ms in run_times)
+        p99 = times[min(len(times) - 1, len(times) * 99 // 100)]
+        table[way] = statistics.median(seconds for seconds, _ in runs), statistics.median(times), p99, len(times)
+    return table
+
+
 def main() -> int:
-    """Prints a table; 1 if the direct way is neither quicker to read beside nor as quick to merge."""
+    """Prints a table."""
     parser = argparse.ArgumentParser(description="merges beside a live reader, through the page cache and past it")
-    parser.add_argument("--rows", type=int, default=6_000_000, help="of the night; the reader's date has half")
-    parser.add_argument("--free", type=int, default=800, help="MiB of memory that reader and merge have")
+    parser.add_argument("--rows", type=int, default=8_000_000, help="of the night; the reader's date has half")
+    parser.add_argument("--scarce", type=int, default=450, help="MiB of memory that reader and merge have")
+    parser.add_argument("--ample", type=int, default=12_000, help="MiB that they have in the second run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None)
     parser.add_argument("--patience", type=float, default=300, help="seconds that a step may take")
     parser.add_argument("--read", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--merge", choices=WAYS, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, default=None, help=argparse.SUPPRESS)
+    add_record(parser)
     arguments = parser.parse_args()
     if arguments.read:
         read(arguments.root, arguments.root.parent / "until")
@@ -157,26 +176,21 @@ def main() -> int:
         print(merge(arguments.root, DAY, WAYS[arguments.merge]()))
         return 0
     machine = f"Linux {platform.release()}, Python {platform.python_version()}"
-    print(f"{arguments.rows:,} rows, {arguments.free} MiB free; {machine}")
-    print(f"{'':14}{'merge s':>9}{'reader p50 ms':>15}{'p99 ms':>9}{'sums':>7}")
+    print(f"{arguments.rows:,} rows; {machine}")
+    print(f"{'':21}{'merge s':>9}{'reader p50 ms':>15}{'p99 ms':>9}{'sums':>7}")
+    measured: dict[str, float] = {}
     for kind in KINDS:
         with scratch("page-cache", arguments.dir) as directory, Image(directory, kind, IMAGE_MIB) as image:
             root = image.mount / "db"
             make(root, arguments.rows // 2, arguments.rows)
-            with memory_group(arguments.free << 20) as group:
-                results = {"alone": [beside(root, idle, group, arguments.patience)]}
-                for _ in range(arguments.rounds):
-                    for way in WAYS:
-                        work = partial(merge_apart, root, way)
-                        results.setdefault(way, []).append(beside(root, work, group, arguments.patience))
-            for way, rounds in results.items():
-                times = sorted(ms for _, round_times in rounds for ms in round_times)
-                seconds = statistics.median(seconds for seconds, _ in rounds)
-                p99 = times[min(len(times) - 1, len(times) * 99 // 100)]
-                print(
-                    f"{kind:5} {way:8}{seconds:9.1f}{statistics.median(times):15.1f}{p99:9.1f}{len(times):7}",
-                    flush=True,
-                )
+            for memory, megabytes in (("scarce", arguments.scarce), ("ample", arguments.ample)):
+                for way, row in compared(root, megabytes, arguments.rounds, arguments.patience).items():
+                    seconds, median, p99, sums = row
+                    print(f"{kind:5} {memory:7} {way:7}{seconds:9.1f}{median:15.1f}{p99:9.1f}{sums:7}", flush=True)
+                    if way in WAYS:
+                        name = f"page_cache.{kind}.{memory}.{way}"
+                        measured |= {f"{name}.merge": seconds, f"{name}.p99": p99}
+    record(parser, arguments, measured)
     return 0
 
 

@@ -16,21 +16,24 @@ from sparkhaven.store.schema.deployed.deploy import deployed_tables
 def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
     """The error for a storage partition whose volume is not mounted, else None.
 
-    ``partition`` is its entry in ``Partitions`` or ``WritablePartitions``: without its volume a broken link or, for a
-    mount point, an empty directory. Call it only for a partition that should have data.
+    ``partition`` is its entry in ``Partitions``, which for another volume is a link. Without the volume the link is
+    broken, or leads to an empty directory on the file system of the root: the one that it is mounted over. A directory
+    that is no link lies on the volume of the root. It is empty where its dates were removed by hand.
     """
     entry = fs.stat(partition, follow=False)
-    if entry is None or fs.names(partition):
+    if entry is None or not entry.is_link:
         return None
     target = fs.resolve(partition)
-    there = fs.stat(target) is not None
-    shown = f"{partition} -> {target}" if entry.is_link else partition
+    there, beside = fs.stat(target), fs.stat(partition.parent)
+    if there is not None and (fs.names(target) or beside is None or there.device != beside.device):
+        return None
     return RetryableStorageError(
         f"the volume of storage partition {partition.name} is not mounted",
-        where=shown,
+        where=f"{partition} -> {target}",
         expected="the directory with the merged dates",
-        found="an empty directory" if there else "a broken link",
-        hint="mount the volume and run it again. Nothing was lost or changed",
+        found="a broken link" if there is None else "an empty directory on the volume of the root",
+        hint="mount the volume and run it again. Nothing was lost or changed. If its dates were removed by hand, "
+        "remove the link",
     )
 
 
@@ -42,8 +45,7 @@ def require_filled(fs: Fs, layout: Layout, namespace: str, names: Iterable[str])
     """
     for name in names:
         partition = layout.partitions(namespace) / name
-        stat = fs.stat(partition)
-        if stat is None or stat.links > 2:  # subdirectories, where the file system counts them
+        if fs.stat(partition) is None:
             continue
         error = absent_volume(fs, partition)
         if error is not None and (missing := _named(fs, layout, namespace, name)):

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DirectIo, DryRun, help_end, seconds_of
+from sparkhaven.jobs.cli.options import DirectIo, DryRun, EpochOption, epochs_named, help_end, seconds_of
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -30,7 +30,7 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="De
 
 def register(app: typer.Typer) -> None:
     lines = "snapshot --out /backup/monday", "snapshot Nyc13.Flight --out /backup/tuesday --since /backup/monday"
-    usage = "wrong options, no such table, something is in the directory"
+    usage = "wrong options, no such table or epoch, something is in the directory"
     retry = "rows were removed again and again, another snapshot into the directory runs, no space on the disk"
     app.command(epilog=help_end(*lines, usage=usage, retry=retry))(snapshot)
     lines = "restore /backup/monday", "restore /backup/monday Nyc13.Flight --replace Nyc13.Flight"
@@ -54,25 +54,35 @@ def snapshot(
         Path | None,
         typer.Option(metavar="SNAPSHOT", parser=local_path, help="An earlier snapshot: only new bytes are copied."),
     ] = None,
+    epoch: EpochOption = None,
     dry_run: DryRun = False,
 ) -> None:
     """Copies tables while streams, merges and readers run.
 
-    Each table is copied at the newest epoch of each stream. History is hard-linked where the file system allows it.
-    The directory appears as a whole, and is itself a database root that commands can read.
+    Each table is copied at the newest epoch of each stream, or one table at those that --epoch names. History is
+    hard-linked where the file system allows it. The directory appears as a whole, and is itself a database root that
+    commands can read.
     """
     cli: CliContext = ctx.obj
-    fs, database = Fs(), cli.database()
+    fs, database, epochs = Fs(), cli.database(), epochs_named(epoch)
     tables = _chosen(fs, database, names)
+    if epochs is not None and len(tables) != 1:
+        raise SettingsError(
+            "--epoch is given for several tables, each of which has epochs of its own",
+            expected="one table",
+            found=", ".join(map(str, tables)),
+            hint="name the table",
+        )
     if dry_run:
         path = snapshot_path(fs, database, out)
         for table in tables:
-            pinned = pinned_of(open_table(database.root, str(table), fs=fs))
+            pinned = pinned_of(open_table(database.root, str(table), epoch=epochs, fs=fs))
             rows = pinned.plan().rows
             record = {"table": str(table), "out": str(path), "rows": rows, "epochs": pinned.epochs, "dry_run": True}
             cli.result(record, f"{table}: {rows:,} rows would be copied to {path}")
         return
-    taken = take_snapshot(fs, database, tables, out, time_ms=int(time.time() * 1000), since=since, progress=cli.note)
+    now_ms = int(time.time() * 1000)
+    taken = take_snapshot(fs, database, tables, out, epoch=epochs, time_ms=now_ms, since=since, progress=cli.note)
     _show(cli, taken, out)
 
 

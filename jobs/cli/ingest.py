@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import traceback
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparkhaven.ingest.feeds.base import LOOK_S, ONCE_S, PATIENCE_S, Trial
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import (
     DryRun,
     LocalOption,
@@ -21,10 +23,11 @@ from sparkhaven.jobs.cli.options import (
     chosen_runner,
     help_end,
     memory_bytes,
-    old_spelling,
     seconds_of,
 )
+from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.jobs.monitor.waiting import other_fields, passed_lines, remarks_of
+from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
@@ -45,76 +48,111 @@ from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS,
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 
 if TYPE_CHECKING:
+    from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics
     from sparkhaven.jobs.streams.first_start import IdleRun
     from sparkhaven.jobs.streams.stream_run import StreamRun
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRun:
+    """How long streams run, where, and what the failure of one means."""
+
+    once: Annotated[bool, typer.Option("--once", help="Process all available input, then exit.")] = False
+    wait: WaitOption = None
+    local: LocalOption = False
+    spark: SparkOption = False
+    workers: WorkersOption = None
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver. Rows never pass it.")] = "1GiB"
+    stop_on_error: StopOnErrorOption = False
+
+    @property
+    def where(self) -> Where:
+        """Where the streams run. SettingsError: options that exclude each other."""
+        chosen = chosen_runner(self.local, self.spark)
+        if self.local and (self.workers or 1) > 1:
+            raise SettingsError(
+                "--local is given with several workers",
+                expected="--local, without --workers",
+                found=f"--workers {self.workers}",
+                hint="leave --local out. Several workers are of Spark",
+            )
+        return "spark" if chosen == "auto" and not self.once else chosen
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a source has to answer. SettingsError: ``--wait`` is no time, or not beside ``--once``."""
+        if self.wait is not None and not self.once:
+            raise SettingsError(
+                "--wait is given without --once",
+                expected="--wait beside --once",
+                found=f"--wait {self.wait}",
+                hint="leave --wait out. A run that goes on waits for its source as long as it takes",
+            )
+        if self.wait is not None:
+            return seconds_of(self.wait, "--wait", '"10s" or "1 min"')
+        return ONCE_S if self.once else PATIENCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsServer:
+    """Where metrics are served, if they are."""
+
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics. 0: any free port.")
+    ] = None
+    metrics_address: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve metrics on.")] = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedChanges:
+    """What a start may change of a table."""
+
+    accept_schema: Annotated[
+        bool,
+        typer.Option("--accept-schema", help="Deploy the schema of the file also where it drops or changes columns."),
+    ] = False
+    accept_rule: Annotated[
+        bool,
+        typer.Option("--accept-rule", help="Take a partition rule that has changed. Stored rows stay where they are."),
+    ] = False
+
+    @property
+    def consent(self) -> Consent:
+        return ACCEPTED if self.accept_schema else ADDITIONS
 
 
 def register(app: typer.Typer) -> None:
     bad_data = "bad rows beyond the error budget, a source that does not continue where the commit log ends"
     retry = "a source or volume is away, another process runs the stream"
     line = "ingest conf/streams/flights.toml --once"
-    app.command(epilog=help_end(line, done="all streams ended well", bad_data=bad_data, retry=retry))(ingest)
+    app.command(epilog=help_end(line, done="all streams ended well", bad_data=bad_data, retry=retry))(
+        with_groups(ingest)
+    )
 
 
 def ingest(
     ctx: typer.Context,
     files: StreamFilesArgument,
-    once: Annotated[bool, typer.Option("--once", help="Process all available input, then exit.")] = False,
-    wait: WaitOption = None,
-    local: LocalOption = False,
-    spark: SparkOption = False,
-    workers: WorkersOption = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver. Rows never pass it.")] = "1GiB",
-    metrics_port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics. 0: any free port.")
-    ] = None,
-    metrics_address: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve metrics on.")] = "127.0.0.1",
-    stop_on_error: StopOnErrorOption = False,
-    accept_schema: Annotated[
-        bool,
-        typer.Option("--accept-schema", help="Deploy the schema of the file also where it drops or changes columns."),
-    ] = False,
-    accept_rule: Annotated[
-        bool,
-        typer.Option("--accept-rule", help="Take a partition rule that has changed. Stored rows stay where they are."),
-    ] = False,
-    stop_on_failure: Annotated[bool, typer.Option("--stop-on-failure", hidden=True)] = False,
+    run: IngestRun,
+    served: MetricsServer,
+    accepted: AcceptedChanges,
     dry_run: DryRun = False,
 ) -> None:
     """Runs streams: ingests new input exactly once.
 
     They run in Spark. With --once and little input they run in this process, and write the same files. A line of
-    progress says so. --local and --spark overrule it. Without --once, --local shows rows soonest, one task at a time.
+    progress says so. --local and --spark overrule it. Without --once, --local has the lowest latency. It runs one task
+    at a time.
 
     SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with
     --once). With --stop-on-error a stream that fails for good ends the others after their batch.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
-    chosen = chosen_runner(local, spark)
-    where = "spark" if chosen == "auto" and not once else chosen
-    if local and (workers or 1) > 1:
-        raise SettingsError(
-            "--local is given with several workers",
-            expected="--local, without --workers",
-            found=f"--workers {workers}",
-            hint="leave --local out. Several workers are of Spark",
-        )
-    if stop_on_failure:
-        old_spelling(cli, "--stop-on-failure", "--stop-on-error")
-    if wait is not None and not once:
-        raise SettingsError(
-            "--wait is given without --once",
-            expected="--wait beside --once",
-            found=f"--wait {wait}",
-            hint="leave --wait out. A run that goes on waits for its source as long as it takes",
-        )
-    patience = PATIENCE_S if not once else ONCE_S if wait is None else seconds_of(wait, "--wait", '"10s" or "1 min"')
-    heap = f"{memory_bytes(memory) >> 10}k"
+    where, patience, heap = run.where, run.patience, f"{memory_bytes(run.memory) >> 10}k"
     streams, failed = load_streams(files)
-    consent = ACCEPTED if accept_schema else ADDITIONS
     if dry_run:
-        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, consent, accept_rule))
+        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, accepted))
         exit_with(report_failed(cli, failed + unusable))
         return
     if not streams:
@@ -122,7 +160,6 @@ def ingest(
     # Spark and DuckDB take a second to import: only where a job starts
     from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
     from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS
-    from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
     from sparkhaven.jobs.streams.process import run_streams
     from sparkhaven.jobs.streams.reports.progress import Progress
     from sparkhaven.jobs.streams.stream import RunOptions
@@ -130,30 +167,40 @@ def ingest(
     progress = Progress(verbose=cli.verbose)
     for stream in failed:
         progress.stopped(str(stream.file), stream.error)
-    metrics = Metrics() if metrics_port is not None else None
     with ExitStack() as opened:
-        if metrics is not None:
-            cli.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
+        metrics = _metrics(cli, served, opened)
         logs = None
         if cli.logs and any(settings.logs for settings in streams):
             on_failure = None if metrics is None else metrics.log_failed
             logs = opened.enter_context(LogWriter(Fs(), layout, warn=cli.note, on_failure=on_failure))
         options = RunOptions(
-            once=once,
-            workers=workers,
+            once=run.once,
+            workers=run.workers,
             memory=heap,
             verbose=cli.verbose,
             metrics=metrics or NO_METRICS,
-            stop_on_error=stop_on_error or stop_on_failure,
+            stop_on_error=run.stop_on_error,
             where=where,
             logs=logs,
-            consent=consent,
-            accept_rule=accept_rule,
+            consent=accepted.consent,
+            accept_rule=accepted.accept_rule,
             limits=cli.limits,
             patience=patience,
         )
         runs = run_streams(fs, layout, streams, options, progress)
     exit_with(_report(cli, runs, failed))
+
+
+def _metrics(cli: CliContext, server: MetricsServer, opened: ExitStack) -> Metrics | None:
+    """The metrics of this process, served until ``opened`` ends; None without a port."""
+    if server.metrics_port is None:
+        return None
+    from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
+
+    metrics = Metrics()
+    url = opened.enter_context(served(metrics, server.metrics_port, server.metrics_address))
+    cli.note(f"metrics at {url}")
+    return metrics
 
 
 def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted]) -> int:
@@ -197,7 +244,7 @@ def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
         "absent": absent_in(done.counts),
         "positions": _positions(state),
     }
-    read = f"{done.rows:,} rows of {amount:,} {unit} in {done.epochs:,} epochs"
+    read = f"{counted(done.rows, 'row')} from {counted(amount, unit)} in {counted(done.epochs, 'epoch')}"
     text = f"{_label(run.settings)}: {read}, now epoch {done.epoch}"
     cli.result(record, text)
 
@@ -224,14 +271,14 @@ def _failed(cli: CliContext, run: StreamRun | IdleRun) -> int:
     return report(cli, as_ours(error), stream=run.name)
 
 
-def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consent: Consent, accept_rule: bool) -> None:
+def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, accepted: AcceptedChanges) -> None:
     """Reports what a run would ingest; nothing is opened for writing."""
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
-    done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
+    done = deploy_schema(Fs(), layout, settings.schema_file, consent=accepted.consent, dry_run=True)
     own = StreamPlace(Fs(), layout, settings.table, spec.stream)
     stored = load_stream(own) if spec.stream in list_streams(own) else StreamState(spec.stream)
-    if not accept_rule:
+    if not accepted.accept_rule:
         require_same_rule(own, settings)
     state = joint_state(Fs(), layout, settings)
     waiting = settings.feed.waiting(Fs(), state, LOOK_S)

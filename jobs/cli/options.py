@@ -32,11 +32,6 @@ def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: s
     return f"Example:\n\n{examples}\n\nExit codes: {codes}."
 
 
-def old_spelling(cli: CliContext, old: str, new: str) -> None:
-    """Reports that a word of the command line has a new name; the old one works for one more release."""
-    cli.note(f"{old} is now {new}. The next release removes the old spelling")
-
-
 def seconds_of(text: str, option: str, example: str) -> float:
     """The seconds of an option that takes a time; SettingsError for anything else."""
     try:
@@ -125,7 +120,21 @@ TableAndFilesArgument = Annotated[
         help="Default: all tables. Stream files: also ask their sources how much input waits.",
     ),
 ]
-OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
+
+
+def epochs_named(texts: list[str] | None) -> int | dict[str, int] | None:
+    """The epochs that ``--epoch`` names, as ``open_table`` takes them. SettingsError: a text names none."""
+    if not texts:
+        return None
+    if len(texts) == 1 and texts[0].isdigit():
+        return int(texts[0])
+    epochs: dict[str, int] = {}
+    for text in texts:
+        stream, equals, number = text.rpartition("=")
+        if not equals or not number.isdigit() or stream in epochs:
+            raise SettingsError("--epoch is not an epoch number", expected="N, or STREAM=N once a stream", found=text)
+        epochs[stream] = int(number)
+    return epochs
 
 
 def split_dates(texts: list[str] | None) -> list[str] | None:
@@ -150,7 +159,9 @@ DatesOption = Annotated[
 ]
 LossyOption = Annotated[
     list[str] | None,
-    typer.Option("--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."),
+    typer.Option(
+        "--lossy", metavar="COLUMN", help="Round this column to the nearest float or double. May be repeated."
+    ),
 ]
 LayoutOption = Annotated[
     str, typer.Option("--layout", metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
@@ -171,6 +182,9 @@ AsOfOption = Annotated[
     typer.Option(
         "--as-of", metavar="TIME", help="The snapshot of that time, like 2026-11-21T09:30:00Z. Default: the newest."
     ),
+]
+EpochOption = Annotated[
+    list[str] | None, typer.Option("--epoch", metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")
 ]
 TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
 OutOption = Annotated[
@@ -214,17 +228,13 @@ UnevaluatedOption = Annotated[
 ]
 
 
-def table_and_files(
-    cli: CliContext, words: list[str] | None, feeds: list[Path] | None
-) -> tuple[str | None, list[Path]]:
-    """The table and the stream files of ``TableAndFilesArgument``; ``feeds``: those given as ``--feed``."""
-    if feeds:
-        old_spelling(cli, "--feed STREAM.toml", "STREAM.toml without an option")
+def table_and_files(words: list[str] | None) -> tuple[str | None, list[Path]]:
+    """The table and the stream files of ``TableAndFilesArgument``."""
     files = [local_path(word) for word in words or () if word.endswith(".toml")]
     names = [word for word in words or () if not word.endswith(".toml")]
     if len(names) > 1:
         raise SettingsError("more than one table is named", expected="[NS.T] [STREAM.toml]...", found=" ".join(names))
-    return names[0] if names else None, [*files, *(feeds or ())]
+    return names[0] if names else None, files
 
 
 def group(text: str) -> typer.Typer:

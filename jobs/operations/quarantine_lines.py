@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 
@@ -42,18 +42,17 @@ class PayloadRepair:
         return {**row, "Key": self.key} if self.replaces_key else row
 
 
-def read_repairs(fs: Fs, path: Path, stream: str) -> dict[tuple[str, int], PayloadRepair]:
+def read_repairs(path: Path, place: StreamPlace) -> dict[tuple[str, int], PayloadRepair]:
     """Repairs by source and position; a line may also have ``payload`` and ``key``, both as text, or with the suffix
-    ``_base64``. ``"key": null`` removes the key. ``stream`` is ``NS.T STREAM``, for the hint.
+    ``_base64``. ``"key": null`` removes the key.
 
     SettingsError with the number of the first line that has another form, or names a row a second time.
     """
-    if fs.stat(path) is None:
-        raise SettingsError(
-            "no such file of rows", where=path, hint=f"`sparkhaven quarantine list {stream} --json` writes one"
-        )
+    if place.fs.stat(path) is None:
+        hint = f"`sparkhaven quarantine list {place.table} {place.stream} --json` writes one"
+        raise SettingsError("no such file of rows", where=path, hint=hint)
     repairs: dict[tuple[str, int], PayloadRepair] = {}
-    for number, line in enumerate(fs.read(path).splitlines(), 1):
+    for number, line in enumerate(place.fs.read(path).splitlines(), 1):
         if not line.strip():
             continue
         try:

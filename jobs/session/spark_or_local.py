@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from sparkhaven.ingest.feeds.base import Waiting
     from sparkhaven.store.epochs.state.replay import StreamState
+    from sparkhaven.store.places import TablePlace
     from sparkhaven.writers.merge.date_result import DateResult
+    from sparkhaven.writers.merge.executor import Executor
 
 Where = Literal["auto", "local", "spark"]
 
@@ -92,3 +96,13 @@ def rows_of(states: Iterable[StreamState], dates: Collection[str]) -> int:
 def _share(waiting: Waiting, limits: LocalLimits) -> float | None:
     parts = (waiting.bytes, limits.bytes), (waiting.rows, limits.rows)
     return max((amount / limit for amount, limit in parts if amount is not None), default=None)
+
+
+def spark_executor(opened: ExitStack, place: TablePlace, name: str, workers: int | None, *, verbose: bool) -> Executor:
+    """An executor over a Spark session called ``name``, which ends with ``opened``."""
+    from sparkhaven.jobs.session.spark_session import build_session, end_session
+    from sparkhaven.writers.spark.merge_executor import SparkExecutor
+
+    session = build_session(name, workers=workers, verbose=verbose)
+    opened.callback(end_session, session)
+    return SparkExecutor(session.sparkContext, place.layout.root, place.layout.schema(place.table), workers)

@@ -259,7 +259,13 @@ class ShownPlaces:
                 yield from ((key, part) for part in list(self._parts.get((owner, key), ())))
 
     def merge(self, record: MergeRecord) -> None:
-        """Nothing changes where the rows of a merge are shown; a date of which there are none is added as history."""
+        """Nothing changes where the rows of a merge are shown; a date of which there are none is added as history.
+
+        Locations that were put there by hand may be shown already: `dates adopt` has written their record since.
+        """
+        if self._shows_outputs(record):
+            self.merged.note(record)
+            return
         shown = [self._shows(record.value, key, rows) for key, rows in merged_rows(record).items()]
         if not shown or not all(shown):
             if any(held.place.at.value == record.value for held in self.held.values()):
@@ -269,6 +275,13 @@ class ShownPlaces:
                     committed = Committed(output.rows, 0, output.files, output.indexes)
                     self.add_history(LocationKey(output.internal, record.value), committed)
         self.merged.note(record)
+
+    def _shows_outputs(self, record: MergeRecord) -> bool:
+        """Whether the locations of a record, and no others of its date, are shown as history."""
+        of_date = [held for held in self.held.values() if held.place.at.value == record.value]
+        outputs = {LocationKey(output.internal, record.value): output.rows for output in record.outputs if output.rows}
+        history = {held.place.at: held.committed.rows for held in of_date if held.place.tier == "history"}
+        return bool(outputs) and history == outputs and all(held.place.tier == "history" for held in of_date)
 
     def _shows(self, value: str, key: tuple[str, str, int], rows: int) -> bool:
         stream, internal, since = key

@@ -110,39 +110,53 @@ def see_date(
     ``opened_ns``: when the table was opened. SnapshotMovedError: a location has come or gone since.
     UnsupportedVersionError: several generations of a location stand that no record names.
     """
-    internals = dated.get(value, ())
     outputs = [output for output in record.outputs if output.rows] if record is not None else []
     # looked at one by one: a merge may have published them after the directories were listed
     there = {o.internal: stat for o in outputs if (stat := _stat(place, o.internal, value))}
     missing = [output for output in outputs if output.internal not in there]
-    named = {*there, *(output.internal for output in missing)}
-    others = {name: stat for name in internals if name not in named and (stat := _stat(place, name, value))}
+    named = {output.internal for output in outputs}
+    others = {name: s for name in dated.get(value, ()) if name not in named and (s := _stat(place, name, value))}
     if missing and (record is None or record.generation != _newest_generation(place, value)):
         missing = []  # not removed by hand: a later merge has replaced them
-    known: set[str] = set()
-    if others:
-        known = _named(place, value, record)
-        same = {(s.device, s.inode) for s in (*there.values(), *(s for name, s in others.items() if name in known))}
-        # a replaced location is none, but may be one that was moved back
-        others = {n: s for n, s in others.items() if (missing and n in known) or (s.device, s.inode) not in same}
     if not missing and not others:
         return SeenDate(value, record, tuple(outputs))
-    return _joined(place, SeenDate(value, record, tuple(outputs)), missing, others, known, opened_ns)
+    known = _named(place, value, record) if others else set()
+    same = {(s.device, s.inode) for s in (*there.values(), *(s for name, s in others.items() if name in known))}
+    # a replaced location is none, but may be one that was moved back
+    others = {n: s for n, s in others.items() if (missing and n in known) or (s.device, s.inode) not in same}
+    standing, unpublished = _standing(place, value, others, known)
+    moved: dict[str, str] = {}
+    gone = []
+    for output in missing:
+        outputs.remove(output)
+        location = next((location for location in standing if _is_output(location, output)), None)
+        if location is not None:
+            standing.remove(location)
+            _refuse_newer(place, location.key, opened_ns)
+            moved[location.key.internal] = output.internal
+            outputs.append(replace(output, internal=location.key.internal))
+        elif absent_volume(place.fs, place.partitions / output.internal) is not None:
+            outputs.append(output)  # there, once its volume is mounted
+        else:
+            _refuse_newer(place, LocationKey(output.internal, value), opened_ns)
+            gone.append(output)
+    unvouched = [location for location in standing if location.key.internal not in known]
+    for location in unvouched:
+        _refuse_newer(place, location.key, opened_ns)
+    _refuse_generations(place, value, unvouched)
+    return SeenDate(value, record, tuple(outputs), moved, tuple(gone), tuple(unvouched), tuple(unpublished))
 
 
-def _joined(
-    place: TablePlace,
-    recorded: SeenDate,
-    missing: Sequence[MergeOutput],
-    others: Mapping[str, Stat],
-    known: Collection[str],
-    opened_ns: int | None,
-) -> SeenDate:
-    """``others``: directories that may be locations, of ``known`` ones only those that have moved."""
-    value = recorded.value
+def _standing(
+    place: TablePlace, value: str, directories: Mapping[str, Stat], known: Collection[str]
+) -> tuple[list[StandingLocation], list[LocationKey]]:
+    """Locations among directories of a date, by storage partition, and those of which nothing says their rows.
+
+    ``known``: the storage partitions that records of the date name.
+    """
     by_inode: dict[tuple[int, int], StandingLocation] = {}
     unpublished = []
-    for internal, stat in others.items():  # a link and what it leads to are one location
+    for internal, stat in directories.items():  # a link and what it leads to are one location
         key = LocationKey(internal, value)
         if not is_name(key) or (stat.device, stat.inode) in by_inode:
             continue
@@ -151,35 +165,20 @@ def _joined(
             unpublished.append(key)
         elif location is not None and location.rows:
             by_inode[stat.device, stat.inode] = location
-    standing = list(by_inode.values())
-    outputs = [output for output in recorded.outputs if output not in missing]
-    moved, gone = {}, []
-    for output in missing:
-        location = next((location for location in standing if _is_output(location, output)), None)
-        if location is None and absent_volume(place.fs, place.partitions / output.internal) is not None:
-            outputs.append(output)  # there, once its volume is mounted
-            continue
-        if location is None:
-            _refuse_newer(place, LocationKey(output.internal, value), opened_ns)
-            gone.append(output)
-            continue
-        standing.remove(location)
-        _refuse_newer(place, location.key, opened_ns)
-        moved[location.key.internal] = output.internal
-        outputs.append(replace(output, internal=location.key.internal))
-    standing = [location for location in standing if location.key.internal not in known]
-    for location in standing:
-        _refuse_newer(place, location.key, opened_ns)
-    _refuse_generations(place, value, standing)
-    seen = SeenDate(value, recorded.record, tuple(outputs), moved, tuple(gone), tuple(standing))
-    return replace(seen, unpublished=tuple(unpublished))
+    return list(by_inode.values()), unpublished
 
 
 def see_table(place: TablePlace) -> Iterator[SeenDate]:
     """The history of each date now, by its newest complete record."""
-    dated, recorded = dated_partitions(place), set(all_values(place))
-    for value in sorted(recorded | standing_values(place, dated.keys() - recorded, dated)):
+    dated = dated_partitions(place)
+    for value in known_values(place, dated):
         yield see_date(place, value, newest(place, value), dated)
+
+
+def known_values(place: TablePlace, dated: Dated) -> list[str]:
+    """The dates that have a merge record or a location, in order."""
+    recorded = set(all_values(place))
+    return sorted(recorded | standing_values(place, dated.keys() - recorded, dated))
 
 
 def history_values(place: TablePlace, *, detached: bool = False) -> list[str]:

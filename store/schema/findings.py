@@ -44,6 +44,7 @@ VIOLATIONS: dict[str, str] = {
     "E131": "the type of ImportSource is not CSV, JDBC, JSON or XML",
     "E132": "an ImportColumn names an unknown column, or one that another names",
     "W133": "an ImportColumn has nothing but a name, so it has no effect",
+    "W134": "an ImportSource maps fields to columns, which no command takes from it",
     "E141": "a rule is unknown, lacks an attribute or has one too many",
     "E142": "a rule stands on a column that is missing or does not fit it",
     "E143": "the bounds of a rule are not ascending values, or its filter cannot be parsed",

@@ -30,7 +30,7 @@ def widens(old: Column, new: Column) -> bool:
 
 
 def same_form(one: Column, other: Column) -> bool:
-    """Whether files have both alike."""
+    """True if both columns have the same on-disk encoding."""
     return one.type == other.type and one.storage is other.storage
 
 

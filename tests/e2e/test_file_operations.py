@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import shutil
+import struct
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.readers import open_table
+from sparkhaven.store.format.table import table_size
 from tests.support.commands import run, run_json
-from tests.support.moves.operations import DAY, OPERATIONS, TABLE, Operation, database
+from tests.support.moves.operations import (
+    DAY,
+    OPERATIONS,
+    TABLE,
+    Operation,
+    copied_date_to_other_root,
+    database,
+    location,
+)
 from tests.support.moves.page import PAGE, page
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
@@ -77,6 +89,52 @@ def test_commands_take_what_stands_as_their_input(original: Path, tmp_path: Path
         done = run(root, *words)
         assert done.exit_code == 0, done.output
     assert days[0] not in open_table(root, TABLE).to_arrow(columns=["Date"])["Date"].to_pylist()
+
+
+def dated(root: Path) -> list[tuple[str, int | None]]:
+    rows = open_table(root, TABLE).to_arrow(columns=["Date", "X"])
+    return sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=str)
+
+
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.rows is not None], ids=lambda row: row.name)
+def test_exports_and_comparisons_take_what_stands(original: Path, tmp_path: Path, row: Operation) -> None:
+    """The exported files have the rows that a read gives; a comparison says what the values say."""
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root, tree = row.do(tmp_path / "db", tmp_path / "root"), tmp_path / "tree"
+    exported = run(root, "export", TABLE, "--out", tree)
+    assert exported.exit_code == (0 if row.rows else 2), exported.output
+    for words in filter(None, row.told.split("|")):
+        assert words in exported.stderr
+    if row.rows:
+        values = pq.read_table(tree, partitioning="hive", columns=["Date", "X"])
+        assert sorted(zip(*(column.to_pylist() for column in values.columns), strict=True), key=str) == dated(root)
+    same = dated(root) == dated(original)
+    for how in ([], ["--whole-rows"]):
+        code, compared = run_json(root, "compare", original, *how)
+        assert (code, compared["equal"]) == (0 if same else 1, same), compared
+
+
+def test_history_without_a_record_that_has_changed_is_exported_and_compared_anew(
+    original: Path, tmp_path: Path
+) -> None:
+    """The files have the sizes of before, and nothing has their checksums."""
+    root, tree = copied_date_to_other_root(original, tmp_path / "root"), tmp_path / "tree"
+    size = location(root) / "table.size"
+    size.write_bytes(table_size.encode(replace(table_size.decode(size.read_bytes(), size), checksums={})))
+    other = tmp_path / "same"
+    shutil.copytree(root, other, symlinks=True)
+    assert run(root, "export", TABLE, "--out", tree).exit_code == 0
+    assert run_json(root, "compare", other)[1]["equal"]
+    column = location(root) / "X.dat"
+    data = bytearray(column.read_bytes())
+    data[-4:] = struct.pack("<i", 33)
+    column.write_bytes(data)
+    assert shown(root) == [1, 2, 33]
+    assert run(root, "export", TABLE, "--out", tree).exit_code == 2  # another export is there
+    assert run(root, "export", TABLE, "--out", tree, "--replace").exit_code == 0
+    assert sorted(pq.read_table(tree)["X"].to_pylist()) == [1, 2, 33]
+    code, compared = run_json(root, "compare", other)
+    assert (code, compared["equal"]) == (1, False)
 
 
 @pytest.mark.parametrize("row", [row for row in OPERATIONS if row.rows], ids=lambda row: row.name)

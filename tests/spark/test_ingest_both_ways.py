@@ -98,7 +98,7 @@ def content(path: Path) -> object:
 
 
 def quarantined(root: Path) -> list[dict[str, Any]]:
-    lines = run(root, "quarantine", "list", "both", "--json").stdout.splitlines()
+    lines = run(root, "quarantine", "list", str(TABLE), "both", "--json").stdout.splitlines()
     return [{name: value for name, value in json.loads(line).items() if "ime" not in name} for line in lines]
 
 

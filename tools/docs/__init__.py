@@ -17,6 +17,7 @@ from tools.docs.tables import (
     resume_rule_table,
     schema_code_table,
     type_table,
+    validator_rule_table,
 )
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -32,5 +33,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "schema_codes": schema_code_table,
     "settings": stream_file_tables,
     "types": type_table,
+    "validator_rules": validator_rule_table,
     **DUMPS,
 }

@@ -11,6 +11,7 @@ from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRul
 from sparkhaven.store.conversions.source_types import SOURCES, SourceType
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.schema.document.validator_rules import RULE_SPECS, SWITCHES
 from sparkhaven.store.schema.findings import VIOLATIONS
 from sparkhaven.store.types.datatypes import CODED, TYPES, CodedRow, DataType, data_type
 from tools.docs.markdown import code, table
@@ -94,6 +95,18 @@ def schema_code_table() -> str:
     by_number = sorted(VIOLATIONS.items(), key=lambda violation: (violation[0][1:], violation[0]))
     rows = ((code(name), "error" if name.startswith("E") else "warning", words) for name, words in by_number)
     return table(("code", "severity", "violation"), rows)
+
+
+def validator_rule_table() -> str:
+    """Rules that have the same attributes, with those that may be left out."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for spec in RULE_SPECS.values():
+        switches = [name for name in spec.optional if name not in SWITCHES]
+        optional = ", ".join(map(code, switches)) + (", switches" if set(SWITCHES) <= set(spec.optional) else "")
+        named = ", ".join(map(code, spec.required))
+        alike.setdefault((named, optional.removeprefix(", "), spec.fit_text), []).append(code(spec.name))
+    rows = ((", ".join(names), *cells) for cells, names in alike.items())
+    return table(("rules", "attributes", "optional", "of columns of"), rows)
 
 
 def type_table() -> str:

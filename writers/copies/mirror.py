@@ -10,17 +10,20 @@ which readers may have open, has it until another one is shipped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.epochs.files.removal_note import read_removed
-from sparkhaven.store.errors import SettingsError, TableExistsError
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.errors import SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import drop_numbers, load_drop
+from sparkhaven.store.merges.history import row_content
+from sparkhaven.store.merges.merge_records import all_values, generations, load_record, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.copies.content import same_content
 from sparkhaven.writers.copies.manifest import MANIFEST, CopiedTable, SnapshotManifest, load_manifest
@@ -58,8 +61,8 @@ class Mirror:
     ) -> TakenSnapshot:
         """One pass: ships what was committed since the last one. Raises what ``take_snapshot`` raises.
 
-        SettingsError: the mirror is ahead of the root, or has a table that the root lacks. TableExistsError: the link
-        is something else. LockLostError: another process writes this mirror.
+        SettingsError: the mirror is ahead of the root, has a table that the root lacks, or is one of another root.
+        TableExistsError: the link is something else. LockLostError: another process writes this mirror.
         """
         fs, store, dropped = self.fs, self.store, list[str]()
         path_outside(fs, layout, self.link)
@@ -81,6 +84,7 @@ class Mirror:
                 if _unchanged(fs, layout, tables, last, shipped):
                     self._switch(last)
                     return TakenSnapshot(shipped, dict.fromkeys(shipped.tables, 0), dict.fromkeys(shipped.tables, 0))
+                _require_same_past(fs, layout, last, shipped, dropped, self.link)
             number = int(last.name) + 1 if last is not None else 1
             taken = take_snapshot(
                 fs, layout, tables, store / f"{number:0{DIGITS}}", time_ms=time_ms, since=last, progress=progress
@@ -138,6 +142,48 @@ def _require_ahead(
                     hint=hint,
                 )
     return dropped
+
+
+def _require_same_past(
+    fs: Fs, layout: Layout, last: Path, shipped: SnapshotManifest, dropped: Sequence[str], link: Path
+) -> None:
+    """SettingsError: the root has another past than was shipped, as a copy that went its own way.
+
+    Epochs that the root does not keep any more cannot be looked at.
+    """
+    for name, table in shipped.tables.items():
+        place, copy = (TablePlace(fs, top, TableName.parse(name)) for top in (layout, Layout(last)))
+        differing = next(_other_past(place, copy, table), None) if name not in dropped else None
+        if differing is not None:
+            raise SettingsError(
+                f"the root is not the one that was mirrored: {name} has another past",
+                where=layout.root,
+                expected=f"{differing} as it was shipped",
+                found="other rows, or none",
+                hint=f"name the root that was mirrored. To mirror this one instead, move {link} and its snapshots away",
+            )
+
+
+def _other_past(place: TablePlace, copy: TablePlace, table: CopiedTable) -> Iterator[str]:
+    """What of a shipped table was otherwise in the root at the shipped epochs."""
+    for stream, epoch in table.epochs.items():
+        try:
+            state = load_stream(place.of_stream(stream), epoch=epoch)
+        except TableNotFoundError:
+            continue
+        for key, shipped in load_stream(copy.of_stream(stream)).locations.items():
+            location = state.locations.get(key)  # None: removed since
+            if location is None or location.truncated or shipped.truncated:
+                continue
+            if (location.since, location.files) != (shipped.since, shipped.files):
+                yield f"{key.internal}/{key.value} at epoch {epoch} of stream {stream!r}"
+    for value in all_values(copy):
+        record = newest(copy, value)
+        if record is None:
+            continue
+        known = record.generation in generations(place, value)
+        if not known or row_content(load_record(place, value, record.generation)) != row_content(record):
+            yield f"merge {record.generation} of {value}"
 
 
 def _is_dropped(place: TablePlace, shipped: CopiedTable, shipped_ms: int) -> bool:

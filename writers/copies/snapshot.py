@@ -6,7 +6,7 @@ there goes with the next one. The manifest is the last file that is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import LockLostError, SettingsError, SnapshotMovedError, TableExistsError
+from sparkhaven.store.errors import LockLostError, SettingsError, SnapshotMovedError, SparkhavenError, TableExistsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
@@ -55,14 +55,16 @@ def take_snapshot(
     out: Path,
     *,
     time_ms: int,
+    epoch: int | Mapping[str, int] | None = None,
     since: Path | None = None,
     progress: Progress = lambda _: None,
 ) -> TakenSnapshot:
-    """Copies tables, each at its newest epochs; ingest, merges and removals may run meanwhile.
+    """Copies tables, each at its newest epochs, or at ``epoch`` as ``open_table`` takes it of one table.
 
-    ``since``: an earlier snapshot, with which files are shared. TableExistsError: ``out`` exists. SnapshotMovedError:
-    rows were removed again and again while they were copied. CorruptFileError: a file is damaged, or the copy cannot be
-    opened; no snapshot is published.
+    Ingest, merges and removals may run meanwhile. ``since``: an earlier snapshot, with which files are shared.
+    TableExistsError: ``out`` exists. TableNotFoundError, SettingsError: the epoch is not kept, or its rows are only in
+    newer history. SnapshotMovedError: rows were removed again and again while they were copied. CorruptFileError: a
+    file is damaged, or the copy cannot be opened; no snapshot is published.
     """
     path = snapshot_path(fs, layout, out)
     with ExitStack() as held:
@@ -78,7 +80,7 @@ def take_snapshot(
             told = partial(_told, progress, table)
             with fs.during("snapshot-copy"):
                 new = partial(FileCopies, fs, stage, path, previous, told)
-                copied[str(table)], copies[str(table)] = _copied(TablePlace(fs, layout, table), new, time_ms)
+                copied[str(table)], copies[str(table)] = _copied(TablePlace(fs, layout, table), new, epoch, time_ms)
             progress(f"{table}: {copied[str(table)].rows:,} rows")
         with fs.during("snapshot-check"):
             for table in tables:
@@ -127,11 +129,13 @@ def _told(progress: Progress, table: TableName, copied: int) -> None:
     progress(f"{table}: {copied / (1 << 30):.0f} GiB copied")
 
 
-def _copied(place: TablePlace, new: Callable[[], FileCopies], time_ms: int) -> tuple[CopiedTable, FileCopies]:
+def _copied(
+    place: TablePlace, new: Callable[[], FileCopies], epoch: int | Mapping[str, int] | None, time_ms: int
+) -> tuple[CopiedTable, FileCopies]:
     for attempt in range(ATTEMPTS):
         copies = new()
         try:
-            pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
+            pinned = pinned_of(open_table(place.layout.root, str(place.table), epoch=epoch, fs=place.fs))
             if isinstance(pinned, PinnedUserTable):
                 return copy_user_table(place, copies), copies
             return copy_table(place, pinned, copies, time_ms), copies
@@ -163,7 +167,7 @@ def locked_directory(fs: Fs, directory: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def _staging(fs: Fs, path: Path) -> Iterator[Path]:
-    """An empty, locked directory beside ``path``, which is to be renamed to it."""
+    """An empty, locked directory beside ``path``, which is to be renamed to it; after an error it is removed."""
     stage = path.with_name(f".{path.name}.snapshot")
     fs.mkdirs(stage)
     with locked_directory(fs, stage, "another snapshot into this directory"):
@@ -174,4 +178,8 @@ def _staging(fs: Fs, path: Path) -> Iterator[Path]:
                 fs.remove_tree(stage / name)
             else:
                 fs.unlink(stage / name)
-        yield stage
+        try:
+            yield stage
+        except (SparkhavenError, OSError):
+            fs.remove_tree(stage)
+            raise

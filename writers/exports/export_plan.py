@@ -12,8 +12,10 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
 from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import as_written, has_other_null, other_null
@@ -47,7 +49,8 @@ class ExportOptions:
 class ExportPlan:
     """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files.
 
-    ``by``: those that directories give. ``records``: the merge records that the rows of history are of.
+    ``by``: those that directories give. ``records``: the merge records that the rows of history are of. ``unvouched``:
+    locations of history that no record names.
     """
 
     options: ExportOptions
@@ -58,6 +61,7 @@ class ExportPlan:
     id: str
     by: tuple[Column, ...] = ()
     records: tuple[MergeRecord, ...] = ()
+    unvouched: frozenset[LocationKey] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -104,7 +108,8 @@ def plan_export(table: PinnedTable, options: ExportOptions, *, allow_empty: bool
     for value, _ in dates:
         check_value(options.layout, value)
     codec = options.codec or table.schema.merge_codec or DEFAULT_CODEC
-    plan = ExportPlan(options, codec, partitioning, columns, dates, "", by, read.records)
+    unvouched = frozenset(location.key for seen in read.differing for location in seen.unvouched)
+    plan = ExportPlan(options, codec, partitioning, columns, dates, "", by, read.records, unvouched)
     return replace(plan, id=_id(table, plan))
 
 
@@ -132,6 +137,12 @@ def _columns(table: PinnedTable, options: ExportOptions, partitioning: Column) -
     )
 
 
+def _state(table: PinnedTable, slice_: Slice, name: str) -> list[int]:
+    """Size and checksum of a file; that of one that no record vouches for is taken of its bytes."""
+    state = with_checksum(table.place.fs, slice_.directory / name, slice_.files[name])
+    return [state.size, state.crc]
+
+
 def _id(table: PinnedTable, plan: ExportPlan) -> str:
     """Twelve hex digits that differ where a file of the tree would."""
     options = plan.options
@@ -144,7 +155,7 @@ def _id(table: PinnedTable, plan: ExportPlan) -> str:
             s.start,
             s.stop,
             s.selected.edges if s.selected is not None else None,
-            {n: [f.size, f.crc] for n, f in s.files.items()},
+            {n: _state(table, s, n) for n in s.files},
         ]
         for _, slices in plan.dates
         for s in slices

@@ -94,7 +94,9 @@ class _Follow:
 
     def run(self) -> Followed:
         fs, root = self.place.fs, self.target.path
-        plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"), allow_empty=True)
+        plan = self._vouched(
+            plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"), allow_empty=True)
+        )
         if not plan.dates and not fs.names(root):  # no history yet
             return Followed(root, (), ())
         writer = TreeWriter(fs, self.table, self.target, plan, self.now_ms, self.on_progress)
@@ -119,6 +121,15 @@ class _Follow:
         with fs.during("extended-clean"):
             self._clean(leaves)
         return Followed(root, tuple(leaf.value for leaf in stale), gone)
+
+    def _vouched(self, plan: ExportPlan) -> ExportPlan:
+        """The plan without locations that nothing proves: the digests of a leaf are those of a merge record."""
+        if not plan.unvouched:
+            return plan
+        left_out = f"{len(plan.unvouched):,} locations of history have no merge record, and are not in the tree"
+        self.on_progress(f"{left_out} until they are adopted")
+        kept = ((value, tuple(s for s in slices if s.key not in plan.unvouched)) for value, slices in plan.dates)
+        return replace(plan, dates=tuple((value, slices) for value, slices in kept if slices))
 
     def _stage(
         self, plan: ExportPlan, writer: TreeWriter

@@ -1,6 +1,6 @@
 """The newest version of a Delta table as a tree: its data files, with the values of partition columns from the log.
 
-A data file may lack a column of the table that was added later: it is null there.
+A data file may lack a column of the table that was added later: it is null there. It may write names in other case.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.delta.log import LOG, damaged
 from sparkhaven.store.delta.snapshot import NO_VERSION, read_snapshot
 from sparkhaven.store.errors import SchemaMismatchError, TableNotFoundError
@@ -57,7 +58,7 @@ def _leaf(
     partitioning = schema.partitioning
     assert partitioning is not None  # noqa: S101  the caller saw it
     names = [column.name for column in schema.columns]
-    given = {name: text for name, text in values.items() if name not in ignored}
+    given = {own: values[name] for name, own in own_names(values, declared).items() if own not in ignored}
     odd = sorted(given.keys() - set(names))
     if odd:
         raise SchemaMismatchError(
@@ -81,4 +82,4 @@ def _leaf(
         check_partition("partition value", value)
     columns = tuple((name, text or HIVE_NULL) for name, text in given.items())  # an empty text is null in Delta
     name = path.relative_to(root).as_posix() if root in path.parents else str(path)
-    return FoundLeaf(path, name, value, columns=columns, absent=declared - values.keys())
+    return FoundLeaf(path, name, value, columns=columns, declared=declared)

@@ -1,8 +1,8 @@
 """Rows of one leaf as the table stores them, batch by batch.
 
-Columns are those of the table, by name: one that is missing and one that the table does not have are refused. A column
-that directories give is not in the file. The partitioning column may be in the file beside its directory; then both
-must agree.
+Columns are those of the table, by name: one that is missing and one that the table does not have are refused. A data
+file of a Delta table may write the names of that table in other case. A column that directories give is not in the
+file. The partitioning column may be in the file beside its directory; then both must agree.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
 from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
+from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.format.parquet.manifest import Manifest
@@ -76,6 +77,8 @@ class LeafReader:
         self._given = directory_values(leaf.columns, schema, leaf.path.parent, options)
         self._old = old_timestamps(self._file)
         self._declared = logical_schema(self._file, self._old)
+        self._own = own_names(self._declared.names, leaf.declared)
+        self._written = {own: name for name, own in self._own.items()}
         self._calendar = hybrid_calendar(self._file.metadata.metadata)
         self._columns = self._checked()
         self.rows = self._file.metadata.num_rows
@@ -88,16 +91,16 @@ class LeafReader:
 
     def _checked(self) -> tuple[Column, ...]:
         """The columns of the file, each of the table; types are looked at before any row is."""
-        schema, path = self._declared, self.leaf.path
+        path, names = self.leaf.path, [self._own[name] for name in self._declared.names]
         partitioning = self._schema.partitioning
         assert partitioning is not None  # noqa: S101
         columns = {column.name: column for column in self._schema.columns}
-        twice = [name for name, times in Counter(schema.names).items() if times > 1]
-        odd = [name for name in schema.names if name not in columns and name not in self._options.ignored]
-        odd += [name for name in schema.names if name in self._given]
-        elsewhere = {*schema.names, *self._given, *self.leaf.absent}
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        odd = [name for name in names if name not in columns and name not in self._options.ignored]
+        odd += [name for name in names if name in self._given]
+        elsewhere = {*names, *self._given, *self.leaf.declared}
         missing = [column.name for column in self._schema.stored if column.name not in elsewhere]
-        if self.value is None and partitioning.name not in schema.names:
+        if self.value is None and partitioning.name not in names:
             self.value = self._default
             if self.value is None:
                 missing.append(partitioning.name)
@@ -113,7 +116,7 @@ class LeafReader:
         if odd or missing:
             violation = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
-            hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
+            hint = meant(name, names if lacks else columns) or "make the columns of file and table equal"
             if not missing and name in self._given:
                 violation = "has a column that its directories give too"
                 hint = "have the files written without it, or move them out of those directories"
@@ -123,13 +126,14 @@ class LeafReader:
                 f"file {violation}",
                 where=path,
                 expected=name if lacks else ", ".join(columns),
-                found=", ".join(schema.names) if lacks else name,
+                found=", ".join(names) if lacks else name,
                 hint=hint,
             )
-        for field in schema:
-            if field.name in columns and not takes(field.type, columns[field.name], self._options):
-                raise refused_type(columns[field.name], field.type, f"{path}, row group 0")
-        return tuple(columns[name] for name in schema.names if name in columns)
+        for field in self._declared:
+            column = columns.get(self._own[field.name])
+            if column is not None and not takes(field.type, column, self._options):
+                raise refused_type(column, field.type, f"{path}, row group 0")
+        return tuple(columns[name] for name in names if name in columns)
 
     def counts(self) -> dict[str, int]:
         """Rows of each partition value; only the partitioning column is read, where there is no other way."""
@@ -167,7 +171,7 @@ class LeafReader:
 
     def _batches(self, index: int, columns: tuple[Column, ...]) -> Iterator[tuple[dict[str, pa.Array], int]]:
         """Columns of a row group in the types of the table, by name, and the number of rows."""
-        path, names = self.leaf.path, [column.name for column in columns]
+        path, names = self.leaf.path, [self._written[column.name] for column in columns]
         expected = self._file.metadata.row_group(index).num_rows
         first = 0
         batches = self._file.iter_batches(BATCH_ROWS, row_groups=[index], columns=names, use_threads=False)
@@ -184,7 +188,7 @@ class LeafReader:
                 break
             arrays = {}
             for column, array in zip(columns, values, strict=True):
-                if column.name in self._old.columns:
+                if self._written[column.name] in self._old.columns:
                     array = array.cast(pa.int64()).cast(UTC_MICROS)
                 name_row = self._place(column, index, first)
                 if self._calendar is not None:
@@ -198,7 +202,7 @@ class LeafReader:
     def _in_todays_calendar(
         self, array: pa.Array, column: Column, calendar: HybridCalendar, name_row: Place
     ) -> pa.Array:
-        moved, doubt = in_todays_calendar(array, calendar, int96=column.name in self._old.columns)
+        moved, doubt = in_todays_calendar(array, calendar, int96=self._written[column.name] in self._old.columns)
         if doubt is not None and doubt.any():
             raise SchemaMismatchError(
                 "an instant before 1900 was written in the calendar of Spark before 3.0, and not surely in UTC",

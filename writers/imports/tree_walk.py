@@ -32,8 +32,8 @@ OTHERS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"SEQ": "Hadoop sequences", b"ARRO"
 class FoundLeaf:
     """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says.
 
-    ``columns``: names and texts of columns that directories give. ``absent``: columns that are null in every row where
-    the file lacks them.
+    ``columns``: names and texts of columns that directories give. ``declared``: columns of the Delta table that has the
+    file: they are null in every row where the file lacks them, and the file may write their names in other case.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class FoundLeaf:
     rows: int | None = None
     exported: TreeLeaf | None = None
     columns: tuple[tuple[str, str], ...] = ()
-    absent: frozenset[str] = frozenset()
+    declared: frozenset[str] = frozenset()
 
 
 def visible(names: list[str]) -> list[str]:

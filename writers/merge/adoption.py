@@ -9,6 +9,7 @@ the index written, then the record, which is the commit point. Killed before it,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +27,6 @@ from sparkhaven.store.merges.merge_records import (
     IMPORTED,
     MergeOutput,
     MergeRecord,
-    all_values,
     lock_table,
     store_record,
     with_imported,
@@ -37,7 +37,7 @@ from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.ranges import refuse_doubled
-from sparkhaven.store.scan.seen_history import SeenDate, refuse_lost, see_date, standing_values
+from sparkhaven.store.scan.seen_history import SeenDate, known_values, refuse_lost, see_date
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
@@ -72,48 +72,39 @@ class AdoptedDate:
 
 def adopt_dates(
     place: TablePlace,
-    values: Sequence[str] | None,
+    choose: Callable[[list[str]], Sequence[str]] | None,
     *,
     clock: Callable[[], float],
     accept_loss: bool = False,
     dry_run: bool = False,
 ) -> Iterator[AdoptedDate]:
-    """Adopts what stands of dates (None: of all that are not as recorded), one result each, under the table's lock.
+    """Adopts what stands of dates, one result each, under the table's lock.
 
-    A failed date does not stop the others. ``accept_loss``: also where rows that a merge had written were removed by
-    hand; their date then goes on without them. LockLostError: a merge is running.
+    ``choose`` gets all dates with a record or a location; None: those that are not as recorded. A failed date does not
+    stop the others. ``accept_loss``: also where rows that a merge had written were removed by hand; their date then
+    goes on without them. LockLostError: a merge is running.
     """
-    if dry_run:
-        yield from _adopted(place, values, None, accept_loss=accept_loss)
-        return
-    with lock_table(place):
-        yield from _adopted(place, values, clock, accept_loss=accept_loss)
-
-
-def _adopted(
-    place: TablePlace, values: Sequence[str] | None, clock: Callable[[], float] | None, *, accept_loss: bool
-) -> Iterator[AdoptedDate]:
-    dated = dated_partitions(place)
-    every = {*all_values(place), *standing_values(place, dated, dated)}
-    for value in sorted(every) if values is None else values:
-        try:
-            history = load_history(place, value)
-            seen = see_date(place, value, history.current, dated)
-            if values is not None and value not in every:
-                raise _nothing(place, value)
-            if seen.as_recorded and values is None:
-                continue
-            result = AdoptedDate(
-                value,
-                sum(location.rows for location in seen.unvouched),
-                len(seen.moved),
-                sum(output.rows for output in seen.gone),
-            )
-            after = adopted(place, history, dated, clock, accept_loss=accept_loss) if clock is not None else history
-            generation = after.records[-1].generation if after is not history else 0
-            yield replace(result, generation=generation)
-        except (SparkhavenError, OSError) as error:
-            yield AdoptedDate(value, error=error)
+    with nullcontext() if dry_run else lock_table(place):
+        dated = dated_partitions(place)
+        known = known_values(place, dated)
+        for value in known if choose is None else choose(known):
+            try:
+                if value not in known:
+                    raise _nothing(place, value)
+                history = load_history(place, value)
+                seen = see_date(place, value, history.current, dated)
+                if seen.as_recorded and choose is None:
+                    continue
+                after = history if dry_run else _adopted(place, history, seen, clock, accept_loss=accept_loss)
+                yield AdoptedDate(
+                    value,
+                    sum(location.rows for location in seen.unvouched),
+                    len(seen.moved),
+                    sum(output.rows for output in seen.gone),
+                    after.records[-1].generation if after is not history else 0,
+                )
+            except (SparkhavenError, OSError) as error:
+                yield AdoptedDate(value, error=error)
 
 
 def adopted_by_command(
@@ -142,15 +133,26 @@ def adopted(
     dated: Dated,
     clock: Callable[[], float],
     *,
-    accept_loss: bool = False,
     dry_run: bool = False,
 ) -> DateHistory:
     """The history of a date with a record of what stands of it; as it is where all stands as recorded.
 
-    The caller holds the lock of the table. ValidationFailedError: rows of a merge are gone, and that is not accepted.
+    The caller holds the lock of the table. ValidationFailedError: rows of a merge are gone.
     MergeError: a merge of the date is unfinished. Raises what reading the locations raises.
     """
     seen = see_date(place, history.value, history.current, dated)
+    return _adopted(place, history, seen, clock, dry_run=dry_run)
+
+
+def _adopted(
+    place: TablePlace,
+    history: DateHistory,
+    seen: SeenDate,
+    clock: Callable[[], float],
+    *,
+    accept_loss: bool = False,
+    dry_run: bool = False,
+) -> DateHistory:
     if not (seen.moved or seen.unvouched or seen.gone):
         return history
     if not accept_loss:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetFile, no_parquet
+from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 
@@ -32,8 +33,8 @@ def partition_values(
 
     Timestamps without a zone get ``Z`` where they are in UTC. FeedError for a damaged file.
     """
-    by_case = {name.lower(): name for name in types}
-    values = {name if name in types else by_case.get(name.lower(), name): text for name, text in written}
+    texts = dict(written)
+    values = {own: texts[name] for name, own in own_names(texts, types).items()}
     local = [name for name, text in values.items() if text is not None and _LOCAL.fullmatch(text)]
     local = [name for name in local if types.get(name) == "timestamp"]
     if not local or not _writer(fs, file).startswith(_IN_UTC):

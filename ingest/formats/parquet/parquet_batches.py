@@ -34,6 +34,7 @@ from sparkhaven.store.conversions.hybrid_calendar import (
 )
 from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
+from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.format.parquet.chunks import checked_chunks
@@ -105,8 +106,7 @@ class ParquetFile:
 
     def match(self, names: Collection[str]) -> None:
         """Calls each column by the one of ``names`` that is its own but for case."""
-        by_case = {name.lower(): name for name in names}
-        self._names = {name: name if name in names else by_case.get(name.lower(), name) for name in self._names}
+        self._names = own_names(self._names, names)
 
     @property
     def declared(self) -> pa.Schema:

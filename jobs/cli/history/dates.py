@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -18,8 +19,7 @@ from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.seen_history import history_values, standing_values
-from sparkhaven.store.scan.standing import dated_partitions
+from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.adoption import adopt_dates
 from sparkhaven.writers.merge.write.phases import Failure
@@ -77,13 +77,9 @@ def adopt(
     """
     cli: CliContext = ctx.obj
     place, code = place_of(cli, name), EXIT_DONE
-    dated = dated_partitions(place)
-    standing = standing_values(place, dated, dated)
-    values = None
-    if dates is not None:
-        values = parse_choice(dates).pick(sorted(standing.union(all_values(place))), time.time())
+    choose = None if dates is None else partial(parse_choice(dates).pick, now_s=time.time())
     adopted = rows = 0
-    for done in adopt_dates(place, values, clock=time.time, accept_loss=accept_loss, dry_run=dry_run):
+    for done in adopt_dates(place, choose, clock=time.time, accept_loss=accept_loss, dry_run=dry_run):
         if done.error is not None:
             failed = report(cli, as_ours(done.error), table=name, date=done.value)
             code = code or failed

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
-from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
+from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -32,6 +34,19 @@ SourceOption = Annotated[
     str | None,
     typer.Option("--source", metavar="VALUE", help="Only this internal partition: its value, or its directory."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class IntradayDates:
+    """Merged dates whose intraday rows go."""
+
+    name: TableArgument
+    dates: DatesOption = None
+    source: SourceOption = None
+    allow_unevaluated: UnevaluatedOption = False
+    dry_run: DryRun = False
+
+
 EXIT_CODES = {
     "done": "done, or nothing to remove",
     "bad_data": "a date failed: no proof, damaged files",
@@ -41,52 +56,33 @@ EXIT_CODES = {
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=help_end("truncate Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(truncate)
-    app.command(epilog=help_end("delete Nyc13.Flight --dates 2013-07-01..2013-07-31", **EXIT_CODES))(delete)
+    app.command(epilog=help_end("truncate Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(
+        with_groups(truncate)
+    )
+    app.command(epilog=help_end("delete Nyc13.Flight --dates 2013-07-01..2013-07-31", **EXIT_CODES))(
+        with_groups(delete)
+    )
 
 
-def truncate(
-    ctx: typer.Context,
-    name: TableArgument,
-    dates: DatesOption = None,
-    source: SourceOption = None,
-    allow_unevaluated: UnevaluatedOption = False,
-    dry_run: DryRun = False,
-) -> None:
+def truncate(ctx: typer.Context, asked: IntradayDates) -> None:
     """Empties the intraday locations of merged dates.
 
     Only with the proof that history holds all their rows. A date needs a passed validation. A date without one since
     its last merge is validated first.
     """
-    _remove(ctx.obj, name, parse_choice(dates), source, allow_unevaluated, dry_run, row_removal.truncate)
+    _remove(ctx.obj, asked, row_removal.truncate)
 
 
-def delete(
-    ctx: typer.Context,
-    name: TableArgument,
-    dates: DatesOption = None,
-    source: SourceOption = None,
-    grace: GraceOption = GRACE_S,
-    allow_unevaluated: UnevaluatedOption = False,
-    dry_run: DryRun = False,
-) -> None:
+def delete(ctx: typer.Context, asked: IntradayDates, grace: GraceOption = GRACE_S) -> None:
     """Removes the files of truncated dates.
 
     Only once no reader can be using them. Rows that came since stay.
     """
-    phase = partial(row_removal.delete, grace_s=grace)
-    _remove(ctx.obj, name, parse_choice(dates), source, allow_unevaluated, dry_run, phase)
+    _remove(ctx.obj, asked, partial(row_removal.delete, grace_s=grace))
 
 
-def _remove(
-    cli: CliContext,
-    name: str,
-    choice: DateChoice,
-    source: str | None,
-    allow_unevaluated: bool,
-    dry_run: bool,
-    phase: Callable[..., Removed],
-) -> None:
+def _remove(cli: CliContext, asked: IntradayDates, phase: Callable[..., Removed]) -> None:
+    choice, name, source, dry_run = parse_choice(asked.dates), asked.name, asked.source, asked.dry_run
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     load_deployed(place)
     locations = rows = 0
@@ -103,7 +99,7 @@ def _remove(
             proof = prove(
                 place,
                 value,
-                tolerant=allow_unevaluated,
+                tolerant=asked.allow_unevaluated,
                 dry_run=dry_run,
                 time_ms=int(time.time() * 1000),
                 pins=pins,

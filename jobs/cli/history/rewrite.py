@@ -6,26 +6,16 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.history.merge_runner import spark_executor
-from sparkhaven.jobs.cli.options import (
-    DatesOption,
-    DryRun,
-    LocalOption,
-    SparkOption,
-    StopOnErrorOption,
-    TableArgument,
-    WorkersOption,
-    chosen_runner,
-    help_end,
-    memory_bytes,
-)
+from sparkhaven.jobs.cli.groups import DatedRun, with_groups
+from sparkhaven.jobs.cli.options import DatesOption, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
-from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted
+from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted, spark_executor
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -44,6 +34,43 @@ from sparkhaven.writers.rewrites.column_changes import ColumnChanges, deployed_c
 from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """What is changed of columns."""
+
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="COL=EXPR", help="Compute a column from those of the same row. May be repeated."),
+    ] = None
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="COL", help="Write a column that old dates lack.")
+    ] = None
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COL", help="Remove a column that schema deploy has dropped.")
+    ] = None
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="OLD=NEW", help="Bring files to a name that schema deploy has changed."),
+    ] = None
+    retype: Annotated[
+        list[str] | None,
+        typer.Option("--retype", metavar="COL=TYPE", help="Bring files to a type that schema deploy has widened."),
+    ] = None
+    lossy: LossyOption = None
+
+    @property
+    def changes(self) -> ColumnChanges:
+        """The same as values. SettingsError: a pair is none, or names a column twice."""
+        return ColumnChanges(
+            add=tuple(self.add or ()),
+            drop=tuple(self.drop or ()),
+            rename=_pairs("--rename", self.rename, "OLD=NEW"),
+            retype=_pairs("--retype", self.retype, "COL=TYPE"),
+            set=_pairs("--set", self.set_, "COL=EXPR"),
+            lossy=frozenset(self.lossy or ()),
+        )
+
+
 def register(app: typer.Typer) -> None:
     lines = (
         'rewrite-column Nyc13.Flight --dates 2013-07-04 --set "distance=distance * 2" --dry-run',
@@ -54,44 +81,16 @@ def register(app: typer.Typer) -> None:
     done = "rewritten, or rewritten before"
     app.command(
         "rewrite-column", epilog=help_end(*lines, done=done, bad_data="a date failed", usage=usage, retry=retry)
-    )(rewrite_column)
+    )(with_groups(rewrite_column))
 
 
 def rewrite_column(
     ctx: typer.Context,
     name: TableArgument,
+    options: ChangeOptions,
+    run: DatedRun,
     dates: DatesOption = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="COL=EXPR", help="Compute a column from those of the same row. May be repeated."),
-    ] = None,
-    add: Annotated[
-        list[str] | None, typer.Option("--add", metavar="COL", help="Write a column that old dates lack.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="COL", help="Remove a column that schema deploy has dropped.")
-    ] = None,
-    rename: Annotated[
-        list[str] | None,
-        typer.Option("--rename", metavar="OLD=NEW", help="Bring files to a name that schema deploy has changed."),
-    ] = None,
-    retype: Annotated[
-        list[str] | None,
-        typer.Option("--retype", metavar="COL=TYPE", help="Bring files to a type that schema deploy has widened."),
-    ] = None,
-    lossy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."
-        ),
-    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also where a date was rewritten so before.")] = False,
-    workers: WorkersOption = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
-    local: LocalOption = False,
-    spark: SparkOption = False,
-    stop_on_error: StopOnErrorOption = False,
-    dry_run: DryRun = False,
 ) -> None:
     """Rewrites columns of history, as new generations.
 
@@ -102,32 +101,26 @@ def rewrite_column(
     cli: CliContext = ctx.obj
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     schema = load_deployed(place)
-    changes = ColumnChanges(
-        add=tuple(add or ()),
-        drop=tuple(drop or ()),
-        rename=_pairs("--rename", rename, "OLD=NEW"),
-        retype=_pairs("--retype", retype, "COL=TYPE"),
-        set=_pairs("--set", set_, "COL=EXPR"),
-        lossy=frozenset(lossy or ()),
-    )
+    changes = options.changes
     deployed_changes(changes, schema)  # before any date is looked at
     choice = parse_choice(dates)
     values = choice.pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
-    options = MergeOptions(
-        memory=memory_bytes(memory), workers=workers or 1, parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS
-    )
-    planner, where = RewritePlanner(changes, again=again), chosen_runner(local, spark)
+    parallel, workers, where = cli.limits.merged_rows or PARALLEL_ROWS, run.workers.workers, run.workers.where
+    merging = MergeOptions(memory=run.workers.bytes, workers=workers or 1, parallel_rows=parallel)
+    planner, dry_run = RewritePlanner(changes, again=again), run.dry_run
     with ExitStack() as opened:
         count = workers or local_workers()
-        executor: Executor = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
+        executor: Executor = opened.enter_context(
+            LocalExecutor(count if where == "local" else min(count, local_workers()))
+        )
         if not dry_run:
             rows = sum(row_content(newest(place, value)).rows for value in values)
-            chosen = choose_for_merge(where, is_submitted(os.environ), rows, (), options.parallel_rows)
+            chosen = choose_for_merge(where, is_submitted(os.environ), rows, (), parallel)
             cli.note(f"rewrites {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
                 executor = spark_executor(opened, place, "sparkhaven rewrite-column", workers, verbose=cli.verbose)
-        merges = DateMerges(place, options, executor, time.time, cli.note, planner)
-        results = merges.planned(values) if dry_run else merges.locked(values, stop_on_error=stop_on_error)
+        merges = DateMerges(place, merging, executor, time.time, cli.note, planner)
+        results = merges.planned(values) if dry_run else merges.locked(values, stop_on_error=run.stop_on_error)
         code = _show(cli, name, results, dry_run)
     if not dry_run:
         follow(place, cli.note)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
@@ -67,6 +69,24 @@ DeleteAfterOption = Annotated[
 NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "message")
 
 
+@dataclass(frozen=True, slots=True)
+class RuleOptions:
+    """Which rules run, and which must be evaluated."""
+
+    modes: ModesOption = None
+    validator: ValidatorOption = None
+    validator_path: ValidatorPathOption = None
+    allow_unevaluated: UnevaluatedOption = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalAfter:
+    """What becomes of intraday rows of dates that have passed."""
+
+    delete_after: DeleteAfterOption = False
+    grace: GraceOption = GRACE_S
+
+
 def register(app: typer.Typer) -> None:
     lines = (
         "validate Nyc13.Flight --dates 2013-07-04",
@@ -74,19 +94,17 @@ def register(app: typer.Typer) -> None:
         "validate Nyc13.Flight --dates 2013-07-04 --validator checks:delays --validator-path ./checks",
     )
     bad_data, usage = "a rule failed or was not evaluated", "wrong options, no such table or dates"
-    app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(validate)
+    app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(
+        with_groups(validate)
+    )
 
 
 def validate(
     ctx: typer.Context,
     name: TableArgument,
+    options: RuleOptions,
+    after: RemovalAfter,
     dates: DatesOption = None,
-    modes: ModesOption = None,
-    validator: ValidatorOption = None,
-    validator_path: ValidatorPathOption = None,
-    delete_after: DeleteAfterOption = False,
-    grace: GraceOption = GRACE_S,
-    allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
 ) -> None:
     """Validates merged dates against counts, digests and rules.
@@ -96,13 +114,13 @@ def validate(
     you trust.
     """
     cli: CliContext = ctx.obj
-    choice, chosen = parse_choice(dates), _modes(modes)
+    choice, chosen = parse_choice(dates), _modes(options.modes)
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    dry_run = dry_run or (is_copy(place.layout.root) and not delete_after)
+    dry_run = dry_run or (is_copy(place.layout.root) and not after.delete_after)
     load_deployed(place)
-    if validator_path and not validator:
+    if options.validator_path and not options.validator:
         raise SettingsError("--validator-path has no validator", expected="--validator MODULE:FUNCTION", found="none")
-    validators = load_validators(validator or [], validator_path or [], place.layout.root)
+    validators = load_validators(options.validator or [], options.validator_path or [], place.layout.root)
     merged = [value for value in all_values(place) if newest(place, value)]
     values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(place)), "merged ")
     rules = RuleChoice(chosen, validators, lambda error: traceback.print_exception(error) if cli.verbose else None)
@@ -111,18 +129,18 @@ def validate(
         now_ms = int(time.time() * 1000)
         try:
             validation = validate_date(
-                place, value, pins=pins, tolerant=allow_unevaluated, time_ms=now_ms, choice=rules
+                place, value, pins=pins, tolerant=options.allow_unevaluated, time_ms=now_ms, choice=rules
             )
             if not dry_run:
                 store_validation(place, validation)
             show_validation(cli, validation)
             if not validation.passed:
                 code, wrong = code or EXIT_BAD_DATA, wrong + 1
-            elif delete_after:
+            elif after.delete_after:
                 proof = prove(
                     place,
                     value,
-                    tolerant=allow_unevaluated,
+                    tolerant=options.allow_unevaluated,
                     dry_run=dry_run,
                     time_ms=now_ms,
                     pins=pins,
@@ -134,7 +152,7 @@ def validate(
                     value,
                     proof=proof,
                     clock=time.time,
-                    grace_s=grace,
+                    grace_s=after.grace,
                     dry_run=dry_run,
                     pins=pins,
                     states=states,

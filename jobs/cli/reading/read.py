@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -11,9 +13,11 @@ import typer
 
 from sparkhaven.jobs.cli import text_table
 from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
+    EpochOption,
     LimitOption,
     NullCharOption,
     OutOption,
@@ -21,16 +25,84 @@ from sparkhaven.jobs.cli.options import (
     TableArgument,
     TierOption,
     VerticalOption,
+    epochs_named,
     help_end,
 )
 from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import Table
-from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoice:
+    """Which rows and columns of a snapshot."""
+
+    tier: TierOption = "all"
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None
+    dates: DatesOption = None
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE", help="Only this internal partition: its value, or its directory. May be repeated."
+        ),
+    ] = None
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="Only these rows, in SQL: 'dep_delay > 60 AND tailnum IS NOT NULL'."),
+    ] = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """The columns; None: all."""
+        given = self.columns
+        return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
+
+    @property
+    def selection(self) -> Mapping[str, Any]:
+        return {"dates": self.dates, "sources": self.source, "where": self.where, "tier": self.tier}
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChoice:
+    """Which snapshot, and how its files are read."""
+
+    epoch: EpochOption = None
+    as_of: AsOfOption = None
+    checksum_verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="Compare files with committed checksums: read, open, scrub or off. Default: read, each file once.",
+        ),
+    ] = None
+    null_char: NullCharOption = None
+    skip_set_aside: SkipSetAsideOption = False
+
+    def open(self, root: Path, name: str) -> Table:
+        """The table, pinned. Raises what ``open_table`` raises."""
+        mode = None if self.checksum_verify is None else chosen_mode(self.checksum_verify, {})
+        return open_table(
+            root,
+            name,
+            epoch=epochs_named(self.epoch),
+            as_of=self.as_of,
+            checksum_verify=mode,
+            null_char=self.null_char,
+            skip_set_aside=self.skip_set_aside,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRows:
+    """Where rows go: to a file, or the first ones to the terminal."""
+
+    out: OutOption = None
+    limit: LimitOption = 20
+    vertical: VerticalOption = False
 
 
 def register(app: typer.Typer) -> None:
@@ -40,85 +112,34 @@ def register(app: typer.Typer) -> None:
     )
     usage = "wrong options, no such table, column or epoch"
     retry = "a volume is not mounted, rows have left the snapshot"
-    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(read)
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(with_groups(read))
 
 
-def read(
-    ctx: typer.Context,
-    name: TableArgument,
-    tier: TierOption = "all",
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None,
-    dates: DatesOption = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="VALUE", help="Only this internal partition: its value, or its directory. May be repeated."
-        ),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="EXPR", help="Only these rows, in SQL: 'dep_delay > 60 AND tailnum IS NOT NULL'."),
-    ] = None,
-    epoch: Annotated[
-        list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")
-    ] = None,
-    as_of: AsOfOption = None,
-    out: OutOption = None,
-    limit: LimitOption = 20,
-    vertical: VerticalOption = False,
-    checksum_verify: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODE",
-            help="Compare files with committed checksums: read, open, scrub or off. Default: read, each file once.",
-        ),
-    ] = None,
-    null_char: NullCharOption = None,
-    skip_set_aside: SkipSetAsideOption = False,
-) -> None:
+def read(ctx: typer.Context, name: TableArgument, rows: RowChoice, snapshot: SnapshotChoice, shown: ShownRows) -> None:
     """Reads rows of one snapshot of a table.
 
     Reads are snapshot-isolated, safe during ingest and merge. Without --out the first rows are shown.
     """
     cli: CliContext = ctx.obj
-    mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
-    pins, skip = _pins(epoch), skip_set_aside
-    more: dict[str, Any] = {"checksum_verify": mode, "null_char": null_char, "skip_set_aside": skip}
-    opened = open_table(cli.database().root, name, epoch=pins, as_of=as_of, **more)
-    names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
-    selection: dict[str, Any] = {"dates": dates, "sources": source, "where": where, "tier": tier}
-    record: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
+    opened = snapshot.open(cli.database().root, name)
+    record: dict[str, Any] = {"table": name, "tier": rows.tier, "epoch": opened.epochs}
     if aside := opened.set_aside:
         record["set_aside"] = [asdict(location) for location in aside]
         note_set_aside(cli, opened)
-    if out is not None:
+    if (out := shown.out) is not None:
         check_target(out)
-        rows = export(opened.to_batches(names, dictionaries=False, **selection), out)
-        cli.result({**record, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {pinned(opened)}")
+        count = export(opened.to_batches(rows.names, dictionaries=False, **rows.selection), out)
+        cli.result({**record, "rows": count, "out": str(out)}, f"{count:,} rows to {out} {pinned(opened)}")
         return
-    rows = opened.count(**selection)
-    shown = _first(opened, names, selection, limit)
-    lines = zip(*map(cell_values, shown.columns), strict=True)
-    listed = [dict(zip(shown.schema.names, line, strict=True)) for line in lines]
-    record |= {"rows": rows, "columns": shown.schema.names, "first": listed}
-    cli.result(record, lambda: _show(opened, shown.schema.names, listed, rows, vertical))
+    count = opened.count(**rows.selection)
+    first = _first(opened, rows.names, rows.selection, shown.limit)
+    lines = zip(*map(cell_values, first.columns), strict=True)
+    listed = [dict(zip(first.schema.names, line, strict=True)) for line in lines]
+    record |= {"rows": count, "columns": first.schema.names, "first": listed}
+    cli.result(record, lambda: _show(opened, first.schema.names, listed, count, shown.vertical))
 
 
-def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
-    if not epochs:
-        return None
-    if len(epochs) == 1 and epochs[0].isdigit():
-        return int(epochs[0])
-    pins: dict[str, int] = {}
-    for text in epochs:
-        stream, equals, number = text.rpartition("=")
-        if not equals or not number.isdigit() or stream in pins:
-            raise SettingsError("--epoch is not an epoch number", expected="N, or STREAM=N once a stream", found=text)
-        pins[stream] = int(number)
-    return pins
-
-
-def _first(opened: Table, names: list[str] | None, selection: dict[str, Any], limit: int) -> pa.Table:
+def _first(opened: Table, names: list[str] | None, selection: Mapping[str, Any], limit: int) -> pa.Table:
     reader = opened.to_batches(names, batch_rows=max(limit, 1), **selection)
     batches, rows = [], 0
     for batch in islice(reader, 0 if limit == 0 else None):

@@ -6,12 +6,14 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_code
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import NullCharOption, help_end, memory_bytes
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_root import Health, LiveRoot
@@ -29,24 +31,30 @@ ENVIRONMENT = "SPARKHAVEN_DEEPHAVEN"  # the Python of an environment that has th
 UI = "--ui: whoever has the key can run any code on this machine as the user who runs this command"
 
 
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Where the engine listens, how much memory it has, and whether it has a web page."""
+
+    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port. 0: any free port.")] = 10000
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of the engine.")] = "2GiB"
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Turn on the web page. Then whoever has the key can run any code here.")
+    ] = False
+
+
 def register(app: typer.Typer) -> None:
     usage = "no engine installed, a table that cannot be served, an address that is taken"
     app.command(epilog=help_end("serve Nyc13.Flight --port 10000", done="stopped by SIGTERM or Ctrl-C", usage=usage))(
-        serve
+        with_groups(serve)
     )
 
 
 def serve(
     ctx: typer.Context,
+    engine: EngineSettings,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables.")] = None,
-    tables: Annotated[list[str] | None, typer.Option("--table", metavar="NS.T", hidden=True)] = None,
-    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port. 0: any free port.")] = 10000,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of the engine.")] = "2GiB",
     null_char: NullCharOption = None,
-    ui: Annotated[
-        bool, typer.Option("--ui", help="Turn on the web page. Then whoever has the key can run any code here.")
-    ] = False,
 ) -> None:
     """Serves tables live, by a Deephaven engine.
 
@@ -58,8 +66,8 @@ def serve(
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
-    chosen = [TableName.parse(name) for name in (*(names or ()), *(tables or ()))]
-    options = EngineOptions(bind, port, memory_bytes(memory), ui=ui)
+    chosen = [TableName.parse(name) for name in names or ()]
+    options = EngineOptions(engine.bind, engine.port, memory_bytes(engine.memory), ui=engine.ui)
     for name in chosen:
         served_schema(load_deployed(TablePlace(Fs(), layout, name)))
     _enter_environment(sys.argv[1:])
@@ -78,12 +86,12 @@ def serve(
     results = _apart_from_engine()
     code = EXIT_DONE
     try:
-        engine = Engine(options, root.backend, cli.note)
+        running = Engine(options, root.backend, cli.note)
         for variable, key in root.keys.items():
-            engine.bind(variable, key)
+            running.bind(variable, key)
         sys.stdout = results
-        _show(cli, root, options, engine.port)
-        root.run(stop, time.monotonic, engine.gate, engine.bind, lambda health: cli.note(_line(health)))
+        _show(cli, root, options, running.port)
+        root.run(stop, time.monotonic, running.gate, running.bind, lambda health: cli.note(_line(health)))
         cli.note("stopped")
     except BaseException as error:  # noqa: BLE001  the engine's threads would go on without new rows
         sys.stdout = results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,17 +12,9 @@ import pyarrow as pa
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import (
-    AsOfOption,
-    LimitOption,
-    OutOption,
-    SkipSetAsideOption,
-    TierOption,
-    VerticalOption,
-    help_end,
-    memory_bytes,
-)
-from sparkhaven.jobs.cli.reading.read import note_set_aside, pinned, show_rows
+from sparkhaven.jobs.cli.groups import with_groups
+from sparkhaven.jobs.cli.options import AsOfOption, SkipSetAsideOption, TierOption, help_end, memory_bytes
+from sparkhaven.jobs.cli.reading.read import ShownRows, note_set_aside, pinned, show_rows
 from sparkhaven.readers.arrow.cell_values import cell_values
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.table import Table
@@ -33,6 +25,15 @@ if TYPE_CHECKING:
     from sparkhaven.readers.sql.scan import TableScan
 
 
+@dataclass(frozen=True, slots=True)
+class QueriedSnapshots:
+    """Which snapshot of each table."""
+
+    tier: TierOption = "all"
+    as_of: AsOfOption = None
+    skip_set_aside: SkipSetAsideOption = False
+
+
 def register(app: typer.Typer) -> None:
     lines = (
         "sql 'select carrier, avg(dep_delay) from Nyc13.Flight group by carrier order by 2 desc'",
@@ -40,21 +41,17 @@ def register(app: typer.Typer) -> None:
     )
     usage = "a query that cannot be run, no such table or column"
     retry = "a volume is not mounted, rows have left the snapshot, not enough memory"
-    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(sql)
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(with_groups(sql))
 
 
 def sql(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT. Tables are named NS.T.")],
-    tier: TierOption = "all",
-    as_of: AsOfOption = None,
-    out: OutOption = None,
-    limit: LimitOption = 20,
-    vertical: VerticalOption = False,
+    snapshots: QueriedSnapshots,
+    shown: ShownRows,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory of the query. Default: 80 % of the machine's.")
     ] = None,
-    skip_set_aside: SkipSetAsideOption = False,
 ) -> None:
     """Runs a SELECT over snapshots of tables.
 
@@ -66,11 +63,13 @@ def sql(
 
     cli: CliContext = ctx.obj
     root, size = cli.database().root, None if memory is None else memory_bytes(memory)
+    tier, out = snapshots.tier, shown.out
     check_tier(tier)
     if out is not None:
         check_target(out)
     lines: list[list[Any]] = []
-    with open_query(root, query, tier=tier, as_of=as_of, memory=size, skip_set_aside=skip_set_aside) as result:
+    skip = snapshots.skip_set_aside
+    with open_query(root, query, tier=tier, as_of=snapshots.as_of, memory=size, skip_set_aside=skip) as result:
         opened = [scan.table for scan in result.scans]
         for opened_table in opened:
             note_set_aside(cli, opened_table)
@@ -79,7 +78,7 @@ def sql(
             rows = _written(result.batches, out)
             record: dict[str, Any] = {"tier": tier, "rows": rows, "out": str(out)}
         else:
-            rows, lines = _first(result.batches, limit)
+            rows, lines = _first(result.batches, shown.limit)
             first = [dict(zip(names, line, strict=True)) for line in lines]
             record = {"tier": tier, "rows": rows, "columns": names, "first": first}
         record["tables"] = [_read(scan) for scan in result.scans]
@@ -88,7 +87,7 @@ def sql(
         if out is not None:
             print(f"{rows:,} rows to {out}{_pinned(opened)}")
         else:
-            show_rows(names, lines, vertical, "--vertical shows all")
+            show_rows(names, lines, shown.vertical, "--vertical shows all")
             print(f"{rows:,} rows{_pinned(opened)}, {len(lines)} shown")
         for scan in record["tables"] if cli.verbose else ():
             condition = f" where {scan['where']}" if scan["where"] else ""

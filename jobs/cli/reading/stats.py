@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
-from sparkhaven.jobs.cli.options import AsOfOption, OldFeedOption, TableAndFilesArgument, help_end, table_and_files
+from sparkhaven.jobs.cli.options import AsOfOption, TableAndFilesArgument, help_end, table_and_files
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.monitor.tables import list_tables, table_figures
@@ -62,7 +62,6 @@ def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
 def stats(
     ctx: typer.Context,
     words: TableAndFilesArgument = None,
-    feeds: OldFeedOption = None,
     all_tables: AllOption = False,
     as_of: AsOfOption = None,
 ) -> None:
@@ -73,7 +72,7 @@ def stats(
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
-    name, files = table_and_files(cli, words, feeds)
+    name, files = table_and_files(words)
     if files and as_of is not None:
         raise SettingsError(
             "--as-of has no lag",

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, help_end
-from sparkhaven.jobs.cli.schemas.written_file import ForceOption, NewFileOption, put_file
+from sparkhaven.jobs.cli.groups import with_groups
+from sparkhaven.jobs.cli.options import help_end
+from sparkhaven.jobs.cli.schemas.written_file import NewFile
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.table.definition_file import read_definition
 from sparkhaven.store.io.fs import Fs
@@ -24,11 +25,12 @@ def register(schema: typer.Typer) -> None:
     )
     usage = "no such file, a file that is there already, an extended layout without --extended"
     bad = "the definition is damaged, or has what a schema cannot say"
-    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(from_tbl)
+    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(with_groups(from_tbl))
 
 
 def from_tbl(
     ctx: typer.Context,
+    written: NewFile,
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE", parser=local_path, help="A .tbl file, or the directory of a location."),
@@ -37,9 +39,6 @@ def from_tbl(
         str | None,
         typer.Option("--extended", metavar="TYPE", help="Layout of a table whose storage type is Extended."),
     ] = None,
-    out: NewFileOption = None,
-    force: ForceOption = False,
-    dry_run: DryRun = False,
 ) -> None:
     """Writes the schema of a table definition.
 
@@ -59,4 +58,4 @@ def from_tbl(
             hint="`sparkhaven inspect FILE` shows the definition",
         )
     record = {"table": f"{definition.namespace}.{definition.name}", "columns": len(definition.columns), "schema": text}
-    put_file(cli, fs, text, out, record, force=force, dry_run=dry_run)
+    written.put(cli, fs, text, record)

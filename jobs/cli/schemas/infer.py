@@ -9,14 +9,16 @@ import os
 import time
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, help_end
-from sparkhaven.jobs.cli.schemas.written_file import ForceOption, NewFileOption, put_file
+from sparkhaven.jobs.cli.groups import with_groups
+from sparkhaven.jobs.cli.options import help_end
+from sparkhaven.jobs.cli.schemas.written_file import NewFile
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -43,6 +45,39 @@ ZoneOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class SampledFeed:
+    """The rows that a file is inferred from."""
+
+    source: SourceArgument
+    rows: RowsOption = ROWS
+    zone: ZoneOption = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class InferredTable:
+    """What the sample does not tell of a table."""
+
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table", metavar="NS.T", help="Name of the table. Default: that of the stream file, or the file's."
+        ),
+    ] = None
+    partitioning: Annotated[
+        str, typer.Option("--partition-column", metavar="COLUMN", help="Name of the partitioning column.")
+    ] = "Date"
+    grouping: Annotated[
+        list[str] | None, typer.Option("--grouping", metavar="COLUMN", help="Grouping column. Default: the best one.")
+    ] = None
+    blobs: Annotated[
+        list[str] | None, typer.Option("--no-symbols", metavar="COLUMN", help="A String without a symbol table.")
+    ] = None
+    key_formula: Annotated[
+        str | None, typer.Option("--key-formula", metavar="FORMULA", help="Where a merge puts rows. Default: balanced.")
+    ] = None
+
+
 def register(schema: typer.Typer) -> None:
     lines = (
         "schema infer feed/trades.json.gz --table Equity.Trade > Equity.Trade.schema",
@@ -50,38 +85,12 @@ def register(schema: typer.Typer) -> None:
     )
     codes = {"bad_data": "no record can be read", "retry": "the broker does not answer"}
     usage = "no such file, a file that is there already, wrong options"
-    schema.command(epilog=help_end(*lines, usage=usage, **codes))(infer)
+    schema.command(epilog=help_end(*lines, usage=usage, **codes))(with_groups(infer))
     line = "schema new Equity.Trade.schema feed/trades.json.gz --name trades"
-    schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(new)
+    schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(with_groups(new))
 
 
-def infer(
-    ctx: typer.Context,
-    source: SourceArgument,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--table", metavar="NS.T", help="Name of the table. Default: that of the stream file, or the file's."
-        ),
-    ] = None,
-    rows: RowsOption = ROWS,
-    zone: ZoneOption = "UTC",
-    partitioning: Annotated[
-        str, typer.Option("--partition-column", metavar="COLUMN", help="Name of the partitioning column.")
-    ] = "Date",
-    grouping: Annotated[
-        list[str] | None, typer.Option("--grouping", metavar="COLUMN", help="Grouping column. Default: the best one.")
-    ] = None,
-    blobs: Annotated[
-        list[str] | None, typer.Option("--no-symbols", metavar="COLUMN", help="A String without a symbol table.")
-    ] = None,
-    key_formula: Annotated[
-        str | None, typer.Option("--key-formula", metavar="FORMULA", help="Where a merge puts rows. Default: balanced.")
-    ] = None,
-    out: NewFileOption = None,
-    force: ForceOption = False,
-    dry_run: DryRun = False,
-) -> None:
+def infer(ctx: typer.Context, sample: SampledFeed, wished: InferredTable, written: NewFile) -> None:
     """Infers a schema from rows of a feed.
 
     Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
@@ -94,32 +103,29 @@ def infer(
     from sparkhaven.jobs.settings.feed_part import feed_part
 
     cli: CliContext = ctx.obj
-    fs = Fs()
-    feed = feed_part(fs, source, os.environ)
-    name = TableName.parse(table or feed.raw.get("table") or _table_of(source))
+    fs, zone, table, blobs = Fs(), sample.zone, wished.table, wished.blobs or []
+    feed = feed_part(fs, sample.source, os.environ)
+    name = TableName.parse(table or feed.raw.get("table") or _table_of(sample.source))
     check_zone(zone, "--zone")
-    wishes = SchemaWishes(identifier(partitioning), zone, tuple(grouping or ()), key_formula)
-    proposal = propose(feed.sample(fs, rows, table), partitioning=wishes.partitioning, zone=zone, blobs=blobs or ())
-    _check_names(proposal, [*(grouping or ()), *(blobs or ())])
+    wishes = SchemaWishes(identifier(wished.partitioning), zone, tuple(wished.grouping or ()), wished.key_formula)
+    sampled = feed.sample(fs, sample.rows, table)
+    proposal = propose(sampled, partitioning=wishes.partitioning, zone=zone, blobs=blobs)
+    _check_names(proposal, [*wishes.grouping, *blobs])
     text = schema_text(name, proposal, wishes)
     parse_schema(text.encode(), "")
     _tell(cli, proposal.sample)
     record = {"table": str(name), **_sample_json(proposal.sample), "columns": _columns_json(proposal)}
-    put_file(cli, fs, text, out, record | {"schema": text}, force=force, dry_run=dry_run)
+    written.put(cli, fs, text, record | {"schema": text})
 
 
 def new(
     ctx: typer.Context,
     schema_file: Annotated[Path, typer.Argument(metavar="SCHEMA", parser=local_path, help="Schema file of the table.")],
-    source: SourceArgument,
+    sample: SampledFeed,
+    written: NewFile,
     name: Annotated[
         str | None, typer.Option("--name", metavar="STREAM", help="Name of the stream. Default: that of the table.")
     ] = None,
-    rows: RowsOption = ROWS,
-    zone: ZoneOption = "UTC",
-    out: NewFileOption = None,
-    force: ForceOption = False,
-    dry_run: DryRun = False,
 ) -> None:
     """Writes the stream file for a schema and a feed.
 
@@ -134,22 +140,22 @@ def new(
     from sparkhaven.jobs.settings.stream_schema import checked_schema
 
     cli: CliContext = ctx.obj
-    fs = Fs()
-    feed = feed_part(fs, source, os.environ)
+    fs, zone = Fs(), sample.zone
+    feed = feed_part(fs, sample.source, os.environ)
     schema = load_schema(fs, schema_file).schema
     check_zone(zone, "--zone")
     stream = check_stream(name or feed.raw.get("name") or schema.name.lower())
-    written = out or schema_file.parent / f"{stream}.toml"
-    target = written.absolute()
+    file = written.out or schema_file.parent / f"{stream}.toml"
+    target = file.absolute()
     columns = {key: entry for key, entry in feed.raw.get("columns", {}).items() if key != "ignore"}
-    fit = fit_schema(schema, feed.sample(fs, rows, schema.full_name if feed.routes else None), columns, zone)
+    fit = fit_schema(schema, feed.sample(fs, sample.rows, schema.full_name if feed.routes else None), columns, zone)
     beside = os.path.relpath(schema_file.absolute(), target.parent)
     text = stream_text(schema, feed.beside(target.parent), fit, StreamWishes(stream, beside, zone, time.time_ns()))
     settings = parse_stream(tomllib.loads(text), target, os.environ, fs)
     checked_schema(fs, settings)
     _tell(cli, fit.sample, fit)
     record = {"name": stream, "table": schema.full_name, **_sample_json(fit.sample), "stream": text}
-    put_file(cli, fs, text, written, record, force=force, dry_run=dry_run)
+    replace(written, out=file).put(cli, fs, text, record)
 
 
 def _table_of(source: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import OldFeedOption, TableAndFilesArgument, help_end, table_and_files
+from sparkhaven.jobs.cli.options import TableAndFilesArgument, help_end, table_and_files
 from sparkhaven.jobs.monitor.doctor.checks import findings
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding
 from sparkhaven.jobs.monitor.texts import headline
@@ -28,7 +28,6 @@ def register(app: typer.Typer) -> None:
 def doctor(
     ctx: typer.Context,
     words: TableAndFilesArgument = None,
-    feeds: OldFeedOption = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show what is well, too.")] = False,
 ) -> None:
     """Checks the database and names the next command to run.
@@ -37,7 +36,7 @@ def doctor(
     Read-only and without Spark. Works for a database that is empty, damaged or mounted read-only.
     """
     cli: CliContext = ctx.obj
-    name, files = table_and_files(cli, words, feeds)
+    name, files = table_and_files(words)
     only = [TableName.parse(name)] if name is not None else []
     feed_settings, unread = load_streams(files)
     context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, feed_settings)

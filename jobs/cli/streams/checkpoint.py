@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, group, help_end, old_spelling
+from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
@@ -39,7 +39,6 @@ def repair(
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="The table that the query writes.")] = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Its stream.")] = None,
     fix: Annotated[bool, typer.Option("--repair", help="Back it up and repair it. Default: only report.")] = False,
-    force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Finds and repairs damage of Spark's checkpoint.
@@ -47,9 +46,6 @@ def repair(
     Damage is an empty, torn or missing entry, or a batch that is ahead of the epochs.
     """
     cli: CliContext = ctx.obj
-    if force:
-        old_spelling(cli, "--force", "--repair")
-        fix = True
     fs, query, batch = Fs(), None, None
     if name is not None and stream is None:
         raise SettingsError("a table is named without its stream", expected="NS.T STREAM, or neither", found=name)

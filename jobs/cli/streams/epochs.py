@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, StreamArgument, TableArgument, group, help_end
+from sparkhaven.jobs.cli.groups import OneStream, with_groups
+from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import epoch_json, field_words
 from sparkhaven.jobs.operations.maintenance import open_log
@@ -20,33 +21,31 @@ from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets, plan_undo
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.places import StreamPlace
 
 
 def register(app: typer.Typer) -> None:
     epochs = group("List, show, roll back and undo epochs of a stream.")
     usage = "wrong options, no such table, stream or epoch"
-    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(list_)
-    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(show)
+    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(with_groups(list_))
+    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(with_groups(show))
     line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
     usage += ", or its rows are merged"
-    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
+    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(with_groups(rollback))
     lines = (
         "epochs undo Nyc13.Flight flights --epoch 7 --dry-run",
         "epochs undo NS.T STREAM --offsets flights:0:500-600",
     )
-    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(undo)
+    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(with_groups(undo))
     app.add_typer(epochs, name="epochs")
 
 
-def list_(ctx: typer.Context, name: TableArgument, stream: StreamArgument) -> None:
+def list_(ctx: typer.Context, stream: OneStream) -> None:
     """Lists epochs since the rollback floor."""
     cli: CliContext = ctx.obj
-    layout, parsed = cli.database(), TableName.parse(name)
-    state = require_stream(StreamPlace(Fs(), layout, parsed, check_stream(stream)))
-    entries = list_epochs(StreamPlace(Fs(), layout, parsed, stream))
+    place = stream.place(cli)
+    state = require_stream(place)
+    entries = list_epochs(place)
     listed = [epoch_json(entry) for entry in entries]
     unit = "messages" if state.offsets else "files"
     header = [
@@ -68,21 +67,20 @@ def list_(ctx: typer.Context, name: TableArgument, stream: StreamArgument) -> No
         print(f"epoch {state.epoch}, floor {state.floor}: a rollback accepts any epoch from the floor on")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
-    cli.result({"table": name, "stream": stream, **numbers, "epochs": listed}, print_text)
+    cli.result({**_about(place), **numbers, "epochs": listed}, print_text)
 
 
 def show(
     ctx: typer.Context,
-    name: TableArgument,
-    stream: StreamArgument,
+    stream: OneStream,
     epoch: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest.")] = None,
 ) -> None:
     """Shows the state of one epoch: locations and positions."""
     cli: CliContext = ctx.obj
-    layout, parsed = cli.database(), TableName.parse(name)
-    state = require_stream(StreamPlace(Fs(), layout, parsed, check_stream(stream)))
+    place = stream.place(cli)
+    state = require_stream(place)
     if epoch is not None:
-        state = load_stream(StreamPlace(Fs(), layout, parsed, stream), epoch=epoch)
+        state = load_stream(place, epoch=epoch)
     header = ["source", "date", "rows", "withdrawn", "since", "epoch"]
     located = [
         {
@@ -96,7 +94,7 @@ def show(
         for key, location in sorted(state.locations.items())
     ]
     rows = _rows(state)
-    entries = list_epochs(StreamPlace(Fs(), cli.database(), TableName.parse(name), stream))
+    entries = list_epochs(place)
     counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
 
     def print_text() -> None:
@@ -112,13 +110,12 @@ def show(
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()
     remembered = {"files": len(state.files), "positions": positions, "counts": counts}
-    cli.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, print_text)
+    cli.result({**_about(place), **numbers, **remembered, "locations": located}, print_text)
 
 
 def rollback(
     ctx: typer.Context,
-    name: TableArgument,
-    stream: StreamArgument,
+    stream: OneStream,
     to: Annotated[int, typer.Option(metavar="N", min=0, help="The epoch to restore.")],
     dry_run: DryRun = False,
 ) -> None:
@@ -127,7 +124,7 @@ def rollback(
     Source positions are restored too: the stream ingests what came after them again.
     """
     cli: CliContext = ctx.obj
-    place = StreamPlace(Fs(), cli.database(), TableName.parse(name), check_stream(stream))
+    place = stream.place(cli)
     now = require_stream(place)
     then = load_stream(place, epoch=to)
     require_unmerged(place, to)
@@ -138,7 +135,7 @@ def rollback(
     else:
         with open_log(place, cli.note, leave_damaged=True) as log:
             epoch = log.rollback(to)
-    record = {"table": name, "stream": stream, "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
+    record = {**_about(place), "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
     verb = "drop" if dropped >= 0 else "bring back"  # rows that an epoch since has withdrawn
     words = f"would {verb}" if dry_run else {"drop": "dropped", "bring back": "brought back"}[verb]
     said = f"{words} {abs(dropped):,} rows"
@@ -147,8 +144,7 @@ def rollback(
 
 def undo(
     ctx: typer.Context,
-    name: TableArgument,
-    stream: StreamArgument,
+    stream: OneStream,
     epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="The epoch to undo.")] = None,
     source_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="The epoch that took this file: its path, or the end of that.")
@@ -166,12 +162,12 @@ def undo(
     given = [word for word in (epoch, source_file, offsets) if word is not None]
     if len(given) != 1:
         raise SettingsError(
-            "it is not said which epoch to undo" if not given else "the epoch to undo is named in two ways",
+            "no epoch was given" if not given else "the epoch to undo is named in two ways",
             expected="one of --epoch N, --source-file FILE, --offsets TOPIC:P:A-B",
             found="none" if not given else " and ".join(map(str, given)),
-            hint=f"`sparkhaven epochs list {name} {stream}` shows the epochs with their offsets",
+            hint=f"`sparkhaven epochs list {stream.name} {stream.stream}` shows the epochs with their offsets",
         )
-    place = StreamPlace(Fs(), cli.database(), TableName.parse(name), check_stream(stream))
+    place = stream.place(cli)
     require_stream(place)
     if epoch is not None:
         undone = [epoch]
@@ -185,8 +181,7 @@ def undo(
         with open_log(place, cli.note) as log:
             done = log.withdraw(lambda: plan_undo(place, undone))
     record = {
-        "table": name,
-        "stream": stream,
+        **_about(place),
         "undone": undone,
         "epoch": done,
         "rows": planned.rows,
@@ -212,6 +207,10 @@ def _offsets(text: str) -> tuple[str, int, int, int]:
             found=text,
         )
     return match[1], int(match[2]), int(match[3]), int(match[4])
+
+
+def _about(place: StreamPlace) -> dict[str, str]:
+    return {"table": str(place.table), "stream": place.stream}
 
 
 def _rows(state: StreamState) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.directory_plan import damage_of
+from sparkhaven.store.epochs.recovery.rebuild import PositionChoice
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport, preview_recovery
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
@@ -27,38 +29,50 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Whether a commit log is rebuilt, and where its stream goes on then."""
+
+    from_locations: Annotated[
+        bool, typer.Option("--from-locations", help="First rebuild a lost or outdated commit log. Needs NS.T STREAM.")
+    ] = False
+    position: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="For a rebuilt log: the next message to read."),
+    ] = None
+    taken_until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="For a rebuilt log: files modified earlier count as ingested.")
+    ] = None
+    accept_positions: Annotated[
+        bool, typer.Option("--accept-positions", help="For a rebuilt log: the known positions hold for all rows.")
+    ] = False
+    back_to_known: Annotated[
+        bool, typer.Option("--back-to-known", help="For a rebuilt log: drop rows after the newest known state.")
+    ] = False
+
+    @property
+    def choice(self) -> PositionChoice:
+        """The positions that are chosen. SettingsError: choices that exclude each other, or cannot be parsed."""
+        return parse_choice(self.position or [], self.taken_until, self.accept_positions, self.back_to_known)
+
+
 def register(app: typer.Typer) -> None:
     lines = "recover", "recover Nyc13.Flight flights --from-locations --dry-run"
     bad_data, usage = "a stream cannot be recovered", "wrong options, no such table or stream"
     retry = "a stream runs, a volume is not mounted, no space on the disk"
     end = help_end(*lines, done="all streams are sound", bad_data=bad_data, usage=usage, retry=retry)
-    app.command(epilog=end)(recover)
+    app.command(epilog=end)(with_groups(recover))
 
 
 def recover(
     ctx: typer.Context,
+    rebuild: Rebuild,
     name: AnyTableArgument = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
     quarantine: Annotated[
         list[str] | None,
         typer.Option(metavar="INTERNAL/DATE", help="First set this damaged location aside. Needs NS.T STREAM."),
     ] = None,
-    from_locations: Annotated[
-        bool, typer.Option("--from-locations", help="First rebuild a lost or outdated commit log. Needs NS.T STREAM.")
-    ] = False,
-    position: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="For a rebuilt log: the next message to read."),
-    ] = None,
-    taken_until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="For a rebuilt log: files modified earlier count as ingested.")
-    ] = None,
-    accept_positions: Annotated[
-        bool, typer.Option("--accept-positions", help="For a rebuilt log: the known positions hold for all rows.")
-    ] = False,
-    back_to_known: Annotated[
-        bool, typer.Option("--back-to-known", help="For a rebuilt log: drop rows after the newest known state.")
-    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Runs crash recovery only, without ingest.
@@ -79,11 +93,11 @@ def recover(
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
-    dry_run = dry_run or (is_copy(layout.root) and not from_locations and not quarantine)
-    choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
+    dry_run = dry_run or (is_copy(layout.root) and not rebuild.from_locations and not quarantine)
+    choice = rebuild.choice
     rebuilt: dict[str, Any] | None = None
     aside: list[SetAside] = []
-    if from_locations:
+    if rebuild.from_locations:
         if name is None or stream is None:
             raise SettingsError(
                 "--from-locations is given without a stream", expected="recover NS.T STREAM --from-locations"

@@ -32,10 +32,6 @@ def number(amount: float | None) -> str:
     return f"{amount:,}" if isinstance(amount, int) else f"{amount:,.3f}".rstrip("0").rstrip(".")
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def size(length: int) -> str:
     amount, units = float(length), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:

@@ -12,7 +12,7 @@ from sparkhaven.jobs.monitor.page import pictures
 from sparkhaven.jobs.monitor.page.drawing import Draw
 from sparkhaven.jobs.monitor.page.facts import PageFacts, PageTable, PageWaiting
 from sparkhaven.jobs.monitor.page.markup import Row, command, element, picture, table
-from sparkhaven.jobs.monitor.page.number_texts import counted, moment, number, size
+from sparkhaven.jobs.monitor.page.number_texts import moment, number, size
 from sparkhaven.jobs.monitor.page.summary import (
     MOST_ROWS,
     MOST_SOURCES,
@@ -27,6 +27,7 @@ from sparkhaven.jobs.monitor.page.summary import (
 )
 from sparkhaven.jobs.monitor.storage import EXTENDED, INTRADAY
 from sparkhaven.jobs.monitor.streams import StreamFacts
+from sparkhaven.jobs.monitor.texts import counted
 
 MOST_BARS = 30
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from sparkhaven.ingest.feeds.base import DATA_FILES
 from sparkhaven.ingest.spec.feed_traits import FILES
+from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import TableName
@@ -103,12 +104,12 @@ class Progress:
             self.say(shown, f"batch {outcome.batch_id}: committed before, nothing to do")
             return
         read = taken(outcome, unit)
-        lag = "" if done.lag is None else f", lag {done.lag:,} {unit}"
+        lag = "" if done.lag is None else f", lag {counted(done.lag, unit)}"
+        row = "row" if outcome.rows == 1 else "rows"
         self.say(
             shown,
-            f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of "
-            f"{read:,} {unit} into "
-            f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}"
+            f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] {row} from {counted(read, unit)} "
+            f"into {counted(outcome.locations, 'location')} in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}"
             + (f": {escape(partitions)}" if partitions else ""),
         )
         if outcome.passed:
@@ -165,7 +166,7 @@ class Progress:
         rate = totals.rows / totals.seconds if totals.seconds else 0.0
         self.say(
             stream,
-            f"ended at epoch {totals.epoch}: {totals.rows:,} rows in {totals.epochs} epochs, "
+            f"ended at epoch {totals.epoch}: {counted(totals.rows, 'row')} in {counted(totals.epochs, 'epoch')}, "
             f"{totals.seconds:.1f} s, {rate:,.0f} rows/s",
         )
 

@@ -1,4 +1,7 @@
-"""``ImportSource`` blocks: the mapping of a source's fields to the columns of a table (E131, E132)."""
+"""``ImportSource`` blocks: the mapping of a source's fields to the columns of a table (E131, E132).
+
+Importers of Deephaven use them. Here the stream file maps fields, which a finding says (W134).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import Column, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ def read_imports(root: Element, columns: tuple[Column, ...], findings: FindingCo
             column = _import_column(child, names, mapped, findings)
             if column is not None:
                 mapped[column.name] = column
+        _tell_mapping(element, mapped, names, findings)
         blocks.append(ImportSource(kind, element.attributes.get("name"), mapped))
     return tuple(blocks)
 
@@ -71,3 +75,23 @@ def _import_column(
         hint = "add sourceName, sourceType or default, or remove the element"
         findings.add("W133", element, expected="an attribute beside name", found="only name", hint=hint)
     return ImportColumn(name, attributes.get("sourceName"), attributes.get("default"))
+
+
+def _tell_mapping(
+    element: Element, mapped: dict[str, ImportColumn], names: dict[str, Column], findings: FindingCollector
+) -> None:
+    sources = {name: column.source_name for name, column in mapped.items() if column.source_name is not None}
+    if not sources:
+        return
+    dates = [name for name in sources if names[name].kind is Kind.PARTITIONING]
+    lines = [
+        f'{name} = {{ from = "{source}" }} under [columns]' for name, source in sources.items() if name not in dates
+    ]
+    lines += [f'value = {{ column = "{sources[name]}" }} under [partition]' for name in dates]
+    findings.add(
+        "W134",
+        element,
+        expected="fields that are mapped in the stream file",
+        found=", ".join(f"{name} from {source}" for name, source in sources.items()),
+        hint=f"remove the element. In the stream file write {', and '.join(lines)}",
+    )

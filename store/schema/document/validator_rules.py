@@ -23,6 +23,7 @@ from sparkhaven.store.types.model import Column
 MODES = ("SIMPLE_TABLE", "FULL_INTRADAY", "FULL_DATABASE")
 SWITCHES = ("removeNull", "removeNaN", "removeInf")
 Bound = Decimal | float | int | str
+NON_EMPTY, EMPTY_CHECK = "NonEmptyValidator", "NullValidator"  # classes of Deephaven; the second one checks nothing
 _COLUMN_ATTRIBUTES = ("column", "column1", "column2", "groupBy")
 _LIST_ATTRIBUTES = ("columns",)
 _INTEGERS = ("byte", "short", "int", "long", "char", "LocalTime")
@@ -109,6 +110,7 @@ def _rows() -> dict[str, RuleSpec]:
     add(names, "column1 column2", nni=True, fits=_scalar, text=scalar)
     add("NotNull", "column")
     add("DigestEqual OffsetsContiguous SymbolsUnique", "")
+    rows[NON_EMPTY] = RuleSpec(NON_EMPTY, ())
     return rows
 
 
@@ -174,8 +176,11 @@ def check_rule(element: Element, columns: tuple[Column, ...], findings: FindingC
     """Checks one child of ``Validator``: E141, then E142, then E143; a rule without findings can be bound."""
     spec = RULE_SPECS.get(element.name)
     if spec is None:
-        hint = meant(element.name, RULE_SPECS) or "see the table of rules in the manual"
-        findings.add("E141", element, expected="a rule that is known", found=element.name, hint=hint)
+        hint = meant(element.name, RULE_SPECS) or "see the table of rules in the reference of the schema"
+        name = element.name
+        if name == EMPTY_CHECK:
+            name, hint = f"{name}, which passes whatever the rows are", f"remove it. {NON_EMPTY} needs one row"
+        findings.add("E141", element, expected="a rule that is known", found=name, hint=hint)
         return
     missing = [a for a in spec.required if a not in element.attributes]
     unknown = [a for a in element.attributes if a not in spec.attributes]

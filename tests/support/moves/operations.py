@@ -131,6 +131,12 @@ def removed_partition(root: Path, other: Path) -> Path:
     return root
 
 
+def emptied_partition(root: Path, other: Path) -> Path:
+    for day in (DAY, NEXT):
+        shutil.rmtree(partitions(root) / "0" / day)
+    return root
+
+
 def copied_date(root: Path, other: Path) -> Path:
     shutil.copytree(partitions(root) / "0" / DAY, partitions(root) / "0" / OTHER)
     return root
@@ -245,6 +251,8 @@ OPERATIONS = (
     Operation("storage partition", "moved", moved_partition, BOTH, verify=1, validate=1),
     Operation("storage partition", "moved, a link in its place", moved_partition_with_link, BOTH),
     Operation("storage partition", "removed", removed_partition, [], GONE, verify=1, validate=1, update=1,
+              verify_updated=1),
+    Operation("storage partition", "emptied date by date", emptied_partition, [], GONE, verify=1, validate=1, update=1,
               verify_updated=1),
     Operation("date", "copied", copied_date, [1, 1, 2, 2, 3, 3, 4, 5], UNVOUCHED, verify=1, validate=1),
     Operation("date", "copied to another root", copied_date_to_other_root, [1, 2, 3], UNVOUCHED, validate=1),

@@ -29,7 +29,8 @@ from sparkhaven.jobs.operations.quarantine_lines import read_repairs
 from sparkhaven.jobs.operations.requeue import Requeued, portions
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from tests.support.ingest.ingest_cases import schema
 from tests.support.ingest.messages import PLACE, Fake
@@ -128,10 +129,11 @@ def test_repairs_mend_payloads_and_keys(tmp_path: Path) -> None:
         {"key": 5},
     ]
     path = tmp_path / "rows.jsonl"
+    place = StreamPlace(Fs(), Layout(tmp_path), TableName("Ns", "Tab"), "s")
     given = [json.dumps({"source": "t/0", "position": n, **line}) for n, line in enumerate(lines)]
     path.write_text("\n".join(given[:4]))
     row = {"Payload": b"old", "PayloadBytes": 3, "Key": b"was"}
-    mended = [repair.of(dict(row)) for repair in read_repairs(Fs(), path, "Ns.Tab s").values()]
+    mended = [repair.of(dict(row)) for repair in read_repairs(path, place).values()]
     assert [(each["Payload"], each["PayloadBytes"], each["Key"]) for each in mended] == [
         (b"a", 1, b"was"),
         (b"\xff", 1, b"k"),
@@ -140,4 +142,4 @@ def test_repairs_mend_payloads_and_keys(tmp_path: Path) -> None:
     ]
     path.write_text(given[4])
     with pytest.raises(SettingsError, match="names no row"):
-        read_repairs(Fs(), path, "Ns.Tab s")
+        read_repairs(path, place)

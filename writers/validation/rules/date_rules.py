@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store.schema.document.validator_rules import NON_EMPTY
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Storage, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
@@ -21,6 +22,11 @@ from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Sc
 
 def _size(scope: Scope, rule: ValidatorRule) -> Measure:
     return within(rule, scope.rows.rows, plural(scope.rows.rows, "row"))
+
+
+def _non_empty(scope: Scope, _: ValidatorRule) -> Measure:
+    rows = scope.rows.rows
+    return Measure(rows > 0, rows, 1, None, plural(rows, "row"))
 
 
 def _expected_size(scope: Scope, rule: ValidatorRule) -> Measure:
@@ -112,6 +118,7 @@ def _offsets(scope: Scope, _: ValidatorRule) -> Measure:
 
 
 RULES: dict[str, Evaluate] = {
+    NON_EMPTY: _non_empty,
     "assertSize": _size,
     "assertExpectedTableSize": _expected_size,
     "assertColumnType": _types,

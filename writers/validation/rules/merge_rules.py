@@ -27,7 +27,7 @@ from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import counted, feed, row_keys
 from sparkhaven.writers.validation.rules.rule_scope import SHOWN, some
 
-DIGEST_RULES = ("DigestEqual", "RowDigestEqual")
+COLUMN_DIGESTS, ROW_DIGESTS = DIGEST_RULES = ("DigestEqual", "RowDigestEqual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _digests(
         message = f"digests of history and of {against}"
         if merged and column.id in {correction.id for correction in record.corrections}:
             message += ", with what a command has changed in it,"
-        yield _equal("DigestEqual", column.name, there.columns[column.name], expected, message)
+        yield _equal(COLUMN_DIGESTS, column.name, there.columns[column.name], expected, message)
 
 
 def _without(whole: str, record: MergeRecord, column: Column) -> str:
@@ -104,14 +104,12 @@ def _rows_equal(
     schema, left_out = history.schema, record.proof.left_out if record.proof else LeftOut()
     if merged is not None and not record.corrections and has_digests_of(schema, left_out.digests):
         expected = to_hex(add(from_hex(merged.rows), -from_hex(left_out.row_digest)))
-        return _equal(
-            "RowDigestEqual", None, there.rows, expected, f"digests of whole rows of history and of {against}"
-        )
-    if all(has_digests_of(schema, output.digests) for output in record.outputs):
-        message = "digests of whole rows of history and of the merge's record"
-        return _equal("RowDigestEqual", None, there.rows, row_content(record).digest, message)
-    message = "not compared: since the merge a column was dropped, whose values are in the digest of its record"
-    return RuleResult("RowDigestEqual", None, None, None, None, True, message)
+    elif all(has_digests_of(schema, output.digests) for output in record.outputs):
+        expected, against = row_content(record).digest, "the merge's record"
+    else:
+        message = "not compared: since the merge a column was dropped, whose values are in the digest of its record"
+        return RuleResult(ROW_DIGESTS, None, None, None, None, True, message)
+    return _equal(ROW_DIGESTS, None, there.rows, expected, f"digests of whole rows of history and of {against}")
 
 
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:

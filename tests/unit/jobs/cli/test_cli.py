@@ -316,23 +316,6 @@ def test_epochs_show_offsets(tmp_path: Path) -> None:
     assert "messages" in run("--root", str(tmp_path), "epochs", "list", "NS.T", "s").stdout
 
 
-def test_old_spellings_work_and_name_the_new_ones(tmp_path: Path) -> None:
-    small = SmallTable(tmp_path)
-    small.log().close()
-    new = run("--root", str(tmp_path), "quarantine", "list", "NS.T", "s", "--json")
-    assert (new.exit_code, new.stderr) == (0, "")
-    for words in (["s"], ["s", "--table", "NS.T"]):
-        old = run("--root", str(tmp_path), "quarantine", "list", *words, "--json")
-        assert (old.exit_code, old.stdout) == (0, new.stdout)
-        assert f"{' '.join(words)} is now NS.T STREAM" in old.stderr
-    ingest = run("--root", str(tmp_path), "ingest", "none.toml", "--stop-on-failure")
-    assert ingest.exit_code == 2 and "--stop-on-failure is now --stop-on-error" in ingest.stderr
-    file = run("--root", str(tmp_path), "quarantine", "requeue", "NS.T", "s", "--file", "none.toml")
-    assert file.exit_code == 0 and "--file STREAM.toml is now STREAM.toml" in file.stderr
-    assert run("--root", str(tmp_path), "quarantine", "list", "NS.T", "other").exit_code == 2
-    assert run("--root", str(tmp_path), "quarantine", "list", "other").exit_code == 2
-
-
 @pytest.mark.parametrize(("text", "amount"), [("1g", 1 << 30), ("512m", 512 << 20), ("1GiB", 1 << 30), ("7", 7)])
 def test_an_amount_of_memory_has_one_form_in_all_commands(text: str, amount: int) -> None:
     assert memory_bytes(text) == amount

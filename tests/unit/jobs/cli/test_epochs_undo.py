@@ -99,7 +99,7 @@ def test_what_was_undone_before_is_left_as_it_is(small: SmallTable) -> None:
         ("--source-file 9.json", "no kept epoch took file 9.json"),
         ("--offsets t:0:1-2", "no kept epoch took offsets"),
         ("--offsets t:0:2-2", "--offsets is no range"),
-        ("", "it is not said which epoch"),
+        ("", "no epoch was given"),
         ("--epoch 1 --source-file 1.json", "named in two ways"),
     ],
 )

@@ -118,8 +118,8 @@ def test_a_dry_run_names_rows_and_destination(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 30, partitions=0)
     db.log.close()
     found = run(tmp_path, "merge", NAME, "--date", DAY, "--dry-run")
-    assert f"{DAY}: would merge 30 rows to 0" in found.stdout
-    assert "1 dates, 30 rows to merge (dry run)" in found.stderr
+    assert f"{DAY}: would merge 30 rows into partition 0" in found.stdout
+    assert "1 date, 30 rows to merge (dry run)" in found.stderr
     assert run_json(tmp_path, "merge", NAME, "--date", DAY, "--dry-run")[1]["destinations"] == {"0": None}
     assert not db.layout.partitions("Test").exists()
 

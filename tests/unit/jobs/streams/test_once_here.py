@@ -88,7 +88,7 @@ def test_few_files_are_ingested_in_this_process(tmp_path: Path) -> None:
     assert said[0] == (
         "s runs in this process, without Spark: 2 files, 20 bytes to ingest. Spark starts above 64 MiB or 500,000 rows"
     )
-    assert said[1].startswith("s epoch 1: 1 rows of 1 files into 1 locations in ") and said[1].endswith("lag 1 files")
+    assert said[1].startswith("s epoch 1: 1 row from 1 file into 1 location in ") and said[1].endswith("lag 1 file")
     assert said[2].startswith("s epoch 2: ") and said[2].endswith("lag 0 files")
     assert said[3].startswith("s ended at epoch 2: 2 rows in 2 epochs")
     put(tmp_path, 3)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sparkhaven import open_table
 from sparkhaven.store.errors import SnapshotMovedError
+from tests.support.commands import run
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import SMALL, compact, expected, more, remove, rows_of, small
 from tests.support.tables.live_tables import Attached, Engine
@@ -122,6 +124,27 @@ def test_a_date_of_history_that_comes_from_elsewhere(tmp_path: Path) -> None:
     engine.look(0.3)
     assert rows_of(attached) == expected(rows + mine)
     assert set(attached.values.values()) == {DAY, "2024-03-06"}
+
+
+@pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
+def test_history_that_was_added_by_hand_is_shown_once_it_is_adopted(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
+    db.log.close()
+    date = db.layout.partitions("Test") / "0" / DAY
+    shutil.copytree(date, date.with_name("2024-04-01"))
+    copied = len(open_table(tmp_path, "Test.Every").to_arrow(["L"], dates="2024-04-01"))
+    engine = Engine(tmp_path, fs=FS)
+    before = engine.attach("Test_Every")
+    assert len(rows_of(before)) == 30 + copied  # it stood there when the table was opened
+    shutil.copytree(date, date.with_name("2024-04-02"))
+    engine.look(0.3)
+    assert len(rows_of(before)) == 30 + copied
+    assert run(tmp_path, "dates", "adopt", "Test.Every").exit_code == 0
+    engine.look(0.3)
+    assert before.errors == []
+    assert len(rows_of(before)) == 30 + 2 * copied
+    assert set(before.values.values()) == {DAY, "2024-04-01", "2024-04-02"}
 
 
 def test_rows_removed_before_they_could_be_mapped_end_the_table(tmp_path: Path) -> None:

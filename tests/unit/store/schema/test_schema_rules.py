@@ -54,6 +54,7 @@ KNOWN = [
     "assertDigestEqual",
     "assertOffsetsContiguous",
     "assertSymbolsUnique",
+    "NonEmptyValidator",
 ]
 GOOD = """
     <assertSize min="0" max="10" modes="FULL_INTRADAY,FULL_DATABASE"/>
@@ -73,6 +74,7 @@ GOOD = """
     <assertFracWhere filter="D &gt; 1 &amp;&amp; !isNull(B)" min="0" max="0.1"/>
     <assertLess column1="A" column2="D"/>
     <assertDigestEqual/>
+    <NonEmptyValidator modes="SIMPLE_TABLE"/>
 """
 
 
@@ -87,8 +89,8 @@ def test_rules_that_are_well_formed() -> None:
     head = '<Table namespace="N" name="T" storageType="NestedPartitionedOnDisk">'
     file = parse_schema(f"{head}{date_}{text}<Validator>{GOOD}</Validator></Table>".encode(), "N.T.schema")
     assert not file.findings
-    assert len(file.schema.rules) == 17
-    assert file.schema.rules[-2].attributes == {"column1": "A", "column2": "D"}
+    assert len(file.schema.rules) == 18
+    assert file.schema.rules[-3].attributes == {"column1": "A", "column2": "D"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from sparkhaven.writers.copies.restore import restore
 from sparkhaven.writers.copies.snapshot import TakenSnapshot
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_cases import DAY, TABLE, as_table
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
 
 TIME = 1_700_000_000_000
@@ -105,6 +105,36 @@ def test_root_that_lost_epochs_is_not_mirrored(tmp_path: Path) -> None:
         ship(db, tmp_path / "other")
     with pytest.raises(SettingsError):
         ship(db, tmp_path / "db" / "mirror")
+
+
+@pytest.mark.parametrize("kept", ["intraday", "history"])
+def test_copy_of_the_root_that_went_its_own_way_is_not_mirrored(tmp_path: Path, kept: str) -> None:
+    """Both have more epochs, or merges, than were shipped; the one that was shipped goes on."""
+    db, rows = make(tmp_path / "db", 40)
+    ship(db, tmp_path / "mirror")
+    shutil.copytree(tmp_path / "db", tmp_path / "copy", symlinks=True)
+    copy = Layout(tmp_path / "copy")
+    if kept == "intraday":
+        db.commit({("a", DAY): as_table(rows[:3])})
+        words = " at epoch 3 of stream "
+    else:
+        merge(db.layout)
+        merge(copy)
+        ship(db, tmp_path / "mirror")
+        assert run(copy.root, "delete-rows", str(TABLE), "--where", "L > 0").exit_code == 0
+        merge(db.layout, rewrite=True)
+        words = "merge 2 of "
+    ship(db, tmp_path / "mirror")
+    other = IntradayRows(copy.root, SCHEMA, fs=FS)
+    for _ in range(3):
+        other.commit({("a", DAY): as_table(rows[:7])})
+    other.log.close()
+    with pytest.raises(SettingsError, match="has another past") as refused:
+        Mirror(FS, tmp_path / "mirror").ship(copy, [TABLE], time_ms=TIME)
+    assert words in str(refused.value)
+    db.commit({("a", DAY): as_table(rows[:2])})
+    ship(db, tmp_path / "mirror")
+    same_rows(tmp_path / "db", tmp_path / "mirror")
 
 
 def test_mirror_is_written_by_no_stream_and_becomes_a_root(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.support.examples import some_of
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.user_intraday import LIVE, NAME, UserIntraday
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge, same
 
 TIME = 1_700_000_000_000
 
@@ -48,6 +48,43 @@ def test_restored_table_has_the_rows_and_goes_on(tmp_path: Path, merged: bool) -
     assert [table.outcome for table in restored] == [RestoreOutcome.RESTORED]
     same_rows(tmp_path / "db", tmp_path / "back")
     assert hidden(tmp_path / "back") == []
+
+
+def test_an_older_epoch_is_copied_with_its_rows_and_the_merges_that_it_had(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 60)
+    merge(db.layout)
+    db.commit({("a", DAY): as_table(rows[:5]), ("b", "2024-03-06"): as_table(rows[:9])})
+    merge(db.layout, DAY, "2024-03-06")
+    db.commit({("a", DAY): as_table(rows[:2])})
+    for epoch, there in ((1, None), (2, 60), (3, 74), (4, 76)):
+        out = tmp_path / f"epoch-{epoch}"
+        code, taken = run_json(tmp_path / "db", "snapshot", str(TABLE), "--epoch", f"rows={epoch}", "--out", str(out))
+        copy, then = open_table(out, str(TABLE)), open_table(tmp_path / "db", str(TABLE), epoch=epoch)
+        assert (code, taken["epochs"], copy.epochs) == (0, {"rows": epoch}, {"rows": epoch})
+        assert there in (None, copy.count())
+        same(copy.to_arrow().to_pylist(), then.to_arrow().to_pylist())
+        assert [finding.text() for finding in verify(FS, Layout(out), None, deep=True).findings] == []
+        restore(FS, out, Layout(tmp_path / f"back-{epoch}"))
+        back = open_table(tmp_path / f"back-{epoch}", str(TABLE))
+        same(back.to_arrow().to_pylist(), then.to_arrow().to_pylist())
+
+
+def test_an_epoch_that_is_not_there_any_more_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 60)
+    db.commit({("a", DAY): as_table(rows[:5])})
+    merge(db.layout)
+    out = str(tmp_path / "snap")
+    for epoch, words in (("9", "found: 9"), ("x", "is not an epoch number"), ("no=1", "has no stream 'no'")):
+        refused = run(tmp_path / "db", "snapshot", str(TABLE), "--epoch", epoch, "--out", out)
+        assert refused.exit_code == 2 and words in refused.output, refused.output
+    assert run(tmp_path / "db", "snapshot", str(TABLE), "--epoch", "2", "--out", out, "--dry-run").exit_code == 0
+    assert run(tmp_path / "db", "truncate", str(TABLE), "--date", DAY).exit_code == 0
+    refused = run(tmp_path / "db", "snapshot", str(TABLE), "--epoch", "2", "--out", out)
+    assert refused.exit_code == 2 and "can no longer be read" in refused.output, refused.output
+    save_table(tmp_path / "db", "Mine", "T", pa.table({"N": [1]}))
+    several = run(tmp_path / "db", "snapshot", "--epoch", "2", "--out", out)
+    assert several.exit_code == 2 and "Mine.T, Test.Every" in several.output, several.output
+    assert not [path for path in tmp_path.iterdir() if path.name != "db"]
 
 
 def test_truncated_date_of_a_restored_table_is_deleted(tmp_path: Path) -> None:

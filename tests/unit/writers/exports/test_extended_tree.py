@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,24 @@ def test_only_changed_dates_are_written(tmp_path: Path, kind: str) -> None:
         names = naive_reader.read(place, "Filename", "blob", 2)
         assert sorted(names) == sorted(str(path.relative_to(tree)) for path in tree.rglob("*.parquet"))
         assert naive_reader.read(place, "Size", "long", 2) == [20, 14]
+
+
+@pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
+def test_history_without_a_record_comes_into_the_tree_once_it_is_adopted(tmp_path: Path) -> None:
+    kind = "parquet:kv"
+    db, rows = table(tmp_path, kind), Rows()
+    for day, number in ((DAY, 12), (NEXT, 7)):
+        add(db, rows, day, number)
+    db.log.close()
+    merge(db.layout, DAY)
+    there, copy = (db.layout.partitions("Test") / "0" / day for day in (DAY, "2024-04-01"))
+    shutil.copytree(there, copy)
+    merged = run(tmp_path, "merge", str(TABLE), "--dates", NEXT, "--local")
+    assert merged.exit_code == 0, merged.output
+    assert "1 locations of history have no merge record, and are not in the tree" in merged.stderr
+    assert rows_of(db, kind) == wanted(rows)
+    assert run(tmp_path, "dates", "adopt", str(TABLE)).exit_code == 0
+    assert rows_of(db, kind) == wanted([*rows, *(("2024-04-01", row) for day, row in rows if day == DAY)])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.errors import RetryableStorageError
+from sparkhaven.store.errors import HistoryWarning, RetryableStorageError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
@@ -72,6 +74,39 @@ def test_a_volume_that_is_away_is_reported_as_such(tmp_path: Path, empty: bool) 
     (tmp_path / "away").rename(away)
     read(db.layout)
     another(db.layout)
+
+
+def emptied(base: Path, volume: Path | None) -> Layout:
+    """A merged date of which the only location was removed by hand, in a storage partition that has nothing else."""
+    db, rows = make(base / "db", 30, partitions=0)
+    db.commit({("a", OTHER): as_table(rows)})
+    add_partition(FS, db.layout, "Test", "0", volume=volume)
+    merge(db.layout)
+    (date,) = (db.layout.partitions("Test") / "0").iterdir()
+    shutil.rmtree(date)
+    return db.layout
+
+
+@pytest.fixture
+def other_volume(tmp_path: Path) -> Iterator[Path]:
+    """A directory on another file system than that of ``tmp_path``."""
+    device = tmp_path.stat().st_dev
+    bases = [path for path in map(Path, ("/dev/shm", "/tmp", "/var/tmp")) if path.stat().st_dev != device]
+    if not bases:
+        pytest.skip("there is one file system only")
+    with TemporaryDirectory(dir=bases[0]) as directory:
+        yield Path(directory)
+
+
+def test_a_partition_that_was_emptied_by_hand_is_no_volume_that_is_away(tmp_path: Path, other_volume: Path) -> None:
+    """On the volume of the root, and on another one that is mounted."""
+    for layout in (emptied(tmp_path / "own", None), emptied(tmp_path / "other", other_volume)):
+        with pytest.warns(HistoryWarning, match="were removed by hand"):
+            assert open_table(layout.root, str(TABLE)).count(dates=DAY) == 0
+        (result,) = merge(layout, OTHER)
+        assert result.outcome == "merged"
+        found = [each.what for each in verify(FS, layout, TABLE, deep=True).findings]
+        assert found and not any("not mounted" in what for what in found)
 
 
 def test_an_empty_partition_that_no_record_names_is_filled(tmp_path: Path) -> None:

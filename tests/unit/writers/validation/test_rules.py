@@ -16,6 +16,7 @@ from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
 from sparkhaven.writers.validation.rule_runs import RULES, DateRows, RuleRuns
 from sparkhaven.writers.validation.rules.rule_scope import Surroundings
+from tests.support.commands import run
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows
@@ -126,6 +127,7 @@ CASES: list[tuple[str, dict[str, Any], bool | None, object]] = [
     ('<assertLess column1="I" column2="Sym"/>', {}, None, None),
     ("<assertSymbolsUnique/>", {}, True, 0),
     ("<assertDigestEqual/>", {}, True, None),
+    ("<NonEmptyValidator/>", {}, True, 20),
     ("<assertOffsetsContiguous/>", {}, True, 0),
     ('<assertExpectedTableSize partitionsBefore="1" partitionsAfter="1" min="0.5" max="2"/>', {}, True, None),
     ('<assertExpectedTableSize partitionsBefore="0" partitionsAfter="0" min="0.5" max="2"/>', {}, None, None),
@@ -166,6 +168,13 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> dict[int, RuleResult]:
 def test_a_rule(many: dict[int, RuleResult], place: int) -> None:
     rule, _, passes, measured = CASES[place]
     check(many[place], rule, passes, measured)
+
+
+def test_a_date_without_rows_is_empty(tmp_path: Path) -> None:
+    db, _ = validated(tmp_path, "<NonEmptyValidator/>", plain_rows())
+    assert run(tmp_path, "delete-rows", str(TABLE), "--where", "true").exit_code == 0
+    (found,) = (r for r in validate_date(db.place, DAY).results if r.rule == "NonEmptyValidator")
+    assert (found.passed, found.measured, found.lower) == (False, 0, 1)
 
 
 def test_every_rule_that_a_schema_may_have_is_evaluated_or_says_why_not() -> None:

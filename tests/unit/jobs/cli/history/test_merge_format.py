@@ -34,7 +34,7 @@ def test_a_date_as_parquet_through_all_commands(tmp_path: Path) -> None:
     planned = run_json(root, *merge, "--format", "parquet", "--dry-run")[1]
     assert (planned["outcome"], planned["format"]) == ("planned", "parquet")
     done = run(root, *merge, "--format", "Parquet")
-    assert done.stdout.splitlines() == [f"{DAY}: merged, 40 rows to 0 40, as Parquet"]
+    assert done.stdout.splitlines() == [f"{DAY}: merged 40 rows into partition 0, as Parquet"]
     place = root / "Systems/Test/Partitions/0" / DAY / "Every"
     assert pq.read_metadata(place / "table.parquet").num_rows == 40
     assert not list(place.glob("*.dat"))
@@ -66,7 +66,7 @@ def test_nothing_but_its_own_lines_is_told_at_the_end(tmp_path: Path) -> None:
         [sys.executable, *command, "--format", "parquet"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     begin, end = done.stderr.splitlines()
-    assert begin.startswith("merges in this process") and end.startswith("1 dates, 40 rows in ")
+    assert begin.startswith("merges in this process") and end.startswith("1 date, 40 rows in ")
 
 
 def test_an_unknown_format(tmp_path: Path) -> None:

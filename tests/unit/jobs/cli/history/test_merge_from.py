@@ -121,6 +121,19 @@ def test_a_delta_table_is_merged_with_columns_that_files_lack(tmp_path: Path) ->
     assert (code, refused["error"]["what"]) == (2, "rows have no partition value")
 
 
+def test_files_of_a_delta_table_may_write_names_in_other_case(tmp_path: Path) -> None:
+    """As its feed reads them. A name that two columns of a file have but for case is refused."""
+    root = small(tmp_path / "db").root
+    upper = frame([1, 2]).rename_columns(["SYM", "x"])
+    delta = delta_table(tmp_path / "delta", (D1, upper), (D2, frame([3])))
+    code, done = told(root, "--from", str(delta), "--ignore", "Note")
+    assert (code, [(d["date"], d["rows_out"]) for d in done]) == (0, [(D1, 2), (D2, 1)])
+    assert (values(root, D1), values(root, D2)) == ([1, 2], [3])
+    twice = delta_table(tmp_path / "twice", (D1, frame([1]).append_column("x", [[2]])))
+    code, (refused,) = told(root, "--from", str(twice), "--ignore", "Note")
+    assert (code, refused["error"]["what"], refused["error"]["found"]) == (1, "file has a column twice", "X")
+
+
 def test_a_query_is_merged_and_joined(tmp_path: Path) -> None:
     root = small(tmp_path / "db").root
     sparkhaven.merge_frame(frame([1, 2, 3], D1), root, "NS.T")

@@ -31,7 +31,7 @@ def test_without_an_engine_it_says_how_to_get_one(tmp_path: Path) -> None:
 
 def test_tables_that_cannot_be_served_are_refused_before_anything_starts(tmp_path: Path) -> None:
     deploy(Fs(), Layout(tmp_path), SCHEMA.replace(b'dataType="long"', b'dataType="java.util.Map"'))
-    code, value = run_json(tmp_path, "serve", "--table", "NS.T")
+    code, value = run_json(tmp_path, "serve", "NS.T")
     assert (code, value["error"]["type"]) == (1, "UnsupportedVersionError")
     assert "column N has type Map" in value["error"]["what"]
     code, value = run_json(tmp_path, "serve", "NS.Other")
