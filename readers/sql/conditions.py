@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from sparkhaven.store.expressions.predicate.nodes import (
 from sparkhaven.store.expressions.predicate.parsing import ConditionParser, joined, one_expression, parts_of
 from sparkhaven.store.types.model import Column
 
+_EXACT = Context(prec=200)
+_DAYS = range((date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days + 1)  # that Python has
 UNKNOWN = PredicateNode("sql", Sort.BOOLEAN, (), "")  # may be true, false or null
 
 
@@ -80,6 +82,8 @@ class PlanParser(ConditionParser):
 
     def comparison(self, tree: Tree, sign: str, left: Tree, right: Tree) -> PredicateNode:
         node = super().comparison(tree, sign, left, right)
+        if node.op in COMPARISONS and _beyond(node.parts[1]):
+            return UNKNOWN
         if node.op not in COMPARISONS or node.parts[0].sort is not Sort.FLOAT:
             return node
         return self._rounded(node)
@@ -108,6 +112,11 @@ class PlanParser(ConditionParser):
         bounds += [("<=", high)] if node.op in ("<", "<=", "=") else []
         parts = [PredicateNode(sign, Sort.BOOLEAN, (column, literal_node(bound))) for sign, bound in bounds]
         return joined("and", [*parts, UNKNOWN])
+
+
+def _beyond(node: PredicateNode) -> bool:
+    """Whether a node is a date that Python has not."""
+    return node.op == "literal" and node.sort is Sort.DATE and node.value not in _DAYS
 
 
 def _weaker(node: PredicateNode) -> PredicateNode | None:
@@ -149,14 +158,14 @@ def written(node: PredicateNode) -> str:
 
 
 def _name(node: PredicateNode) -> str:
-    return f'"{node.value}"'
+    return f'"{node.value!s}"'
 
 
 def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...]) -> str:
     """A literal beside a column, as ``comparisons`` takes it back."""
     if column.sort is Sort.DECIMAL:
         assert column.digits is not None and isinstance(value, int | Decimal)  # noqa: S101 - of its sort
-        return f"{Decimal(value).scaleb(-column.digits[1]):f}"
+        return f"{Decimal(value).scaleb(-column.digits[1], _EXACT):f}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bytes):
@@ -167,10 +176,10 @@ def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...]) -> str
     if column.sort is Sort.CHAR:
         return str(value)
     if column.sort is Sort.DATE:
-        return f"'{(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(value))).date()}'"
+        return f"'{date(1970, 1, 1) + timedelta(days=int(value))}'"
     if column.sort in (Sort.INSTANT, Sort.TIME):
         seconds, nanos = divmod(int(value), 10**9)
         clock = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
         form = "%H:%M:%S" if column.sort is Sort.TIME else "%Y-%m-%dT%H:%M:%S"
         return f"'{clock.strftime(form)}.{nanos:09}{'Z' if column.sort is Sort.INSTANT else ''}'"
-    return repr(value) if isinstance(value, float) else str(value)
+    return f"{value:f}" if isinstance(value, Decimal) else repr(value)

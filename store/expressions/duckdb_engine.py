@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import threading
@@ -75,8 +76,15 @@ def engine() -> duckdb.DuckDBPyConnection:
         _opened.connection.execute("set TimeZone = 'UTC'")
         _opened.connection.execute("set lock_configuration = true")
         _opened.process = os.getpid()
+        atexit.register(_forget)
     connection: duckdb.DuckDBPyConnection = _opened.connection
     return connection
+
+
+def _forget() -> None:
+    """Lets the connection go before the interpreter ends, which else tells of what DuckDB still holds."""
+    _opened.__dict__.pop("connection", None)
+    _opened.__dict__.pop("process", None)
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:

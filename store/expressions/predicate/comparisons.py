@@ -85,13 +85,11 @@ def _integer(column: Column, node: PredicateNode, literal: PredicateNode, charac
 def _float(column: Column, node: PredicateNode, literal: PredicateNode, character: int) -> PredicateNode | None:
     if not literal.sort.number:
         return None
-    assert isinstance(literal.value, int | float | Decimal)  # noqa: S101 - of its sort
+    written = str(literal.value)
+    if column.type.name != "float" or isinstance(literal.value, float):
+        return _literal(Sort.FLOAT, float(written))
     with np.errstate(over="ignore"):
-        if column.type.name == "float" and not isinstance(literal.value, float):
-            number = float(np.float32(str(literal.value)))
-        else:
-            number = float(literal.value) if abs(literal.value) < 10**308 else float(str(literal.value))
-    return _literal(Sort.FLOAT, number)
+        return _literal(Sort.FLOAT, float(np.float32(written)))
 
 
 def _instant(column: Column, node: PredicateNode, literal: PredicateNode, character: int) -> PredicateNode | None:

@@ -181,8 +181,8 @@ class ExpressionParser:
 
     def character(self, node: Tree) -> int:
         """The character of the text at which a node of its tree begins."""
-        found = [at for part in nodes(node) if (at := location_of(part)) is not None]
-        return max(1, character_of(PREFIX + self.text, min(found, default=0)) - len(PREFIX))
+        locations = [byte for part in nodes(node) if (byte := location_of(part)) is not None]
+        return max(1, character_of(PREFIX + self.text, min(locations, default=0)) - len(PREFIX))
 
     def _column(self, tree: Tree) -> PredicateNode:
         names = tree["column_names"]
@@ -235,8 +235,8 @@ class ConditionParser(ExpressionParser):
             return PredicateNode("not", Sort.BOOLEAN, (self.condition(tree["children"][0]),))
         if kind in SIGNS:
             return self.comparison(tree, SIGNS[kind], tree["left"], tree["right"])
-        made: PredicateNode | None = getattr(self, _MAKERS[kind])(tree) if kind in _MAKERS else None
-        return self.sql(tree) if made is None else made
+        node: PredicateNode | None = getattr(self, _MAKERS[kind])(tree) if kind in _MAKERS else None
+        return self.sql(tree) if node is None else node
 
     # --- what statistics and indexes answer -------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class ConditionParser(ExpressionParser):
             return None
         if text is None or not isinstance(text.value, str):
             return None
-        stop = next((at for at, sign in enumerate(text.value) if sign in "%_"), None) if like else None
+        stop = next((number for number, sign in enumerate(text.value) if sign in "%_"), None) if like else None
         prefix = text.value[:stop]
         if not prefix or (like and stop is None):
             return None

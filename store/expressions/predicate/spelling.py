@@ -94,7 +94,8 @@ def _rewritten(text: str, columns: list[str], *, quotes: bool) -> str:
 
 
 def _with_next(pieces: list[re.Match[str]]) -> Iterator[tuple[re.Match[str], str]]:
-    return zip_longest(pieces, [piece[0] for piece in pieces[1:]], fillvalue="")
+    following = [*(piece[0] for piece in pieces[1:]), ""]
+    return zip(pieces, following[: len(pieces)], strict=True)
 
 
 def _written(piece: re.Match[str], following: str, columns: list[str], *, quotes: bool) -> str:
