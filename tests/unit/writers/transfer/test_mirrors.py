@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven import open_table
+from sparkhaven import merge_frame, open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SettingsError, TableExistsError
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.transfer.mirror import KEPT, Mirror
 from sparkhaven.writers.transfer.restore import restore
 from sparkhaven.writers.transfer.snapshot import TakenSnapshot
@@ -135,6 +136,25 @@ def test_copy_of_the_root_that_went_its_own_way_is_not_mirrored(tmp_path: Path, 
     db.commit({("a", DAY): as_table(rows[:2])})
     ship(db, tmp_path / "mirror")
     same_rows(tmp_path / "db", tmp_path / "mirror")
+
+
+@pytest.mark.parametrize("kept", ["intraday", "history"])
+def test_table_that_was_dropped_and_made_again_is_mirrored(tmp_path: Path, kept: str) -> None:
+    """Between two passes, with as many epochs or merges as were shipped."""
+    root, mirror = tmp_path / "db", tmp_path / "mirror"
+    FS.mkdirs(root)
+    for number in (1, 2):
+        rows = pa.table({"N": [number] * number})
+        if kept == "intraday":
+            db = IntradayRows(root, SECOND, fs=FS)
+            db.commit({("a", DAY): rows})
+            db.log.close()
+        else:
+            deploy(FS, Layout(root), SECOND)
+            merge_frame(rows, root, "Test.Second", dates=[DAY])
+        assert run(root, "mirror", root, mirror).exit_code == 0
+        assert open_table(mirror, "Test.Second").to_arrow()["N"].to_pylist() == [number] * number
+        assert run(root, "drop", "Test.Second", "--yes", "--grace", "0").exit_code == 0
 
 
 def test_mirror_is_written_by_no_stream_and_becomes_a_root(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ the batch; ``cairo.commit.mode=sync``. sparkhaven reads the same messages from a
 as in ``benchmarks.kafka_ingest``. First batches are warm-up, the fastest of the others counts.
 
     python -m pip install questdb pandas
-    python -m benchmarks.questdb [--rows 1000000] [--batches 3] [--senders 1 2]
+    python -m benchmarks.questdb_ingest [--rows 1000000] [--batches 3] [--senders 1 2]
 """
 
 from __future__ import annotations
