@@ -1,13 +1,18 @@
 """Conditions of DuckDB's plan as where-expressions of ours, so that statistics can skip rows by them.
 
-DuckDB applies its conditions itself: an expression here may keep more rows, never fewer. What is not understood is
-left out. ``Condition.exact`` says that an expression keeps the very same rows; only such a one can be negated.
+DuckDB applies its conditions itself: an expression here may keep more rows, never fewer. What is not understood is left
+out. ``Condition.exact`` says that an expression keeps the very same rows; only such a one can be negated.
+
+The plan that DuckDB has optimised tells, for each scan, the conditions that it gives to the scan and those that stand
+right above it: rows that do not match them cannot change the result. A table that is scanned more than once is read by
+what any scan needs.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +24,65 @@ from sparkhaven.store.expressions.predicate.nodes import MIRROR, Literal, Predic
 from sparkhaven.store.expressions.predicate.syntax import MAX_LITERALS
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.types.model import Column
+
+Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
+SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedTable:
+    """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
+
+    prefix: str
+    columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    columns: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+
+def pushed(plan: Tree, tables: Sequence[ScannedTable], parse: Parse) -> list[Predicate | None]:
+    """Of each table the condition that every row matches which the query needs; None: it may need them all."""
+    scans: dict[str, list[_Scan]] = {table.prefix: [] for table in tables}
+    for leaf, scan in _leaves(plan, ()):
+        text = json.dumps([leaf.get("extra_info", {}), scan.columns])
+        prefixes = [prefix for prefix in scans if prefix in text]
+        if leaf["name"] == SCAN and len(prefixes) == 1:
+            scans[prefixes[0]].append(scan)
+        elif leaf["name"] == SCAN or prefixes:  # which table it reads is not known: nothing can be skipped
+            return [None] * len(tables)
+    return [_any_of([_pushed(scan, table, parse) for scan in scans[table.prefix]]) for table in tables]
+
+
+def _leaves(node: Tree, above: tuple[str, ...]) -> Iterator[tuple[Tree, _Scan]]:
+    info = node.get("extra_info", {})
+    children = node.get("children", ())
+    if not children:
+        yield node, _Scan(_listed(info.get("Projections")), (*_listed(info.get("Filters")), *above))
+    passed = (*above, *_listed(info.get("Expression"))) if node["name"] == FILTER else ()
+    for child in children:
+        yield from _leaves(child, passed)
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        return tuple(map(str, value))
+    return () if value is None else (str(value),)
+
+
+def _any_of(conditions: Sequence[Predicate | None]) -> Predicate | None:
+    """What one of the conditions allows; None where one of them allows every row."""
+    distinct = dict.fromkeys(where for where in conditions if where is not None)
+    return joined("||", distinct) if distinct and None not in conditions else None
+
+
+def _pushed(scan: _Scan, table: ScannedTable, parse: Parse) -> Predicate | None:
+    trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
+    parts = dict.fromkeys(part.where for tree in trees for part in conjuncts(tree, table.columns))
+    return joined("&&", parts) if parts else None
+
 
 SIGNS = {
     "COMPARE_EQUAL": "==",

@@ -27,7 +27,7 @@ import xxhash
 
 from sparkhaven.store.digest.column_digest import add
 from sparkhaven.store.digest.row_hashes import value_hashes
-from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError, meant
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
@@ -35,7 +35,6 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.foreign_values import STRICT, AllowedConversions, mapped, partition_values, refused_type, takes

@@ -25,11 +25,10 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
-from sparkhaven.store.conversions.int96 import old_timestamps
-from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
+from sparkhaven.store.conversions.logical_types import as_logical, logical_schema, old_timestamps
 from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
-from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError, meant
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest
 from sparkhaven.store.format.parquet.trees import HIVE_NULL
 from sparkhaven.store.format.table import table_size
@@ -38,7 +37,6 @@ from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, written_column
 from sparkhaven.store.scan.location_definition import location_schema
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import column_with_null

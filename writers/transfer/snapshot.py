@@ -17,12 +17,11 @@ from pathlib import Path
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SettingsError, SnapshotMovedError, TableExistsError, TableNotFoundError
+from sparkhaven.store.errors import SettingsError, SnapshotMovedError, TableExistsError, TableNotFoundError, near
 from sparkhaven.store.format.manifest import SNAPSHOT, Manifest, encode, load
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.suggestions import near
 from sparkhaven.writers.transfer.content import CopiedTable, require_copy
 from sparkhaven.writers.transfer.copying import (
     NONE,

@@ -42,6 +42,7 @@ from sparkhaven.store.errors import (
     SettingsError,
     TableNotFoundError,
     ValidationFailedError,
+    meant,
 )
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
@@ -63,7 +64,6 @@ from sparkhaven.store.managed_trees.table_formats import refuse_managed_above
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.foreign_values import STRICT, AllowedConversions

@@ -22,12 +22,11 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, meant
 from sparkhaven.store.format.parquet.trees import LAYOUTS
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.transfer.export import Exported, ExportOutcome, export_path, export_tree
 from sparkhaven.writers.transfer.export_plan import LEAVES, ExportOptions, rows_of

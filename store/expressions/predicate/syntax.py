@@ -25,6 +25,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.expressions.predicate.comparisons import comparable
 from sparkhaven.store.expressions.predicate.nodes import (
     COMPARISONS,
@@ -41,7 +42,6 @@ from sparkhaven.store.expressions.predicate.nodes import (
     literal_node,
 )
 from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column
 
 MAX_DEPTH = 50

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.expressions.predicate.comparisons import comparable
 from sparkhaven.store.expressions.predicate.nodes import (
     SYNTAX,
@@ -33,8 +34,7 @@ from sparkhaven.store.expressions.predicate.nodes import (
 )
 from sparkhaven.store.expressions.predicate.syntax import PredicateParser, worded
 from sparkhaven.store.expressions.tokens import Token, tokens
-from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.codings.decimals.decimal_numbers import MOST_DIGITS
+from sparkhaven.store.types.codings.decimals import MOST_DIGITS
 from sparkhaven.store.types.model import Column
 
 FUNCTIONS = ("abs", "round", "floor", "ceil", "coalesce", "upper", "lower", "trim", "replace")

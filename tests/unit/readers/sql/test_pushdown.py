@@ -8,9 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from sparkhaven.readers.sql.conditions import conjuncts
+from sparkhaven.readers.sql.conditions import FILTER, SCAN, ScannedTable, conjuncts, pushed
 from sparkhaven.readers.sql.engine import Tree, connected, syntax_tree
-from sparkhaven.readers.sql.pushdown import FILTER, SCAN, ScannedTable, pushed
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.small_tables import SCHEMA
