@@ -70,8 +70,8 @@ def form_of(name: str, figures: Mapping[str, Mapping[str, str]]) -> tuple[str, i
 NEW: Mapping[str, tuple[str, int, str]] = {  # of figures that the file may lack: unit, digits, command
     **{f"feeds.avro{part}": ("s", 2, "feeds") for part in ("", ".parquet", ".delta")},
     **{f"feeds.avro.{sink}.ratio": ("×", 1, "feeds") for sink in ("parquet", "delta")},
-    **{f"questdb{part}": ("s", 2, "questdb") for part in ("", ".frames", ".rows")},
-    **{f"questdb.{way}.ratio": ("×", 1, "questdb") for way in ("frames", "rows")},
+    **{f"questdb{part}": ("s", 2, "questdb_ingest") for part in ("", ".frames", ".rows")},
+    **{f"questdb.{way}.ratio": ("×", 1, "questdb_ingest") for way in ("frames", "rows")},
     **{f"shapes.{shape}{part}": ("s", 2, "merge_shapes") for shape in SHAPES for part in ("", ".duckdb")},
     **{f"shapes.{shape}.{part}": ("×", 1, "merge_shapes") for shape in SHAPES for part in ("ratio", "one_worker")},
     **{f"kafka.tls{part}": ("s", 2, "kafka_ingest") for part in ("", ".parquet", ".delta")},

@@ -36,7 +36,7 @@ import pyspark
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks import questdb
+from benchmarks import questdb_ingest
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed
@@ -111,10 +111,10 @@ def serve_questdb(address: str, topic: str, bootstrap: str) -> None:
     settings = {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "fetch.wait.max.ms": 5})
     consumer.subscribe([topic])
-    with questdb.sender(address) as sender:
+    with questdb_ingest.sender(address) as sender:
         while not stop.is_set():
             if lines := [message.value() for message in consumer.consume(10_000, 0.002)]:
-                questdb.by_row(sender, topic, lines)
+                questdb_ingest.by_row(sender, topic, lines)
     consumer.close()
 
 
@@ -122,7 +122,7 @@ def seen_of_questdb(address: str, table: str) -> Callable[[], int]:
     """How many rows the server counts."""
 
     def look() -> int:
-        return int(questdb.query(address, f"select count() from {table}")["dataset"][0][0])
+        return int(questdb_ingest.query(address, f"select count() from {table}")["dataset"][0][0])
 
     return look
 
@@ -239,8 +239,8 @@ def main() -> int:
                 times[path] = measure(serve_delta, (work, path, server), source, seen_of_delta(work), args)
                 continue
             if path == "questdb":
-                with questdb.server(work / path) as address:
-                    questdb.query(address, questdb.TABLE.format(name=path))
+                with questdb_ingest.server(work / path) as address:
+                    questdb_ingest.query(address, questdb_ingest.TABLE.format(name=path))
                     look = seen_of_questdb(address, path)
                     times[path] = measure(serve_questdb, (address, path, server), source, look, args)
                 continue

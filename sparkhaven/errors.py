@@ -4,7 +4,6 @@ An error has ``what``, ``where``, ``expected``, ``found`` and ``hint`` as attrib
 ``from_spark`` finds it in an exception of Spark.
 """
 
-from sparkhaven.store.error_text import parse_error
 from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
@@ -36,6 +35,7 @@ from sparkhaven.store.errors import (
     TooEarlyError,
     UnsupportedVersionError,
     ValidationFailedError,
+    parse_error,
 )
 
 __all__ = [

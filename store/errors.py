@@ -29,7 +29,8 @@
     ├─ SettingsError            stream file, option or environment                   exit 2
     ├─ TableNotFoundError       exit 2
     ├─ TableExistsError         exit 2
-    └─ InvalidNameError         a name that cannot become a path                     exit 2
+    ├─ InvalidNameError         a name that cannot become a path                     exit 2
+    └─ CoreNotUsableError       the compiled core is missing or of another version   exit 2
 
 Each error says what is wrong, where, what was expected, what was found and what to do. Errors cross
 process boundaries (Spark workers), so each of them pickles with all its parts.
@@ -39,8 +40,10 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
@@ -306,3 +309,97 @@ def carried_error(text: str) -> SparkhavenError | None:
         return CLASSES[name](what, **parts)
     except (ValueError, TypeError, KeyError):
         return None
+
+
+# --- out of a text, as errors of another process come ---
+
+
+_HEAD = re.compile(rf"(?:^|(?<=[\s.:]))({'|'.join(sorted(CLASSES, key=len, reverse=True))}): (.*)")
+_PART = re.compile(r"  ([a-z]\w*|to do): (.*)")
+_TAIL = re.compile(r"\s+SQLSTATE: \w+$")  # what Spark adds to the last line
+_STOP = re.compile(r"\s*(SQLSTATE: \w+|at [\w.$/]+\(.*|Driver stacktrace:.*|Caused by: .*|=== .*)?$")
+
+
+def parse_error(text: str) -> SparkhavenError | None:
+    """The first error of ours in the text, with all its parts as texts; None if there is none."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        head = _HEAD.search(line)
+        if head is not None:
+            parts: dict[str, str] = {}
+            for name, value in _parts(lines[number + 1 :]):
+                parts.setdefault("hint" if name == "to do" else name, value)
+            return CLASSES[head[1]](_TAIL.sub("", head[2]), **parts)
+    return None
+
+
+def _parts(lines: list[str]) -> Iterator[tuple[str, str]]:
+    name, value = "", ""
+    for line in lines:
+        part = _PART.fullmatch(line)
+        if part is None and (not name or _STOP.fullmatch(line)):
+            break
+        if part is not None:
+            if name:
+                yield name, _TAIL.sub("", value)
+            name, value = part[1], part[2]
+        else:
+            value += f"\n{line}"
+    if name:
+        yield name, _TAIL.sub("", value)
+
+
+# --- hints ---
+
+
+MANY = 500  # with more names no suggestion is made: a hostile schema must not cost minutes
+
+
+def meant(name: str, choices: Iterable[str]) -> str | None:
+    """A hint when ``name`` is one of ``choices`` apart from case or a typo, else None."""
+    known = list(choices)
+    if len(known) > MANY:
+        return None
+    for choice in known:
+        if choice.lower() == name.lower():
+            return f"names and values are case-sensitive: write {choice}"
+    near = get_close_matches(name, known, 1, 0.75)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def near(wanted: str, names: Collection[str]) -> str:
+    """Names close to a wanted one for a message; else the first and last of what there is."""
+    close = get_close_matches(wanted, sorted(names), n=5, cutoff=0.5)
+    if close:
+        return "one of " + ", ".join(close)
+    ordered = sorted(names)
+    if len(ordered) > 6:
+        return f"one of {len(ordered)}: {', '.join(ordered[:3])} ... {', '.join(ordered[-3:])}"
+    return "one of " + ", ".join(ordered) if ordered else "no name: there are none yet"
+
+
+EXTRAS = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "pandas": "spark",
+    "confluent_kafka": "kafka",
+    "fastavro": "kafka",
+    "google": "kafka",  # protobuf
+    "delta": "delta",
+    "vl_convert": "page",
+}
+"""The extra that installs a package, by the name that is imported."""
+
+
+def missing_extra(error: ImportError) -> SettingsError | None:
+    """What to say of a package that cannot be imported; None if no extra has it."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(package)
+    if extra is None or not isinstance(error, ModuleNotFoundError):
+        return None
+    return SettingsError(
+        f"the extra {extra} is not installed",
+        expected=f"the package {package}",
+        found=str(error),
+        hint=f"run `pip install 'sparkhaven[{extra}]'`",
+    )

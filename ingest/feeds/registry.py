@@ -16,8 +16,7 @@ from typing import Any
 from sparkhaven.ingest.feeds.base import Feed, PlannedFeed
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
-from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.extras import missing_extra
+from sparkhaven.store.errors import SettingsError, missing_extra
 
 PLANNED: Mapping[str, str] = {
     "files": "sparkhaven.ingest.feeds.files.feed:FilesFeed",

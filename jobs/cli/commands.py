@@ -60,9 +60,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("sparkhaven.jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
     "schema": ("sparkhaven.jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),
-    "dates": ("sparkhaven.jobs.cli.history.dates", "Move, detach, attach, drop and expire dates of history."),
+    "dates": ("sparkhaven.jobs.cli.history.dates", "Move, detach, attach, adopt, drop and expire dates of history."),
     "drop": ("sparkhaven.jobs.cli.history.drop_table", "Drops a table: rows, history, schema, quarantine and logs."),
-    "partitions": ("sparkhaven.jobs.cli.history.partitions", "List and add storage partitions of history."),
+    "partitions": ("sparkhaven.jobs.cli.history.partitions", "List, add and roll storage partitions of history."),
 }
 
 

@@ -39,9 +39,9 @@ from sparkhaven.store.errors import (
     SettingsError,
     SparkhavenError,
     TableNotFoundError,
+    missing_extra,
 )
-from sparkhaven.store.extras import missing_extra
-from sparkhaven.store.framing.finite_numbers import finite
+from sparkhaven.store.framing.canonical import finite
 from sparkhaven.store.io.read_only_roots import is_copy, is_writable, require_writable
 from sparkhaven.store.io.system_errors import as_ours, ours
 from sparkhaven.store.layout import Layout

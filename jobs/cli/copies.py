@@ -19,11 +19,11 @@ from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from sparkhaven.writers.copies.manifest import CopiedTable
-from sparkhaven.writers.copies.mirror import Mirror
-from sparkhaven.writers.copies.restore import RestoredTable
-from sparkhaven.writers.copies.restore import restore as restore_tables
-from sparkhaven.writers.copies.snapshot import TakenSnapshot, snapshot_path, take_snapshot
+from sparkhaven.writers.transfer.content import CopiedTable
+from sparkhaven.writers.transfer.mirror import Mirror
+from sparkhaven.writers.transfer.restore import RestoredTable
+from sparkhaven.writers.transfer.restore import restore as restore_tables
+from sparkhaven.writers.transfer.snapshot import TakenSnapshot, snapshot_path, take_snapshot
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")]
 

@@ -19,20 +19,24 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.scan.date_ranges import refuse_malformed
-from sparkhaven.writers.exports.following import follow
-from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
-from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
-from sparkhaven.writers.imports.frames.arrow_rows import run_reader
-from sparkhaven.writers.imports.frames.frame_columns import ignored_columns
-from sparkhaven.writers.imports.frames.frame_rows import FrameChoice, FrameRows
-from sparkhaven.writers.imports.frames.staged_rows import StagedShare, StagePlan
-from sparkhaven.writers.imports.given_rows import Progress
+from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_plan import FORMATS, Format, MergeOptions
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
+from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.extended import follow
+from sparkhaven.writers.transfer.frames import (
+    FrameChoice,
+    FrameRows,
+    StagedShare,
+    StagePlan,
+    ignored_columns,
+    run_reader,
+)
+from sparkhaven.writers.transfer.import_source import Progress
 from sparkhaven.writers.users.incoming_rows import arrow_stream
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.spark.jvm.plan_file import write_plan
-from sparkhaven.readers.spark.jvm.planning import make_plan, refused
-from sparkhaven.readers.spark.jvm.reader_choice import why_python
+from sparkhaven.readers.spark.jvm.planning import make_plan, refused, why_python
 from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.gc_pause import gc_paused

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sparkhaven.readers.arrow.pinned_table import PinnedTable
-    from sparkhaven.readers.spark.jvm.plan_request import PlanRequest
+    from sparkhaven.readers.spark.jvm.planning import PlanRequest
     from sparkhaven.readers.spark.options import ReadOptions
 
 
@@ -112,7 +112,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         return read_options(self._asked()[0], os.environ, stream=stream)
 
     def _asked(self) -> tuple[dict[str, str], PlanRequest | None]:
-        from sparkhaven.readers.spark.jvm.plan_request import split_request
+        from sparkhaven.readers.spark.jvm.planning import split_request
 
         return split_request(self.options)
 

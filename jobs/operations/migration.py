@@ -3,8 +3,7 @@
 A release reads every form that an earlier one wrote, so nothing has to be migrated. What is old is rewritten where the
 file has a writer of its own: the log of a stream when it is opened, its checkpoint and head by a compaction at the same
 floor, the schema history, the ledger of a quarantine, the location index. Of some kinds the content decides which form
-is written (``BY_CONTENT``): then an earlier one is not old. The manifest of a tree beside history is left, too: its
-checksums are those of what a merge wrote, and the next merge writes it anew.
+is written (``BY_CONTENT``): then an earlier one is not old.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.index.tlmi import VERSIONS as INDEX_VERSIONS
-from sparkhaven.store.format.parquet.manifest import WITH_SUMS
+from sparkhaven.store.format.manifest import VERSION as MANIFEST_VERSION
 from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.framing.log_frames import (
     CHECKPOINT_MAGIC_3,
@@ -41,7 +40,7 @@ from sparkhaven.writers.merge.location_index import store_entries, stored_entrie
 
 REMOVALS, HISTORY, MERGES, TREE = "removals", "schema history", "merge record", "manifest of an extended tree"
 CHECKPOINT, HEAD = "checkpoint", "head"
-BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, TREE: 1, CHECKPOINT: 2, HEAD: 2}
+BY_CONTENT = {REMOVALS: 1, HISTORY: FORMAT, CHECKPOINT: 2, HEAD: 2}
 """Kinds whose content decides between several forms that are written, with the first of those."""
 
 
@@ -77,7 +76,7 @@ def _files(place: TablePlace) -> Iterator[tuple[str, int, Path, _Read]]:
     """Every file that says its form: kind, newest form, path, and how the form is read."""
     yield HISTORY, WIDENED, place.schema_history, _stated(HISTORY, "format", WIDENED)
     yield "location index", INDEX_VERSIONS[-1], place.metadata_index, _index
-    yield TREE, WITH_SUMS, place.extended / MANIFEST, _stated(TREE, "version", WITH_SUMS)
+    yield TREE, MANIFEST_VERSION, place.extended / MANIFEST, _stated(TREE, "version", MANIFEST_VERSION)
     for stream in list_streams(place):
         one = place.of_stream(stream)
         framed = {

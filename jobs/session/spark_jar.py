@@ -17,9 +17,8 @@ from urllib.parse import unquote
 from sparkhaven.jobs.session.interpreter import is_remote
 from sparkhaven.readers.spark.jvm.jar import DIGEST, jar_digest, jar_file
 from sparkhaven.readers.spark.options import DEFAULT_READER, READERS
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, meant
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.suggestions import meant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.framing.finite_numbers import finite
+from sparkhaven.store.framing.canonical import finite
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
 
 

@@ -19,7 +19,7 @@ from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
@@ -30,7 +30,6 @@ from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.scan.standing import has_standing
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
-from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char, with_null_char
 from sparkhaven.store.users.user_table import is_user_table, list_user_tables

@@ -16,7 +16,7 @@ from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside, refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.errors import HistoryWarning, SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.errors import HistoryWarning, SchemaMismatchError, SnapshotMovedError, near
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.io.system_errors import as_storage_errors
@@ -30,7 +30,6 @@ from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.seen_history import remarks
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import has_other_null
 from sparkhaven.store.volumes import require_named

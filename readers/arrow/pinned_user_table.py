@@ -11,7 +11,7 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
-from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError, TableNotFoundError
+from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError, TableNotFoundError, near
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
@@ -20,7 +20,6 @@ from sparkhaven.store.scan.pruning import Filter, kept_slices
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot
 from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import with_null_char

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
+from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
@@ -83,21 +83,16 @@ class _Check:
             if failed is not None:
                 yield failed
             return
-        if not manifest.sums:
-            what = "the manifest has no checksums. An earlier release wrote the tree"
-            hint = f"{self.mend} with checksums"
-            yield finding("warning", self.root / MANIFEST, what, expected="version 2", found="version 1", hint=hint)
-            yield from self._leaves(manifest)
-        for path, state in sorted(manifest.sums.items()):
+        files = manifest.files
+        for path, state in sorted(files.items()):
             try:
                 yield from self._file(self.root / path, state)
             except OSError as error:
                 yield from_error(error, self.root / path)
-        if manifest.sums:
-            yield from self._strays(manifest.sums)
+        yield from self._strays(files)
         yield from self._dates(manifest, due)
 
-    def _manifest(self) -> tuple[Manifest | None, CheckFinding | None]:
+    def _manifest(self) -> tuple[TreeManifest | None, CheckFinding | None]:
         path = self.root / MANIFEST
         try:
             if self.fs.stat(path) is None:
@@ -114,12 +109,6 @@ class _Check:
         expected, other = (f"table {name}, layout {kind}" for name, kind in (wanted, there))
         return None, finding("error", path, what, expected=expected, found=other, hint=self.mend)
 
-    def _leaves(self, manifest: Manifest) -> Iterator[CheckFinding]:
-        for leaf in manifest.files:
-            sizes = [stat.size for path in files_below(self.fs, self.root / leaf.path) if (stat := self.fs.stat(path))]
-            if sum(sizes) != leaf.bytes:
-                yield self._other_size(self.root / leaf.path, leaf.bytes, sum(sizes))
-
     def _file(self, path: Path, state: FileState) -> Iterator[CheckFinding]:
         stat = self.fs.stat(path)
         if stat is None or stat.is_dir:
@@ -127,14 +116,11 @@ class _Check:
             what = "a file of the tree is missing"
             yield finding("error", path, what, expected=f"{state.size} bytes", found=there, hint=self.again)
         elif stat.size != state.size:
-            yield self._other_size(path, state.size, stat.size)
+            what, expected = "a file of the tree has another size", f"{state.size} bytes"
+            yield finding("error", path, what, expected=expected, found=f"{stat.size} bytes", hint=self.mend)
         elif self.deep and (crc := checksum(self.fs, path, 0, state.size)) != state.crc:
             what, expected = "the file differs from what was written", f"CRC-32 {state.crc:08x}"
             yield finding("error", path, what, expected=expected, found=f"{crc:08x}", hint=self.mend)
-
-    def _other_size(self, path: Path, expected: int, found: int) -> CheckFinding:
-        what = "a file of the tree has another size"
-        return finding("error", path, what, expected=f"{expected} bytes", found=f"{found} bytes", hint=self.mend)
 
     def _strays(self, sums: Mapping[str, FileState]) -> Iterator[CheckFinding]:
         for path in files_below(self.fs, self.root):
@@ -151,8 +137,8 @@ class _Check:
                 hint="move it out of the tree",
             )
 
-    def _dates(self, manifest: Manifest, due: Mapping[str, RowContent]) -> Iterator[CheckFinding]:
-        leaves = {leaf.value: leaf for leaf in manifest.files}
+    def _dates(self, manifest: TreeManifest, due: Mapping[str, RowContent]) -> Iterator[CheckFinding]:
+        leaves = {leaf.value: leaf for leaf in manifest.leaves}
         for value in sorted(leaves.keys() | due.keys()):
             history, leaf = due.get(value), leaves.get(value)
             if leaf is not None and RowContent(leaf.rows, leaf.history) == history:
@@ -188,19 +174,15 @@ def extended_use(place: TablePlace, *, most: int | None = None) -> TreeUse | Non
     with suppress(SparkhavenError, OSError):  # `verify` says what is wrong with it
         data = place.fs.read(path)
         manifest = decode_manifest(data, path)
-    if manifest is not None and manifest.sums and most is not None and len(manifest.files) > most:
-        size = sum(state.size for state in manifest.sums.values())
-        return TreeUse(len(manifest.sums) + 1, size + len(data), 0, len(manifest.files))
+    files = manifest.files if manifest is not None else {}
+    if manifest is not None and most is not None and len(manifest.leaves) > most:
+        size = sum(state.size for state in files.values())
+        return TreeUse(len(files) + 1, size + len(data), 0, len(manifest.leaves))
     below = [
         file for top in (root, staged(root)) if place.fs.stat(top) is not None for file in files_below(place.fs, top)
     ]
     if not below:
         return None
-    kept = {path, *(root / name for name in manifest.sums or _paths(place.fs, root, manifest))} if manifest else set()
+    kept = {path, *(root / name for name in files)} if manifest is not None else set()
     sizes = {file: stat.size for file in below if (stat := place.fs.stat(file)) is not None}
     return TreeUse(len(sizes), sum(sizes.values()), sum(size for file, size in sizes.items() if file not in kept))
-
-
-def _paths(fs: Fs, root: Path, manifest: Manifest) -> list[str]:
-    """Files of leaves, where the manifest does not list files."""
-    return [str(path.relative_to(root)) for leaf in manifest.files for path in files_below(fs, root / leaf.path)]

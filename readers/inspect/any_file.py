@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sparkhaven.readers.inspect import log_files as inspect_logs
 from sparkhaven.readers.inspect import record_files as inspect_records
 from sparkhaven.store.epochs.files.lock import in_progress
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.manifest import KINDS as MANIFESTS
 from sparkhaven.store.io.fs import Fs
 
 SHOWN = 12  # entries of a list that the text form shows
@@ -68,7 +70,10 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r"\d+\.json", "merge record", inspect_records.merge_record),
     (r"\d+\.drop", "record of a dropped table", inspect_records.dropped_table),
     (r"\d+\.validation", "validation result", inspect_records.validation),
-    (r"manifest\.detached", "manifest of a detached date", inspect_records.detached),
+    *(
+        (re.escape(kind.name), f"manifest of a {kind.title}", partial(inspect_records.manifest, kind))
+        for kind in MANIFESTS
+    ),
     (r".+\.parquet", "Parquet file", inspect_records.parquet),
     (r".+\.sym\.bytes", "symbol bytes", inspect_columns.symbol_bytes),
     (r".+\.sym", "symbol offsets", inspect_columns.symbols),
@@ -93,7 +98,6 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"SHVMRG", "merge record"),
     (b"SHVDRP", "record of a dropped table"),
     (b"SHVVAL", "validation result"),
-    (b"SHVDET", "manifest of a detached date"),
     (b"SHVUSR", "locations of a user table"),
     (b"PAR1", "Parquet file"),
     (b"\xdb\x2b\xb2\xdb", "location index"),

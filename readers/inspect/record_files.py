@@ -20,12 +20,13 @@ from sparkhaven.store.epochs.files.failure_note import load_failure
 from sparkhaven.store.epochs.files.removal_note import decode_removed
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from sparkhaven.store.format.index import tlmi
+from sparkhaven.store.format.manifest import ManifestKind
+from sparkhaven.store.format.manifest import decode as decode_manifest
 from sparkhaven.store.format.parquet.footer import KEY, decode_footer
 from sparkhaven.store.format.parquet.location_files import ROW_SET
 from sparkhaven.store.format.table import table_size, tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.detached import LOCATIONS, decode_detached
 from sparkhaven.store.merges.dropped_tables import DropPhase, decode_drop
 from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
@@ -34,6 +35,8 @@ from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from sparkhaven.store.users.location_record import decode_locations
+
+ENCODED = ("record", "validation")  # of a detached date: files in base64
 
 
 def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
@@ -135,16 +138,14 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
         yield finding("note", path, f"the merge is not finished. Readers ignore it, last phase {record.phase}")
 
 
-def detached(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[CheckFinding]:
+def manifest(kind: ManifestKind, fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[CheckFinding]:
     """A manifest, and the lengths of the files that it names."""
-    manifest = decode_detached(fs.read(path), path)
-    record = manifest.record
-    facts.update(id=manifest.id, table=record.table, value=record.value, generation=record.generation)
-    facts.update(rows=manifest.rows, bytes=manifest.size, timeMs=manifest.time_ms, validated=bool(manifest.validation))
-    facts["columns"] = [{"id": number, "name": name, "type": kind} for number, name, kind in manifest.columns]
-    facts["locations"] = [{"internal": o.internal, "rows": o.rows, "files": len(o.files)} for o in record.outputs]
-    for name, state in manifest.files.items():
-        yield from _length(fs, path.parent / LOCATIONS / name, state.size, whole=True)
+    whole = decode_manifest(fs.read(path), kind, path, lambda manifest: manifest)
+    facts.update({name: value for name, value in whole.about.items() if name not in ENCODED})
+    facts.update(id=whole.id, bytes=sum(part.bytes for part in whole.parts.values()))
+    facts["parts"] = [{"part": name, "files": len(part.files), **part.about} for name, part in whole.parts.items()]
+    for name, state in whole.files.items():
+        yield from _length(fs, path.parent / name, state.size, whole=True)
 
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from sparkhaven.readers.live.live_values import live_field, live_values
 from sparkhaven.store.format.column.charset import decode_values
 from sparkhaven.store.format.column.codecs import codec_for
+from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import SYM, SYM_BYTES, Region
-from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_rows
 from sparkhaven.store.format.parquet.location_files import NAME as PARQUET
 from sparkhaven.store.format.parquet.location_files import in_parquet

@@ -18,14 +18,13 @@ from sparkhaven.readers.spark.option_texts import (
     unfit,
     whole_number,
 )
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, meant
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName, chosen_user_intraday
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
 from sparkhaven.store.scan.selection import Tier, check_tier
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.null_char import chosen_null_char
 

@@ -34,7 +34,7 @@ from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.codings.coding import list_elements
-from sparkhaven.store.types.codings.decimals.decimal_numbers import decimal_texts
+from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
 MICROSECONDS = pa.timestamp("us", "UTC")

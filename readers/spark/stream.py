@@ -30,7 +30,7 @@ from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.epoch_changes import AddedRows, EpochChanges, Step
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, near
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey, TableName
@@ -42,7 +42,6 @@ from sparkhaven.store.scan.ranges import intraday_slice
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_ambiguous_source
-from sparkhaven.store.suggestions import near
 
 
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

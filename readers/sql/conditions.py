@@ -1,4 +1,7 @@
-"""Conditions of DuckDB's plan as conditions of ours, so that statistics can skip rows by them.
+"""What of a query's conditions each table can be read by, from the plan that DuckDB has optimised.
+
+A plan tells, for each scan, the conditions that it gives to the scan and those that stand right above it: rows that
+do not match them cannot change the result. A table that is scanned more than once is read by what any scan needs.
 
 DuckDB applies its conditions itself: a condition here may keep more rows, never fewer. What is not understood is left
 out.
@@ -7,8 +10,10 @@ out.
 from __future__ import annotations
 
 import base64
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 
@@ -32,6 +37,63 @@ _DAYS = range((date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).
 UNKNOWN = PredicateNode("sql", Sort.BOOLEAN, (), "")  # may be true, false or null
 
 
+SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedTable:
+    """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
+
+    prefix: str
+    columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    columns: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+
+def pushed(plan: Tree, tables: Sequence[ScannedTable]) -> list[Predicate | None]:
+    """Of each table the condition that every row matches which the query needs; None: it may need them all."""
+    scans: dict[str, list[_Scan]] = {table.prefix: [] for table in tables}
+    for leaf, scan in _leaves(plan, ()):
+        text = json.dumps([leaf.get("extra_info", {}), scan.columns])
+        prefixes = [prefix for prefix in scans if prefix in text]
+        if leaf["name"] == SCAN and len(prefixes) == 1:
+            scans[prefixes[0]].append(scan)
+        elif leaf["name"] == SCAN or prefixes:  # which table it reads is not known: nothing can be skipped
+            return [None] * len(tables)
+    return [_any([_pushed(scan, table) for scan in scans[table.prefix]]) for table in tables]
+
+
+def _leaves(node: Tree, above: tuple[str, ...]) -> Iterator[tuple[Tree, _Scan]]:
+    info = node.get("extra_info", {})
+    children = node.get("children", ())
+    if not children:
+        yield node, _Scan(_listed(info.get("Projections")), (*_listed(info.get("Filters")), *above))
+    passed = (*above, *_listed(info.get("Expression"))) if node["name"] == FILTER else ()
+    for child in children:
+        yield from _leaves(child, passed)
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        return tuple(map(str, value))
+    return () if value is None else (str(value),)
+
+
+def _any(conditions: Sequence[Predicate | None]) -> Predicate | None:
+    """What one of the conditions allows; None where one of them allows every row."""
+    distinct = list(dict.fromkeys(where for where in conditions if where is not None))
+    return _together("or", distinct) if None not in conditions else None
+
+
+def _pushed(scan: _Scan, table: ScannedTable) -> Predicate | None:
+    parts = [implied(text, table.columns) for text in scan.conditions]
+    return _together("and", list(dict.fromkeys(part for part in parts if part is not None)))
+
+
 def implied(text: str, columns: Mapping[str, Column]) -> Predicate | None:
     """What follows from a condition of a plan; None: nothing that is understood.
 
@@ -43,16 +105,6 @@ def implied(text: str, columns: Mapping[str, Column]) -> Predicate | None:
         return None
     node = _weaker(PlanParser(text, columns, statement).condition(tree))
     return None if node is None else Predicate(written(node), node)
-
-
-def all_of(parts: list[Predicate]) -> Predicate | None:
-    """What follows from all of them together."""
-    return _together("and", parts)
-
-
-def any_of(parts: list[Predicate]) -> Predicate | None:
-    """What follows from any of them."""
-    return _together("or", parts)
 
 
 def _together(op: str, parts: list[Predicate]) -> Predicate | None:

@@ -13,7 +13,7 @@ import pyarrow.dataset
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.expression import Predicate
-from sparkhaven.store.types.codings.decimals.decimal_numbers import decimal_texts
+from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
 READ_AHEAD = 2  # batches: a LIMIT reads no more of them than that in vain

@@ -23,29 +23,100 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from types import TracebackType
 
-from sparkhaven.store.epochs.commit_checks import require
-from sparkhaven.store.epochs.compaction import new_floor
+from sparkhaven.store.epochs.compaction import Shortening, new_floor
 from sparkhaven.store.epochs.files.lock import commits_held
 from sparkhaven.store.epochs.files.logfile import Lease
-from sparkhaven.store.epochs.files.published_size import publish_location
+from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION, TABLE_SIZE, publish_location
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.files.unsynced import Unsynced
 from sparkhaven.store.epochs.generation import Generation, Opening, open_generation, take_over_generation
-from sparkhaven.store.epochs.log_maintenance import Shortening
 from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
 from sparkhaven.store.epochs.reopening import finish_removal
 from sparkhaven.store.epochs.rollback import plan_rollback
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord, WithdrawRecord
-from sparkhaven.store.epochs.state.log_values import Batch
+from sparkhaven.store.epochs.state.log_values import Batch, LocationReport, LocationState
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.epochs.undo import Withdrawal
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Lock
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace
+
+
+def require(state: StreamState, batch: Batch, log: Path) -> None:
+    """EpochConflictError: a report or position does not continue from ``state``; nothing landed.
+
+    PositionGapError: a file was taken with other content or is older than the horizon, or offsets do not continue at
+    the committed end.
+    """
+    state.offsets.require_settled(log)
+    resolution = state.classify(batch.splits, batch.gaps)
+    if resolution.taken:
+        raise _conflict("splits of this batch are already committed", resolution.taken[0].path, "new ones", "taken")
+    if resolution.cut:
+        proposed, rest = resolution.cut[0]
+        raise _conflict("a part of this batch is already committed", proposed.path, rest.path, "all of it")
+    if resolution.below:
+        raise PositionGapError(
+            "a file is older than the horizon of the stream",
+            where=resolution.below[0].path,
+            expected=f"modified at or after {state.horizon} ns",
+            found=f"modified at {resolution.below[0].mtime_ns} ns",
+            hint="give the file a new modification time",
+        )
+    seen = set()
+    for report in batch.reports:
+        if report.key in seen:
+            raise _conflict("a location has two reports", report.key, "one", "two")
+        seen.add(report.key)
+        location = state.locations.get(report.key)
+        _require_base(report, location)
+        _require_growth(report, location)
+
+
+def _require_base(report: LocationReport, location: LocationState | None) -> None:
+    if location is not None and location.truncated:
+        raise _conflict("the location was truncated", report.key, "no rows", f"rows up to {report.rows}")
+    expected = (location.epoch, location.rows) if location else (0, 0)
+    if (report.base_epoch, report.base_rows) != expected:
+        raise _conflict(
+            "a task appended to another state than the committed one",
+            report.key,
+            f"epoch {expected[0]} with {expected[1]} rows",
+            f"epoch {report.base_epoch} with {report.base_rows} rows",
+        )
+
+
+def _require_growth(report: LocationReport, location: LocationState | None) -> None:
+    check_partition("internal partition", report.key.internal)
+    check_partition("partition value", report.key.value)
+    if report.rows < report.base_rows:
+        raise _conflict("a location shrinks", report.key, f"{report.base_rows} rows or more", report.rows)
+    committed = location.files if location else {}
+    for name, state in committed.items():
+        size = report.files[name].size if name in report.files else None
+        if size is None or size < state.size:
+            raise _conflict(f"file {name} shrinks", report.key, f"{state.size} bytes or more", size)
+    for name, state in report.files.items():
+        unfit = "/" in name or "\0" in name or name in ("", TABLE_SIZE, TABLE_DEFINITION) or name.startswith(".")
+        if unfit or state.size < 0 or not 0 <= state.crc < 2**32:
+            raise _conflict("a report has an impossible file", report.key, "a column file", f"{name!r} {state}")
+
+
+def _conflict(what: str, where: LocationKey | str, expected: object, found: object) -> EpochConflictError:
+    return EpochConflictError(
+        what,
+        where=where if isinstance(where, str) else f"{where.internal}/{where.value}",
+        expected=expected,
+        found=found,
+        hint="nothing was committed. The tails are truncated when the batch is retried",
+    )
 
 
 class StreamLog:

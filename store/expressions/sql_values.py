@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.expressions.duckdb_engine import engine
-from sparkhaven.store.types.codings.decimals.decimal_numbers import decimal_texts
+from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
 ROWS = "rows"  # the name that a batch has in DuckDB

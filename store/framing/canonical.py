@@ -1,13 +1,29 @@
-"""Canonical JSON: the same object is the same bytes, always."""
+"""Canonical JSON: the same object is the same bytes, always.
+
+Standard JSON has no NaN and no infinities: they become texts.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
+
+
+def finite(value: object) -> object:
+    """The value with texts for numbers that are not finite, also within dicts and lists."""
+    if isinstance(value, dict):
+        return {key: finite(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(child) for child in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
 
 BEHIND = b"\n"  # canonical JSON has none
 # what decoding raises for JSON of another form, an infinite number for a whole one included

@@ -10,24 +10,65 @@ that it could not write. Each call that changes the disk asks first whether the 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkhaven.store.io.core_reads import CoreReads
-from sparkhaven.store.io.exchange import exchanged
 from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, held, read_exactly, shorter, write_whole
 from sparkhaven.store.io.read_only_roots import refuse_change
 from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
+
+T = TypeVar("T")
+
+
+class CoreReads:
+    """The part of ``Fs`` that hands files to the core."""
+
+    def read_together(self, paths: Sequence[str], read: Callable[[], T]) -> T:
+        """Calls ``read``, which reads these files in the compiled core; a test may come between."""
+        del paths
+        return read()
+
+    @contextmanager
+    def descriptors(self, paths: Sequence[Path]) -> Iterator[list[int]]:
+        """Files open for reading, for the compiled core, until the end of the block."""
+        with ExitStack() as opened:
+            descriptors = []
+            for path in paths:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, descriptor)
+                descriptors.append(descriptor)
+            yield descriptors
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # the kernel, or the file system, has no such call
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Whether the two names now lead to each other's file; False where the system cannot. OSError: it refused."""
+    rename = getattr(_LIBC, "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNKNOWN:
+        return False
+    raise OSError(code, os.strerror(code), str(one), None, str(other))
+
 
 __all__ = ["MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 

@@ -16,7 +16,7 @@ from sparkhaven.store.native.buffers import TextBuffers, address, valid_address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.byte_array import ByteArrays
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, Mask, Octets, some
-from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals
+from sparkhaven.store.types.codings.decimals import FreeDecimals
 from sparkhaven.store.types.codings.instant_array import FIRST, FRONT, HEAD, LATER, VALUE, InstantArrays
 from sparkhaven.store.types.codings.java_array import LENGTH, JavaArrays
 from sparkhaven.store.types.codings.row_set import RowSets

@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from sparkhaven.store.errors import CoreNotUsableError
-from sparkhaven.store.io.cached_copy import cached_copy
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cached_copy
 from sparkhaven.store.native.abi import ABI, SIGNATURES
 
 HINT = (

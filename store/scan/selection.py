@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.errors import SettingsError, TableNotFoundError, near
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.scan.date_ranges import day_of, names, range_of, refuse_malformed, within
 from sparkhaven.store.scan.source_names import directories_of
-from sparkhaven.store.suggestions import near
 
 Tier = Literal["intraday", "history", "all"]
 TIERS: tuple[Tier, ...] = ("intraday", "history", "all")

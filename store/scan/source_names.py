@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import unquote
 
-from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError, near
 from sparkhaven.store.layout import TableName, encode_internal
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.suggestions import near
 
 
 def directories_of(source: str) -> tuple[str, ...]:

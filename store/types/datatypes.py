@@ -139,8 +139,8 @@ CODED: tuple[CodedRow, ...] = (
     CodedRow("StringSet", "io.deephaven.stringset.StringSet", _STRING_SET, None, "string_set"),
     _coded("java.time.LocalDate", "LocalDateCodec", "local_date"),
     _coded("java.time.LocalTime", "LocalTimeCodec", "local_time"),
-    _coded("java.math.BigDecimal", "BigDecimalCodec", "decimals.decimal_codecs", "decimal_coding"),
-    _coded("java.math.BigInteger", "BigIntegerCodec", "decimals.decimal_codecs", "integer_coding"),
+    _coded("java.math.BigDecimal", "BigDecimalCodec", "decimals", "decimal_coding"),
+    _coded("java.math.BigInteger", "BigIntegerCodec", "decimals", "integer_coding"),
     _coded("java.util.Map", "StringDoubleMapCodec", "string_map"),
     CodedRow("byte[]", "[B", ("byte[]",), None, "java_array", "bytes_coding"),
     *(

@@ -13,7 +13,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import InvalidNameError
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value, leaf_path
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.imports.tree_leaves import find_tree
+from sparkhaven.writers.transfer.trees import find_tree
 from tests.support.commands import run
 from tests.support.writers.export_cases import NEXT, files, two_days
 from tests.support.writers.export_cases import export as export_every

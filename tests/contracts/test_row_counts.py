@@ -50,10 +50,10 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.exports.leaves import write_parquet_leaf
-from sparkhaven.writers.imports.frames import staged_rows
-from sparkhaven.writers.imports.parquet_leaf import LeafReader
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
+from sparkhaven.writers.transfer import frames
+from sparkhaven.writers.transfer.leaf_readers import LeafReader
+from sparkhaven.writers.transfer.leaves import write_parquet_leaf
 from sparkhaven.writers.users.location_writer import LocationWriter
 from tests.support.ingest.delta.tables import TABLE_ID, put_version, unpack
 from tests.support.ingest.ingest_cases import file_id, schema
@@ -298,12 +298,12 @@ def test_a_frame_whose_rows_are_lost_is_not_merged(tmp_path: Path, monkeypatch: 
     layout, rows = small(tmp_path), history("2026-01-01", "2026-01-02", "2026-01-02")
     assert [date.rows_out for date in take(layout, rows, "2026-01-02", table=NS_T)] == [2]  # the other date is left out
     if lost == "in a date":
-        by_date = staged_rows._Stager._by_date
-        monkeypatch.setattr(staged_rows._Stager, "_by_date", lambda *given: [*by_date(*given)][:-1])
+        by_date = frames._Stager._by_date
+        monkeypatch.setattr(frames._Stager, "_by_date", lambda *given: [*by_date(*given)][:-1])
     else:
         write = write_parquet_leaf
         monkeypatch.setattr(
-            staged_rows,
+            frames,
             "write_parquet_leaf",
             lambda fs, path, stored, batches, codec: write(fs, path, stored, [*map(less, batches)], codec),
         )

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
-from sparkhaven.store.epochs.files.folded_removals import encode_folded
 from sparkhaven.store.epochs.files.head import Head, decode_head, encode_head, open_head
-from sparkhaven.store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
+from sparkhaven.store.epochs.files.removals import (
+    decode_removals,
+    encode_folded,
+    encode_removals,
+    read_named,
+    read_removals,
+)
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.locations import Locations

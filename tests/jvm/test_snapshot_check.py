@@ -14,7 +14,7 @@ import pytest
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.table import Table
-from sparkhaven.readers.spark.jvm.pinned_streams import pinned_streams
+from sparkhaven.readers.spark.jvm.plan_file import pinned_streams
 from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase

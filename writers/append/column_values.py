@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.epochs.state.statistics import clipped
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.column.symbols import FEW
-from sparkhaven.store.format.column.used_entries import used_entries
+from sparkhaven.store.format.column.symbols import FEW, used_entries
 from sparkhaven.store.scan.column_file import nulls
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.codings.string_set import plain_sets

@@ -21,7 +21,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.column_corrections import ColumnCorrection
 from sparkhaven.store.scan.column_file import ColumnFile, open_column
 from sparkhaven.store.types.model import Column, Kind
-from sparkhaven.writers.imports.foreign_values import AllowedConversions, mapped
+from sparkhaven.writers.foreign_values import AllowedConversions, mapped
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 from sparkhaven.writers.rewrites.column_changes import Setting, value_name

@@ -16,13 +16,13 @@ from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.store.scan.date_ranges import names, range_of, refuse_malformed, within
 from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges, Value, deployed_changes
 from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
+from sparkhaven.writers.transfer.extended import follow
 
 
 @dataclass(frozen=True, slots=True)

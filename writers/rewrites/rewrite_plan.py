@@ -20,7 +20,7 @@ from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.widening import same_form
 from sparkhaven.store.volumes import require_volumes
-from sparkhaven.writers.imports.foreign_values import AllowedConversions
+from sparkhaven.writers.foreign_values import AllowedConversions
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops

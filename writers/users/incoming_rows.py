@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.model import Column, Kind
-from sparkhaven.writers.imports.foreign_values import mapped, partition_values
+from sparkhaven.writers.foreign_values import mapped, partition_values
 
 KINDS = "a pyarrow Table, RecordBatch or RecordBatchReader, pandas or polars data frame, Arrow stream, or Spark frame"
 BATCH_ROWS = 1 << 17

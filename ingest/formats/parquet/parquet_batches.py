@@ -32,8 +32,7 @@ from sparkhaven.store.conversions.hybrid_calendar import (
     hybrid_calendar,
     in_todays_calendar,
 )
-from sparkhaven.store.conversions.int96 import old_timestamps
-from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
+from sparkhaven.store.conversions.logical_types import as_logical, logical_schema, old_timestamps
 from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
@@ -88,8 +87,8 @@ class ParquetFile:
     """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
 
     ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
-    decides (``store.conversions.int96``). ``batch_bytes``: of a batch at most, unless it is one row. pa.ArrowInvalid or
-    OSError: no Parquet file, or a damaged one.
+    decides (``store.conversions.logical_types``). ``batch_bytes``: of a batch at most, unless it is one row.
+    pa.ArrowInvalid or OSError: no Parquet file, or a damaged one.
     """
 
     def __init__(self, planned: PlannedFile, utc96: bool, batch_bytes: int = BATCH_BYTES) -> None:

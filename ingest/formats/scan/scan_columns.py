@@ -35,7 +35,7 @@ from sparkhaven.store.native.abi import (
 )
 from sparkhaven.store.native.json_lists import PLAIN_KINDS, powers_of_five
 from sparkhaven.store.types.codings.coding import Coding
-from sparkhaven.store.types.codings.decimals.fixed_decimals import FixedDecimals
+from sparkhaven.store.types.codings.decimals import FixedDecimals
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.codings.local_time import LocalTimeCoding
 from sparkhaven.store.types.model import Storage

@@ -21,7 +21,7 @@ from sparkhaven.ingest.spec.stream_spec import TextForm
 from sparkhaven.ingest.values.text_forms import NUMBERS
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
 from sparkhaven.store.conversions.source_types import Group, source_of
-from sparkhaven.store.types.codings.decimals.decimal_numbers import MOST_DIGITS
+from sparkhaven.store.types.codings.decimals import MOST_DIGITS
 
 CHARS = 100  # values of one letter that make a char
 AS_TEXT = TextForm(as_text=True)

@@ -20,10 +20,10 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import history_values
-from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.adoption import adopt_dates
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
+from sparkhaven.writers.transfer.extended import follow
 
 EXIT_CODES = {
     "done": "done, or nothing to drop",

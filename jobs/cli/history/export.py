@@ -22,16 +22,14 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, meant
 from sparkhaven.store.format.parquet.trees import LAYOUTS
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.exports.export_plan import LEAVES, ExportOptions, rows_of
-from sparkhaven.writers.exports.export_target import target_of
-from sparkhaven.writers.exports.export_tree import Exported, ExportOutcome, export_tree
+from sparkhaven.writers.transfer.export import Exported, ExportOutcome, export_path, export_tree
+from sparkhaven.writers.transfer.export_plan import LEAVES, ExportOptions, rows_of
 
 Word = TypeVar("Word", bound=str)
 
@@ -94,7 +92,7 @@ def export(
         by=_names(by) or (),
     )
     begun = time.monotonic()
-    target = target_of(fs, database, out)
+    target = export_path(fs, database, out)
     opened = pinned_of(open_table(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs))
     exported = export_tree(
         fs,
@@ -106,7 +104,7 @@ def export(
         dry_run=dry_run,
         on_progress=cli.note,
     )
-    _show(cli, name, target.path, exported, opened.epochs, time.monotonic() - begun)
+    _show(cli, name, target, exported, opened.epochs, time.monotonic() - begun)
 
 
 def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dict[str, int], seconds: float) -> None:
@@ -119,7 +117,7 @@ def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dic
         "out": str(out),
         "outcome": exported.outcome,
         "rows": plan.rows,
-        "files": len(manifest.files) if manifest else None if plan.by else len(plan.dates),
+        "files": len(manifest.leaves) if manifest else None if plan.by else len(plan.dates),
         "bytes": manifest.bytes if manifest else None,
         "dates": {date: rows_of(slices) for date, slices in plan.dates},
         "columns": [column.name for column in plan.columns],

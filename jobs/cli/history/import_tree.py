@@ -38,15 +38,14 @@ from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char
-from sparkhaven.writers.exports.following import follow
-from sparkhaven.writers.imports.date_import import Imported, ImportOptions, ImportOutcome, import_dates
-from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
-from sparkhaven.writers.imports.tree_leaves import FoundTree, find_tree
-from sparkhaven.writers.imports.tree_rows import TreeRows
-from sparkhaven.writers.imports.value_template import ValueTemplate
+from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.transfer.date_import import Imported, ImportOptions, ImportOutcome, import_dates
+from sparkhaven.writers.transfer.extended import follow
+from sparkhaven.writers.transfer.tree_walk import ValueTemplate
+from sparkhaven.writers.transfer.trees import FoundTree, TreeRows, find_tree
 
 
 def register(app: typer.Typer) -> None:

@@ -16,15 +16,14 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.exports.locations_table import (
+from sparkhaven.writers.transfer.foreign_locations import ForeignLocations, has_foreign_locations, is_foreign
+from sparkhaven.writers.transfer.locations import (
     LeafDifference,
     has_locations,
     location_differences,
     stored_locations,
     update_locations,
 )
-from sparkhaven.writers.imports.foreign_index import is_foreign
-from sparkhaven.writers.imports.foreign_locations import ForeignLocations, has_foreign_locations
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,15 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import refuse_malformed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char
-from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
-from sparkhaven.writers.imports.delta_tree import delta_tree
-from sparkhaven.writers.imports.foreign_values import AllowedConversions, lossy_columns
-from sparkhaven.writers.imports.frames.arrow_rows import run_reader
-from sparkhaven.writers.imports.frames.frame_columns import ignored_columns
-from sparkhaven.writers.imports.frames.frame_rows import FrameChoice, FrameRows
-from sparkhaven.writers.imports.given_rows import GivenRows
-from sparkhaven.writers.imports.tree_leaves import find_tree
-from sparkhaven.writers.imports.tree_rows import TreeRows
-from sparkhaven.writers.imports.value_template import ValueTemplate
+from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, ignored_columns, run_reader
+from sparkhaven.writers.transfer.import_source import ImportSource
+from sparkhaven.writers.transfer.tree_walk import ValueTemplate
+from sparkhaven.writers.transfer.trees import TreeRows, delta_tree, find_tree
 
 AGAIN = "--rewrite replaces it, --upsert KEYS joins it: new rows replace those with equal keys"
 _QUERY = re.compile(r"\s*\(*\s*(?:select|with|from|values)\b", re.IGNORECASE)
@@ -88,7 +84,7 @@ def _rows(
     schema: TableSchema,
     source: Source,
     options: MergeOptions,
-) -> GivenRows:
+) -> ImportSource:
     ignored = ignored_columns(source.ignore, schema)
     null = chosen_null_char(None, os.environ)
     conversions = AllowedConversions(lossy_columns(schema, source.lossy), null_char=null, ignored=ignored)
@@ -132,7 +128,7 @@ def _query_rows(
     source: Source,
     options: MergeOptions,
     conversions: AllowedConversions,
-) -> GivenRows:
+) -> ImportSource:
     from sparkhaven.readers.sql.query import open_query  # DuckDB: only a query needs it
 
     result = opened.enter_context(open_query(place.layout.root, source.text, memory=options.memory, fs=place.fs))

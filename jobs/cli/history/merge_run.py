@@ -32,13 +32,13 @@ from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import begin_of, range_of
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.coming_bytes import coming_bytes
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, chosen_format
+from sparkhaven.writers.transfer.extended import follow
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.cli.history.merge_from import Source

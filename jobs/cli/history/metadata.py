@@ -18,12 +18,12 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
-from sparkhaven.writers.imports.foreign_index import foreign_tables, update_entries, wanted_entries
 from sparkhaven.writers.merge.location_index import (
     Difference,
     differences,
     stored_entries,
 )
+from sparkhaven.writers.transfer.foreign_locations import foreign_tables, update_entries, wanted_entries
 
 TablesArgument = Annotated[
     str | None, typer.Argument(metavar="[NS.T|NS|GLOB]", help="A table, a namespace, or a pattern like 'Nyc*.Fl*'.")

@@ -29,13 +29,12 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.copies.snapshot import path_outside
-from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.write.phases import Failure
-from sparkhaven.writers.relocation.copied_bytes import CopiedBytes
-from sparkhaven.writers.relocation.date_attachments import attach_dates, detached_below, missing_parts
-from sparkhaven.writers.relocation.date_detachments import detach_dates
-from sparkhaven.writers.relocation.date_moves import move_dates
+from sparkhaven.writers.transfer.attach import attach_dates, detached_below, missing_parts
+from sparkhaven.writers.transfer.detach import detach_dates
+from sparkhaven.writers.transfer.extended import follow
+from sparkhaven.writers.transfer.move import move_dates
+from sparkhaven.writers.transfer.snapshot import path_outside
 
 MOST_COPIES = 4  # dates at once: a volume copies no faster with more
 
@@ -130,8 +129,7 @@ def detach(
         history_values(place, detached=True), time.time(), lambda: all_values(place), "merged "
     )
     directory = path_outside(place.fs, place.layout, out)
-    copied = CopiedBytes(cli.note)
-    results = detach_dates(place, values, directory, clock=time.time, dry_run=dry_run, on_copied=copied.count)
+    results = detach_dates(place, values, directory, clock=time.time, dry_run=dry_run, on_progress=cli.note)
     summary = _Summary(cli, str(place.table), dry_run=dry_run)
     for value, done in zip(values, results, strict=True):
         if isinstance(done, Failure):
@@ -165,8 +163,7 @@ def attach(
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
     directories = detached_below(place, directory)
-    copied = CopiedBytes(cli.note)
-    results = attach_dates(place, directories, clock=time.time, partition=to, dry_run=dry_run, on_copied=copied.count)
+    results = attach_dates(place, directories, clock=time.time, partition=to, dry_run=dry_run, on_progress=cli.note)
     summary = _Summary(cli, str(place.table), dry_run=dry_run)
     for path, done in zip(directories, results, strict=True):
         if isinstance(done, Failure):

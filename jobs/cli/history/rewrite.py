@@ -25,13 +25,13 @@ from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.exports.following import follow
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges, deployed_changes
 from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
+from sparkhaven.writers.transfer.extended import follow
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableA
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, meant
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import is_copy
@@ -30,7 +30,6 @@ from sparkhaven.store.merges.validations import RuleResult, Validation, store_va
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.validator_rules import MODES
-from sparkhaven.store.suggestions import meant
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.removal_proof import prove

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.io.cached_copy import cached_copy
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cached_copy
 
 NAME = "sparkhaven-spark.jar"
 PACKAGE = "sparkhaven.readers.spark"

@@ -21,6 +21,22 @@ Little-endian. It lives between two calls of one program, so both sides are alwa
 A shape has the names of the files, the names of the columns of each group, and those of files of indexes. Details are
 the bytes that the commit log has of a location: Python does not take them apart, and Java does so for the columns that
 a query reads.
+
+Indexes of history: for each ``Index-<Cols>`` of a table the JVM is told what its files begin with.
+Which rows an index gives is found in the JVM, by its files (``store.scan.index_file``). Python compares their begins,
+and so does Java, with the bytes that stand here. An index of other bytes is none.
+
+*Pinned streams*, a part of the head, tell the JVM what it must know of a snapshot to see whether it still holds.
+``merges`` is the directory of the table's merge records. ``streams`` are objects:
+
+``stream``, ``epoch``      its name, and the pinned epoch
+``log``, ``checkpoint``, ``removals``   paths
+``logSeen``, ``removalsSeen``  what the two files were when they were read: [device, inode, size, time of modification,
+                           time of the last change (ns)], or null
+``last``, ``mark``         offset of the last known record of the log, its first eight bytes in hexadecimal (or empty)
+``removalsEnd``            place after the last known removal
+``restored``               the older epoch that a rollback has gone back to since the pinned one, or null
+``removed``                of each location that was removed the last removal: [internal, value, since, made, phase]
 """
 
 from __future__ import annotations
@@ -28,23 +44,90 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.spark.jvm.column_forms import column_entry
-from sparkhaven.readers.spark.jvm.index_forms import index_entries
-from sparkhaven.readers.spark.jvm.pinned_streams import pinned_streams
+from sparkhaven.readers.spark.jvm.column_forms import column_entry, form_entry, prefix_hex
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_schema
+from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.packed_location import Files, Names, Stats
 from sparkhaven.store.epochs.state.packed_reports import Numbering
 from sparkhaven.store.epochs.state.withdrawal import pack_ranges
-from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.format.parquet.location_files import INDEX, in_parquet
+from sparkhaven.store.io.stat import Stat
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.index_file import index_columns, key_columns
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column
+
+
+def index_entries(
+    files: Iterable[str], columns: Iterable[Column], labels: Mapping[str, str], options: ReadOptions
+) -> dict[str, object]:
+    """By the name of its directory each index that begins with a column of the frame; ``files``: of indexes.
+
+    ``names``: of its key columns, as its files have them. ``columns``: those in the frame that its first keys are, up
+    to one that the frame has not; ``keys``: their forms. ``rowSet``, or ``begin`` and ``end``: how the files of its
+    positions begin.
+    """
+    known = {column.name: column for column in columns}
+    entries: dict[str, object] = {}
+    for directory in dict.fromkeys(path.partition("/")[0] for path in files):
+        names = directory.removeprefix(INDEX).split(",")
+        shown = list(takewhile(known.__contains__, (labels.get(name, name) for name in names)))
+        if directory.startswith(INDEX) and shown:
+            entries[directory] = _entry(names, [known[name] for name in shown], options)
+    return entries
+
+
+def _entry(names: list[str], columns: list[Column], options: ReadOptions) -> dict[str, object]:
+    number = [columns[0]] * len(names)  # numbers of position columns come behind those of all keys
+    begin, end = index_columns(number, contiguous=True)[len(names) :]
+    row_set = index_columns(number, contiguous=False)[-1]
+    return {
+        "names": names,
+        "columns": [column.name for column in columns],
+        "keys": [form_entry(key, options) for key in key_columns(columns)],
+        "begin": prefix_hex(begin),
+        "end": prefix_hex(end),
+        "rowSet": prefix_hex(row_set),
+    }
+
+
+def pinned_streams(place: TablePlace, pins: Iterable[Pin]) -> dict[str, object]:
+    """The part about the streams of a table at its place; ``pins``: of those that the plan has slices of."""
+    return {"merges": str(place.merges), "streams": [_stream(place, pin) for pin in pins]}
+
+
+def _stream(place: TablePlace, pin: Pin) -> dict[str, object]:
+    paths, watched = place.of_stream(pin.state.stream), pin.watched()
+    return {
+        "stream": pin.state.stream,
+        "epoch": pin.state.epoch,
+        "log": str(paths.stream_log),
+        "checkpoint": str(paths.stream_checkpoint),
+        "removals": str(paths.stream_removals),
+        "logSeen": _identity(watched.log_seen),
+        "removalsSeen": _identity(watched.removals_seen),
+        "last": watched.last[0],
+        "mark": watched.last[1].hex(),
+        "removalsEnd": watched.removals_end,
+        "restored": watched.restored,
+        "removed": [
+            [location.key.internal, location.key.value, location.since, location.made_ms, phase.value]
+            for location, phase in watched.removed
+        ],
+    }
+
+
+def _identity(stat: Stat | None) -> list[int] | None:
+    return None if stat is None else [stat.device, stat.inode, stat.size, stat.mtime_ns, stat.ctime_ns]
+
 
 MAGIC = b"SHVPLAN1"
 HISTORY = 0xFFFF_FFFF

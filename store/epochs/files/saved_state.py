@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.store.epochs.files.saved_locations import Data, SavedLocations, damaged
-from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.file_positions import FileWindow, Taken
 from sparkhaven.store.epochs.state.locations import Locations, PackedLocations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.offsets import decode_offsets
 from sparkhaven.store.epochs.state.partition_rule import decode_rule
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack
-from sparkhaven.store.epochs.state.taken_files import Taken
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at

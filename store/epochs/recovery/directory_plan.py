@@ -1,4 +1,9 @@
-"""What the directories of a stream's locations need so that they hold what the log says: the plan. Reads only."""
+"""What the directories of a stream's locations need so that they hold what the log says: the plan. Reads only.
+
+Of most streams all directories hold exactly what the log says, and the compiled core looks whether they do
+(``store.native.files``). What it does not find exact, for whatever reason, is looked at here, and it is known what is
+wrong. So a plan does not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparkhaven.store.epochs.files.published_size import (
     TABLE_DEFINITION,
@@ -14,16 +23,79 @@ from sparkhaven.store.epochs.files.published_size import (
     read_published,
     record_bytes,
 )
-from sparkhaven.store.epochs.recovery.exact_locations import exact_locations
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
+from sparkhaven.store.epochs.state.locations import PackedLocations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.native.files import DIRECTORY, Directories, DirectoryForm, compare_directories
 from sparkhaven.store.places import TablePlace
+
+
+def exact_locations(place: TablePlace, state: StreamState, keys: Iterable[LocationKey]) -> set[LocationKey]:
+    """Those of these locations of the state of which recovery has nothing to do or to say."""
+    stored = state.locations.stored()
+    exact = _exact_stored(place, state.stream, stored) if stored is not None else set()
+    others = keys if stored is None else set(keys).difference(stored.keys)
+    return exact | _exact_decoded(place, state.stream, [state.locations[key] for key in others])
+
+
+def _exact_stored(place: TablePlace, stream: str, stored: PackedLocations) -> set[LocationKey]:
+    """Of locations that were not decoded, and are not."""
+    asked = np.flatnonzero((stored.numbers["marks"] == 0) & (stored.numbers["shape"] < len(stored.shapes)))
+    numbers, keys = stored.numbers[asked], [stored.keys[index] for index in asked.tolist()]
+    versions = numbers["schema_version"].astype(np.uint32)
+    kinds, forms = np.unique(numbers["shape"].astype(np.int64) << 32 | versions, return_inverse=True)
+    entries = np.zeros(len(keys), DIRECTORY)
+    entries["form"], entries["packed"] = forms, stored.starts[asked]
+    entries["rows"], entries["time"], entries["epoch"] = numbers["rows"], numbers["time_ms"], numbers["epoch"]
+    alike = [_form(stream, stored.shapes[kind >> 32][0], kind & 0xFFFFFFFF) for kind in kinds.tolist()]
+    return _compared(place, keys, alike, entries, stored.data)
+
+
+def _exact_decoded(place: TablePlace, stream: str, locations: list[LocationState]) -> set[LocationKey]:
+    forms: dict[tuple[tuple[str, ...], int], int] = {}
+    keys: list[LocationKey] = []
+    entries: list[tuple[int, int, int, int, int, int]] = []
+    packed: list[bytes] = []
+    end = 0
+    for location in locations:
+        if location.truncated or location.withdrawn:
+            continue
+        files = Files.of(location.files)
+        form = forms.setdefault((files.names, location.schema_version), len(forms))
+        keys.append(location.key)
+        entries.append((form, 0, end, location.rows, location.time_ms, location.epoch))
+        packed.append(files.data)
+        end += len(files.data)
+    alike = [_form(stream, *kind) for kind in forms]
+    return _compared(place, keys, alike, np.array(entries, DIRECTORY), b"".join(packed))
+
+
+def _compared(
+    place: TablePlace,
+    keys: list[LocationKey],
+    forms: list[DirectoryForm],
+    entries: NDArray[Any],
+    packed: bytes | memoryview,
+) -> set[LocationKey]:
+    if not keys:
+        return set()
+    end = place.table.table
+    paths = [f"{internal}/{value}/{end}" for internal, value in keys]
+    exact = compare_directories(place.fs, Directories(place.intraday, forms, paths, entries, packed))
+    return {key for key, good in zip(keys, exact.tolist(), strict=True) if good}
+
+
+def _form(stream: str, names: tuple[str, ...], schema_version: int) -> DirectoryForm:
+    form = size_form(stream, names, schema_version, False)
+    return DirectoryForm(names, tuple(map(data_start, names)), form.template, form.places)
+
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 

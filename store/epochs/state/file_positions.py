@@ -18,21 +18,75 @@ The window is bounded: after each commit the horizon (a watermark) rises to ``mi
 max_file_age`` and never falls, and taken files older than it are forgotten. A file older than the horizon is never
 taken, so a horizon in the future would drop every new file: a file modified more than ``CLOCK_ALLOWANCE_S`` in the
 future does not raise it, and a horizon that is in the future anyway (the clock was wrong before) is a PositionGapError.
+
+Of taken files in checkpoint and head sizes and times are packed, and names stand in one index that is built on first
+use: a stream that remembers hundreds of thousands of files looks up only a few of them at its start.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange, Split
 from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK, ResumeRule
-from sparkhaven.store.epochs.state.taken_files import Remembered, Taken, file_ids
 from sparkhaven.store.errors import PositionGapError
+
+Taken = tuple[Sequence[str], Sequence[int] | NDArray[np.int64], Sequence[int] | NDArray[np.int64]]
+"""Paths, sizes and times (ns) of taken files, by (time, path)."""
+
+
+class Remembered:
+    """Taken files by (time, path), each path once. Immutable, so copies of a window share it."""
+
+    __slots__ = ("_paths", "_places", "_sizes", "_times")
+
+    def __init__(self, parts: Iterable[Taken] = ()) -> None:
+        self._paths: list[str] = []
+        sizes, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for paths, some, when in parts:
+            self._paths += paths
+            sizes.append(np.asarray(some, np.int64))
+            times.append(np.asarray(when, np.int64))
+        self._sizes, self._times = np.concatenate(sizes), np.concatenate(times)
+        if np.any(self._times[1:] < self._times[:-1]):
+            order = np.argsort(self._times, kind="stable")
+            self._sizes, self._times = self._sizes[order], self._times[order]
+            self._paths = [self._paths[index] for index in order]
+        self._places: dict[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def first(self, horizon: int) -> int:
+        """Number of files older than ``horizon``."""
+        return int(np.searchsorted(self._times, horizon))
+
+    def find(self, path: str) -> tuple[int, int, int] | None:
+        if self._places is None:
+            self._places = dict(zip(self._paths, range(len(self._paths)), strict=True))
+        index = self._places.get(path)
+        return None if index is None else (index, int(self._sizes[index]), int(self._times[index]))
+
+    def paths(self, first: int) -> Iterator[str]:
+        return islice(self._paths, first, None)
+
+    def files(self, first: int) -> Iterator[FileId]:
+        return file_ids((self._paths[first:], self._sizes[first:], self._times[first:]))
+
+
+def file_ids(taken: Taken) -> Iterator[FileId]:
+    paths, sizes, times = taken
+    sizes, times = np.asarray(sizes, np.int64).tolist(), np.asarray(times, np.int64).tolist()
+    return (FileId(path, size, time) for path, size, time in zip(paths, sizes, times, strict=True))
+
 
 NO_HORIZON = -(2**63)
 CLOCK_ALLOWANCE_S = 3600.0  # accepted difference between the clocks of machines

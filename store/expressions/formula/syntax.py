@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.codings.coding import JavaValues
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 

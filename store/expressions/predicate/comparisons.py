@@ -15,7 +15,7 @@ import numpy as np
 from sparkhaven.store.expressions.predicate.nodes import TYPES, Literal, PredicateError, PredicateNode, Sort
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.types.codings.coding import UnfitError
-from sparkhaven.store.types.codings.decimals.decimal_numbers import LONGEST, MOST_DIGITS
+from sparkhaven.store.types.codings.decimals import LONGEST, MOST_DIGITS
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.codings.local_time import LocalTimeCoding
 from sparkhaven.store.types.model import Column

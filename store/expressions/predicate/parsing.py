@@ -16,6 +16,7 @@ from decimal import Decimal
 import duckdb
 import pyarrow as pa
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.expressions.duckdb_engine import (
     PREFIX,
     UNREPEATABLE,
@@ -44,7 +45,6 @@ from sparkhaven.store.expressions.predicate.nodes import (
 )
 from sparkhaven.store.expressions.predicate.spelling import PIECE
 from sparkhaven.store.expressions.sql_values import ROWS, no_rows
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column
 
 MAX_DEPTH = 100

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values, row_position
-from sparkhaven.store.format.column.plain_texts import plain_texts
+from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends, encode_ends, plain_texts
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
 
 
 def encode_blobs(

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
+from sparkhaven.store.format.column.plain_texts import decode_ends, encode_ends
 from sparkhaven.store.format.column.prefix import ByteOrder
-from sparkhaven.store.format.column.string_ends import decode_ends, encode_ends
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.native.entries import decode_entries, encode_entries

@@ -15,14 +15,35 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
-from sparkhaven.store.format.column.plain_texts import plain_texts
+from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends, encode_ends, plain_texts
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
-from sparkhaven.store.format.column.used_entries import used_entries
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.checked_columns import check_ids, valid_bits
 from sparkhaven.store.native.rows import gathered
 from sparkhaven.store.types.datatypes import INT_NULL
+
+ROWS_AN_ENTRY = 8  # of the rows that are looked at first: most dictionaries are all used by then
+
+
+def used_entries(indices: pa.Array, count: int, share: int = ROWS_AN_ENTRY) -> npt.NDArray[np.int64]:
+    """The entries, of ``count``, that rows have, in the order of their first rows. ``indices`` may be null.
+
+    ``share`` rows an entry are looked at first.
+    """
+    first = share * count
+    if first < len(indices) // 2:
+        used = _distinct(indices.slice(0, first))
+        if len(used) == count:
+            return used
+    return _distinct(indices)
+
+
+def _distinct(indices: pa.Array) -> npt.NDArray[np.int64]:
+    distinct = pc.unique(indices)
+    known = pc.drop_null(distinct) if distinct.null_count else distinct
+    entries: npt.NDArray[np.int64] = known.to_numpy().astype(np.int64)
+    return entries
+
 
 MAX_SYMBOLS = 2**31 - 1
 FEW = 64  # values that plain Python handles sooner than a call of one of Arrow's functions takes

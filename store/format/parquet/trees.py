@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.format.manifest import TREE
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.layout import check_partition
 
@@ -40,7 +41,7 @@ EXTENDED: dict[str, TreeLayout] = {  # types of ExtendedStorage
     "coreplus:hive": "hive",
 }
 METADATA, COMMON_METADATA = "_metadata", "_common_metadata"
-MANIFEST = "_manifest.json"
+MANIFEST = TREE.name
 LOCATIONS_TABLE, LOCATIONS_TABLES = ".locations_table", (".locations_table", ".location_table")
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUFFIX = ".parquet"

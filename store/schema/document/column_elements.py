@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.errors import InvalidNameError, meant
 from sparkhaven.store.layout import check_identifier
 from sparkhaven.store.schema.document.vocabulary import COLUMN_TYPES, SYMBOL_TABLES, one_of
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.datatypes import NAMES, SPELLINGS, DataType, coded_row, data_type, is_known
 from sparkhaven.store.types.model import CHARSETS, Column, Kind, Storage
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column, Kind
 
 

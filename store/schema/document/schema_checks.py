@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.schema.document.validator_rules import check_rule
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import KEYS, Column, TableSchema, ValidatorRule, is_built
 
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.errors import SchemaParseError, meant
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
-from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkhaven.store.errors import meant
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
-from sparkhaven.store.suggestions import meant
 
 STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")
 COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")

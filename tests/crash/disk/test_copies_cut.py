@@ -12,10 +12,10 @@ import pytest
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.copies.manifest import MANIFEST
-from sparkhaven.writers.copies.restore import restore
-from sparkhaven.writers.copies.snapshot import take_snapshot
+from sparkhaven.writers.transfer.restore import restore
+from sparkhaven.writers.transfer.snapshot import take_snapshot
 from tests.support.commands import run_json
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -71,8 +71,8 @@ def cut_each(disk: Path, base: Path, work: Callable[[Fs, Path], None], sabotage:
 
 def check(disk: Path, *, finished: bool, work: Callable[[Fs, Path], None]) -> None:
     if work is copy:
-        assert not finished or (disk / "second" / MANIFEST).exists()
-        if not (disk / "second" / MANIFEST).exists():
+        assert not finished or (disk / "second" / SNAPSHOT_MANIFEST).exists()
+        if not (disk / "second" / SNAPSHOT_MANIFEST).exists():
             copy(FS, disk)
         restore(FS, disk / "first", Layout(disk / "older"))
     elif finished:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.recovery import durable_prefix
+from sparkhaven.store.epochs.recovery import resume
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import Opened
 from tests.support.disks.cuts import LIVES, problem, problems
@@ -68,11 +68,11 @@ def test_without_checksums_of_the_log_a_torn_record_is_taken_for_one(tmp_path: P
 def test_without_checksums_of_the_data_lost_writes_are_taken_for_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def believe(fs: Fs, path: Path, trail: durable_prefix._Trail) -> int | None:
+    def believe(fs: Fs, path: Path, trail: resume._Trail) -> int | None:
         found = fs.stat(path)
         start = 4096 if path.suffix == ".dat" else 0
         lengths = [epoch for epoch, mark in trail.marks if found is None or found.size - start < mark.size]
         return min(lengths, default=None)
 
-    monkeypatch.setattr(durable_prefix, "_first_bad", believe)
+    monkeypatch.setattr(resume, "_first_bad", believe)
     assert problem(tmp_path, "periodic", PowerCutFs) is not None

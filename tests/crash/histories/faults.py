@@ -77,10 +77,10 @@ def _last_slice_alone() -> Sequence[Changed]:
 
 def _tree_of_no_rows_stays() -> Sequence[Changed]:
     from sparkhaven.store.errors import TableNotFoundError
-    from sparkhaven.writers.exports import extended_tree
-    from sparkhaven.writers.exports.export_plan import ExportPlan, plan_export
+    from sparkhaven.writers.transfer import extended
+    from sparkhaven.writers.transfer.export_plan import ExportPlan, plan_export
 
-    run = extended_tree._Follow.run
+    run = extended._Follow.run
 
     def plan(table: Any, options: Any, **_: object) -> ExportPlan:
         return plan_export(table, options)
@@ -89,9 +89,9 @@ def _tree_of_no_rows_stays() -> Sequence[Changed]:
         try:
             return run(self)
         except TableNotFoundError:  # there are no rows to export
-            return extended_tree.Followed(self.target.path, (), ())
+            return extended.Followed(self.root, (), ())
 
-    return Changed(extended_tree, "plan_export", plan), Changed(extended_tree._Follow, "run", follow)
+    return Changed(extended, "plan_export", plan), Changed(extended._Follow, "run", follow)
 
 
 # --- indexes -------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def _one_run_of_second_keys() -> Sequence[Changed]:
 
 def _content_by_columns() -> Sequence[Changed]:
     from sparkhaven.store.merges.history import totals
-    from sparkhaven.writers.copies import content, table_copy
+    from sparkhaven.writers.transfer import content, table_files
 
     def content_digest(place: Any, pinned: Any, records: Sequence[Any]) -> str:
         intraday = {
@@ -132,7 +132,7 @@ def _content_by_columns() -> Sequence[Changed]:
         }
         return content._digest({"intraday": intraday, "history": {r.value: list(totals(r)) for r in records}})
 
-    return tuple(Changed(module, "content_digest", content_digest) for module in (content, table_copy))
+    return tuple(Changed(module, "content_digest", content_digest) for module in (content, table_files))
 
 
 def _compared_by_columns() -> Sequence[Changed]:
@@ -190,10 +190,10 @@ def _written_copies() -> Sequence[Changed]:
 
 
 def _removed_streams_left_behind() -> Sequence[Changed]:
-    from sparkhaven.writers.copies import restore, snapshot, table_copy
+    from sparkhaven.writers.transfer import restore, snapshot, table_files
 
     opened = [Changed(module, "require_copy", _nothing) for module in (restore, snapshot)]
-    return Changed(table_copy, "_removed_streams", _nothing), *opened
+    return Changed(table_files, "_removed_streams", _nothing), *opened
 
 
 def _withdrawn_rows_by_count() -> Sequence[Changed]:
@@ -231,12 +231,12 @@ def _columns_of_the_same_case() -> Sequence[Changed]:
 
 
 def _all_files_of_a_tree() -> Sequence[Changed]:
-    from sparkhaven.writers.imports import tree_leaves
+    from sparkhaven.writers.transfer import trees
 
     def committed_files(fs: object, root: Path, files: Collection[Path]) -> tuple[frozenset[Path], list[Path]]:
         return frozenset(files), []
 
-    return (Changed(tree_leaves, "committed_files", committed_files),)
+    return (Changed(trees, "committed_files", committed_files),)
 
 
 def _any_rule() -> Sequence[Changed]:
@@ -261,10 +261,10 @@ def _any_log_of_a_broker() -> Sequence[Changed]:
 def _dates_of_todays_calendar() -> Sequence[Changed]:
     from sparkhaven.ingest.formats.parquet import parquet_batches
     from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar
-    from sparkhaven.writers.imports import parquet_leaf
+    from sparkhaven.writers.transfer import leaf_readers
 
     none = HybridCalendar(False, False, False)
-    return tuple(Changed(module, "hybrid_calendar", lambda _: none) for module in (parquet_batches, parquet_leaf))
+    return tuple(Changed(module, "hybrid_calendar", lambda _: none) for module in (parquet_batches, leaf_readers))
 
 
 def _bytes_in_base64() -> Sequence[Changed]:

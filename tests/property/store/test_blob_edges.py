@@ -10,8 +10,7 @@ import pytest
 
 from sparkhaven.store.native.blobs import decode_blobs, doubtful_sets, encode_blobs
 from sparkhaven.store.types.codings.coding import BlobCoding
-from sparkhaven.store.types.codings.decimals.decimal_numbers import plain_text
-from sparkhaven.store.types.codings.decimals.free_decimals import FreeDecimals
+from sparkhaven.store.types.codings.decimals import FreeDecimals, plain_text
 from sparkhaven.store.types.codings.java_array import JavaArrays
 from sparkhaven.store.types.codings.row_set import RowSets
 from sparkhaven.store.types.codings.string_map import StringMaps

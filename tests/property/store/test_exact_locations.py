@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.store.epochs.recovery import directory_plan
-from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
-from sparkhaven.store.epochs.recovery.exact_locations import exact_locations
+from sparkhaven.store.epochs.recovery.directory_plan import Settlement, exact_locations, settle_locations
 from sparkhaven.store.epochs.recovery.resume import resume
 from sparkhaven.store.epochs.state.locations import TRUNCATED, WITHDRAWN, Locations
 from sparkhaven.store.epochs.state.replay import StreamState

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkhaven.store.format.column.used_entries import used_entries
+from sparkhaven.store.format.column.symbols import used_entries
 
 
 @given(count=st.integers(1, 5), rows=st.data(), share=st.integers(0, 2))

@@ -180,7 +180,7 @@ def parsers() -> Mapping[str, Parser]:
         "history": Parser(
             lambda data: decode_history(data, WHERE), golden("schema-history-v1.json", "schema-history-v2.json")
         ),
-        "manifest": Parser(lambda data: decode_manifest(data, WHERE), golden("export-v1-manifest.json")),
+        "manifest": Parser(lambda data: decode_manifest(data, WHERE), golden("tree-v1-manifest.json")),
         "footer": Parser(lambda data: decode_footer(data, WHERE), (b'{"version": "1.2.3", "dataIndexes": []}',)),
         "schema": Parser(lambda data: parse_schema(data, "Test.Coded.schema"), (SCHEMA,)),
         "stream-file": Parser(_stream_file, (STREAM_FILE,)),

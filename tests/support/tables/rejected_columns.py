@@ -21,7 +21,7 @@ from sparkhaven.store.scan.column_file import open_parquet, read_column, read_gr
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
-from sparkhaven.writers.imports.tree_leaves import find_tree
+from sparkhaven.writers.transfer.trees import find_tree
 from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, write
 from tests.support.tables.column_files import add_grouping
 from tests.support.tables.rejected_records import Rejected

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.manifest import DETACHED
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.detached import NAME
 from tests.support.commands import run
 from tests.support.witness.apart import create
 from tests.support.witness.commands import CORRECT, ERROR, RAW, WRONG, Outcome
@@ -27,12 +27,12 @@ _SECOND, _FIRST, _OTHER = f"Test.Away/{DONE}.g3", f"Test.Away/{DONE}.g1", f"Test
 _DATA = "locations/0.s3/N.dat"
 KINDS = (
     Kind("detached date (directory)", _SECOND, _OTHER),
-    Kind("manifest.detached", f"{_SECOND}/{NAME}", f"{_OTHER}/{NAME}"),
+    Kind("detached.json", f"{_SECOND}/{DETACHED.name}", f"{_OTHER}/{DETACHED.name}"),
     Kind(".dat of a detached date, prefix", f"{_SECOND}/{_DATA}", f"{_SECOND}/locations/0.s3/Sym.dat"),
     Kind(".dat of a detached date, data", f"{_SECOND}/{_DATA}", f"{_OTHER}/locations/0/N.dat"),
     Kind("table.size of a detached date", f"{_SECOND}/locations/0.s3/table.size", f"{_OTHER}/locations/0/table.size"),
 )
-OLDER = {_SECOND: _FIRST, f"{_SECOND}/{NAME}": f"{_FIRST}/{NAME}"}
+OLDER = {_SECOND: _FIRST, f"{_SECOND}/{DETACHED.name}": f"{_FIRST}/{DETACHED.name}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def outcomes(away: Away, base: Path, kind: Kind, damage: str) -> dict[str, Outco
     try:
         if not _damaged(away.out, kind, damage):
             return None
-        manifest = away.out / _SECOND / NAME
+        manifest = away.out / _SECOND / DETACHED.name
         return {"inspect": _called(looked.root, "inspect", str(manifest)), "dates attach": _attach(looked)}
     finally:
         shutil.rmtree(looked.root)

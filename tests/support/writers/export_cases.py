@@ -16,9 +16,8 @@ from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.writers.exports.export_plan import ExportOptions
-from sparkhaven.writers.exports.export_target import target_of
-from sparkhaven.writers.exports.export_tree import Exported, export_tree
+from sparkhaven.writers.transfer.export import Exported, export_path, export_tree
+from sparkhaven.writers.transfer.export_plan import ExportOptions
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
@@ -43,7 +42,7 @@ def export(
 ) -> Exported:
     """Exports the table of these tests."""
     table = pinned_of(open_table(root, str(TABLE), fs=fs))
-    target = target_of(fs, Layout(root), out)
+    target = export_path(fs, Layout(root), out)
     return export_tree(fs, table, target, ExportOptions(**options), now_ms=NOW, replace_other=replace, dry_run=dry_run)
 
 

@@ -10,7 +10,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.exports.extended_tree import Followed, follow_history
+from sparkhaven.writers.transfer.extended import Followed, follow_history
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS

@@ -9,15 +9,14 @@ import pyarrow as pa
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.imports.date_import import ImportOptions, import_dates
-from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
-from sparkhaven.writers.imports.frames.arrow_rows import run_reader
-from sparkhaven.writers.imports.frames.frame_rows import FrameChoice, FrameRows
+from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, run_reader
 from tests.support.writers.merge_cases import TABLE
 from tests.support.writers.merge_runs import FS
 

@@ -13,12 +13,11 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.imports.date_import import Imported, ImportOptions, import_dates
-from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
-from sparkhaven.writers.imports.tree_leaves import find_tree
-from sparkhaven.writers.imports.tree_rows import TreeRows
+from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
+from sparkhaven.writers.transfer.date_import import Imported, ImportOptions, import_dates
+from sparkhaven.writers.transfer.trees import TreeRows, find_tree
 from tests.support.writers.merge_cases import SCHEMA
 from tests.support.writers.merge_runs import FS
 

@@ -17,9 +17,8 @@ from sparkhaven.store.format.parquet.trees import TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.testing import make_table
-from sparkhaven.writers.exports.export_plan import ExportOptions
-from sparkhaven.writers.exports.export_target import target_of
-from sparkhaven.writers.exports.export_tree import export_tree
+from sparkhaven.writers.transfer.export import export_path, export_tree
+from sparkhaven.writers.transfer.export_plan import ExportOptions
 
 ODD = (
     "2026-11-20", "2026-11-20 07", "a%b", "100%", "a%2", "a b", "ü",
@@ -46,7 +45,7 @@ def make(root: Path, values: Sequence[str]) -> Path:
 def export(root: Path, out: Path, layout: TreeLayout) -> Path:
     """The tree of that table."""
     table = pinned_of(open_table(root, "N.T"))
-    export_tree(Fs(), table, target_of(Fs(), Layout(root), out), ExportOptions(layout), now_ms=1_700_000_000_000)
+    export_tree(Fs(), table, export_path(Fs(), Layout(root), out), ExportOptions(layout), now_ms=1_700_000_000_000)
     return out
 
 

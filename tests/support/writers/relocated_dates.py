@@ -14,9 +14,10 @@ from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.relocation.date_attachments import AttachedDate, attach_dates, detached_below
-from sparkhaven.writers.relocation.date_detachments import DetachedDate, detach_dates
-from sparkhaven.writers.relocation.date_moves import MovedDate, move_dates
+from sparkhaven.writers.transfer.attach import attach_dates, detached_below
+from sparkhaven.writers.transfer.date_copies import RelocatedDate
+from sparkhaven.writers.transfer.detach import detach_dates
+from sparkhaven.writers.transfer.move import move_dates
 from tests.support.disks.contents import contents, hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
@@ -50,7 +51,7 @@ def gone(db: IntradayRows) -> None:
     unlink(db)
 
 
-def detach(layout: Layout, out: Path, *values: str, fs: Fs = FS, **options: Any) -> DetachedDate:
+def detach(layout: Layout, out: Path, *values: str, fs: Fs = FS, **options: Any) -> RelocatedDate:
     """Detaches one date; raises its error."""
     place = TablePlace(fs, layout, TABLE)
     (result,) = detach_dates(place, values or (DAY,), out, clock=lambda: NOW, **options)
@@ -59,7 +60,7 @@ def detach(layout: Layout, out: Path, *values: str, fs: Fs = FS, **options: Any)
     return result
 
 
-def attach(layout: Layout, directory: Path, *, fs: Fs = FS, **options: Any) -> AttachedDate:
+def attach(layout: Layout, directory: Path, *, fs: Fs = FS, **options: Any) -> RelocatedDate:
     """Attaches one date; raises its error."""
     place = TablePlace(fs, layout, TABLE)
     (result,) = attach_dates(place, detached_below(place, directory), clock=lambda: NOW, **options)
@@ -68,7 +69,7 @@ def attach(layout: Layout, directory: Path, *, fs: Fs = FS, **options: Any) -> A
     return result
 
 
-def move(layout: Layout, *values: str, to: str = ARCHIVE, fs: Fs = FS, **options: Any) -> list[MovedDate]:
+def move(layout: Layout, *values: str, to: str = ARCHIVE, fs: Fs = FS, **options: Any) -> list[RelocatedDate]:
     """Moves dates; raises the error of the first that fails."""
     results = []
     for result in move_dates(TablePlace(fs, layout, TABLE), values or (DAY,), to, clock=lambda: NOW, **options):

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sparkhaven import errors
-from sparkhaven.store.error_text import parse_error
-from sparkhaven.store.errors import CommitUnknownError, MergeError, PositionGapError, SettingsError, SparkhavenError
+from sparkhaven.store.errors import (
+    CommitUnknownError,
+    MergeError,
+    PositionGapError,
+    SettingsError,
+    SparkhavenError,
+    parse_error,
+)
 
 KINDS = [kind for name, kind in vars(errors).items() if name.endswith(("Error", "Exceeded"))]
 FRAMES = """Failed to plan Python data source read: Traceback (most recent call last):

@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """\
 import resource, sys
-from sparkhaven.store.heap import keep_heap
+from sparkhaven.writers.batch.task import keep_heap
 assert keep_heap() is True or sys.argv[1] == "lost"
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.plain_texts import WIDTH
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
-from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import crc32_each

@@ -11,8 +11,8 @@ import pyarrow as pa
 from sparkhaven.store.format.column.blobs import encode_blobs
 from sparkhaven.store.format.column.coded import encode_coded_blobs
 from sparkhaven.store.format.column.fixed import encode_entries
+from sparkhaven.store.format.column.plain_texts import WIDTH
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import ColumnFile, open_column
 from sparkhaven.store.types.model import Column, Storage

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.charset import decode_values
+from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, Prefix
 from sparkhaven.store.format.column.region import DAT
-from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids

@@ -28,9 +28,8 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import TABLE, packed
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.imports.foreign_values import AllowedConversions
-from sparkhaven.writers.imports.parquet_leaf import LeafReader
-from sparkhaven.writers.imports.tree_walk import FoundLeaf
+from sparkhaven.writers.foreign_values import AllowedConversions
+from sparkhaven.writers.transfer.leaf_readers import FoundLeaf, LeafReader
 from tests.support.ingest.conversions.values import BAD
 from tests.support.ingest.delta.tables import put_version
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema, stream

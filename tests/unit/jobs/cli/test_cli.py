@@ -279,9 +279,7 @@ def test_the_table_of_commands_names_every_module_with_commands() -> None:
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_the_list_of_commands_says_what_the_help_of_each_says(name: str) -> None:
-    command = command_of((name,))
-    if not hasattr(command, "commands"):
-        assert inspect.cleandoc(command.help).splitlines()[0] == MODULES[name][1]
+    assert inspect.cleandoc(command_of((name,)).help).splitlines()[0] == MODULES[name][1]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.format.column.region import MANY_SYMBOLS
-from sparkhaven.store.scan import group_metadata
+from sparkhaven.store.scan import narrowing
 from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import Worth, narrowed
@@ -39,7 +39,7 @@ WHERE = "Sym = 'S017'"
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_metadata, "_remembered", OrderedDict())
+    monkeypatch.setattr(narrowing, "_remembered", OrderedDict())
 
 
 def built(root: Path, form: str, *, symbols: int = 100, rows: int = ROWS, schema: bytes = SCHEMA) -> Path:
@@ -152,7 +152,7 @@ def test_damaged_grouping_costs_time_only(tmp_path: Path, damage: str) -> None:
         }[damage]
         assert other != data
         path.write_bytes(other)
-    group_metadata._remembered.clear()
+    narrowing._remembered.clear()
     assert sizes(tmp_path, WHERE) == (wanted, ROWS)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,11 @@ from sparkhaven.jobs.monitor.storage import VolumeUse, disk_use
 from sparkhaven.jobs.monitor.tables import table_figures
 from sparkhaven.readers.checks.findings import CheckFinding
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
+from sparkhaven.store.format.parquet.manifest import decode_manifest
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.writers.exports import known_tree
+from sparkhaven.writers.transfer import extended
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
@@ -137,21 +136,6 @@ def test_an_interrupted_or_running_merge_is_no_error(tmp_path: Path) -> None:
     assert {found.severity for found in check(db)} == {"warning"}
 
 
-def test_a_tree_without_checksums_says_so_and_gets_them(tmp_path: Path) -> None:
-    db, tree = tree_of(tmp_path, "parquet:metadata")
-    path = tree / "_manifest.json"
-    manifest = decode_manifest(path.read_bytes(), path)
-    path.write_bytes(
-        encode_manifest(manifest.__class__(*(getattr(manifest, each.name) for each in fields(manifest)[:-1])))
-    )
-    assert [found.severity for found in check(db, deep=True)] == ["warning"]
-    leaf = next(tree.rglob("*.parquet"))
-    os.truncate(leaf, 10)
-    assert str(leaf) in {found.path for found in check(db) if found.severity == "error"}
-    assert follow(db).written == (DAY, NEXT)
-    assert check(db, deep=True) == []
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_stats_count_the_tree(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
@@ -209,7 +193,7 @@ def test_a_leaf_that_another_program_writes_to_is_written_again(
         read.append(path)
         return checksum(fs, path, start, stop)
 
-    monkeypatch.setattr(known_tree, "checksum", counted)
+    monkeypatch.setattr(extended, "checksum", counted)
     assert (follow(db).written, read) == ((), [leaf]), "sound, though its time is new; no other file is read"
     flip(leaf)
     os.utime(leaf, ns=(later, later))
@@ -221,7 +205,7 @@ def test_a_leaf_that_another_program_writes_to_is_written_again(
 def test_a_flipped_bit_is_found_after_later_merges_too(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
     manifest = decode_manifest((tree / "_manifest.json").read_bytes(), tree)
-    leaf = tree / next(each.path for each in manifest.files if each.value == DAY)
+    leaf = tree / next(each.path for each in manifest.leaves if each.value == DAY)
     before = leaf.stat().st_mtime_ns
     flip(leaf)
     os.utime(leaf, ns=(before, before))  # as by a bad disk

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.readers.sql.conditions import implied
-from sparkhaven.readers.sql.pushdown import FILTER, SCAN, ScannedTable, pushed
+from sparkhaven.readers.sql.conditions import FILTER, SCAN, ScannedTable, implied, pushed
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.small_tables import SCHEMA

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.io.freed_later import freed_later
+from sparkhaven.store.epochs.compaction import freed_later
 
 
 def _open_files(deleted: int) -> int:

@@ -37,10 +37,10 @@ from sparkhaven.store.merges.history import totals
 from sparkhaven.store.merges.merge_records import lock_table, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
-from sparkhaven.writers.copies.restore import restore
-from sparkhaven.writers.copies.snapshot import take_snapshot
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.table_removal import drop_table, finish_drop
+from sparkhaven.writers.transfer.restore import restore
+from sparkhaven.writers.transfer.snapshot import take_snapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.examples import some_of

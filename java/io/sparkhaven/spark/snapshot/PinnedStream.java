@@ -15,7 +15,7 @@ record PinnedStream(
     FileIdentity removalsSeen, long last, String mark, long removalsEnd, Long restored, List<Removal> removed)
     implements Serializable {
 
-  /** From the JSON that {@code pinned_streams.py} writes. IllegalArgumentException: a part is missing. */
+  /** From the JSON that {@code plan_file.py} writes. IllegalArgumentException: a part is missing. */
   static PinnedStream of(JsonNode json) {
     List<Removal> removed = new ArrayList<>();
     for (JsonNode entry : json.required("removed")) {

@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The removals of a stream, as {@code store/epochs/files/removals.py} and {@code folded_removals.py} document them. */
+/** The removals of a stream, as {@code store/epochs/files/removals.py} documents them. */
 final class RemovalsFile {
   private static final String MAGIC = "SHVREM2\n";
   private static final String FOLDED = "{\"folded\":{";

@@ -30,7 +30,7 @@ public final class SnapshotCheck implements Serializable {
     this.history = history;
   }
 
-  /** From what {@code readers/spark/jvm/pinned_streams.py} writes. IllegalArgumentException: a part is missing. */
+  /** From what {@code readers/spark/jvm/plan_file.py} writes. IllegalArgumentException: a part is missing. */
   public static SnapshotCheck of(JsonNode pinned) {
     SnapshotCheck check = new SnapshotCheck(new HistoryNames(pinned.required("merges").asText()));
     for (JsonNode entry : pinned.required("streams")) {

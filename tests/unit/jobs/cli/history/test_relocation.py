@@ -77,4 +77,4 @@ def test_detached_dates_are_reported_and_come_back_also_in_a_restored_root(tmp_p
         assert run(root, "verify", "--deep").exit_code == 0
         assert attached(root, out)[-1]["dates"] == 0
     (none,) = told(site, "dates", "attach", TABLE, tmp_path / "copy", code=2)
-    assert none["error"]["what"] == "no detached date"
+    assert none["error"]["what"] == "the directory has no detached date"

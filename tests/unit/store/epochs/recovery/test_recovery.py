@@ -9,8 +9,7 @@ import pytest
 from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_SIZE, owner_mark
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Moved
-from sparkhaven.store.epochs.recovery.recover import preview_recovery
-from sparkhaven.store.epochs.recovery.strays import LEAST_BYTES
+from sparkhaven.store.epochs.recovery.recover import LEAST_BYTES, preview_recovery
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize

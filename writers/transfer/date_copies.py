@@ -1,0 +1,285 @@
+"""Dates of history that get another place: what moves, detachments and attachments share.
+
+A copied date has these steps: *plan* stores a record that names the staging, *copy*, *sync* and *verify* are those of
+``copying``. Then ``PublishPhase`` publishes the record as it does that of a merge. Killed before the record says
+*check*, the copy is undone by whatever takes the date next; killed later, it is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.merges.history import DateHistory, has_digests_of, renamed
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, store_record, store_records
+from sparkhaven.store.merges.merge_run import Destination, MergePhase, MergeRun
+from sparkhaven.store.merges.validations import Validation, binding, store_validation
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import TableSchema, ValidatorRule
+from sparkhaven.writers.merge.adoption import adopted_by_command
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
+from sparkhaven.writers.merge.publish.staged_locations import sweep
+from sparkhaven.writers.merge.publish.unfinished_copies import undo_copy, without_unfinished_copy
+from sparkhaven.writers.merge.sources.merge_source import MergeSource, check_crc
+from sparkhaven.writers.merge.write.phases import Failure
+from sparkhaven.writers.partitions import Volume, stage_root
+from sparkhaven.writers.transfer.copying import CopyProgress, FileCopies, require_files
+from sparkhaven.writers.validation.rows.date_rows import RowSet
+from sparkhaven.writers.validation.rules.merge_rules import digest_rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class RelocatedDate:
+    """A date that was moved, detached or attached, or would be: ``size`` in bytes of all files.
+
+    ``generation``: that of the record; 0 where it was done before. ``origin``: of a move, the partitions before;
+    ``path``: the directory of a detached date.
+    """
+
+    value: str
+    rows: int
+    size: int
+    generation: int
+    path: Path = Path()
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedPart:
+    """One location: the directory that is copied, its output under the new name, and where it goes."""
+
+    source: Path
+    output: MergeOutput
+    destination: Destination
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCopy:
+    """The copy of one date: ``record`` is what is stored before it, ``size`` the bytes of all files.
+
+    ``validation`` is stored with it: what was copied has the same rows.
+    """
+
+    history: DateHistory
+    record: MergeRecord
+    parts: tuple[CopiedPart, ...]
+    size: int
+    validation: Validation | None = None
+
+
+class DateCopies:
+    """Copies dates of one table. ``clock``: seconds since the epoch. ``report`` is told of each GiB.
+
+    ``link``: second names of files where the file system has them.
+    """
+
+    def __init__(
+        self, place: TablePlace, clock: Callable[[], float], report: Callable[[str], object], *, link: bool
+    ) -> None:
+        self.place, self.clock, self.link = place, clock, link
+        self.progress = CopyProgress(report)
+        self.schema: TableSchema = load_deployed(place)
+        self.publishing = PublishPhase(place, clock)
+
+    def tidied(self, history: DateHistory, *, dry_run: bool) -> DateHistory:
+        """What a killed copy has left of a date is removed. The caller holds the lock of the table."""
+        return history if dry_run else without_unfinished_copy(self.place, self.publishing.tidied(history))
+
+    def adopted(self, history: DateHistory, pins: Pins, *, dry_run: bool) -> DateHistory:
+        """The same, with a record for a date that stands in the tree without one."""
+        partitions, history = dated_partitions(self.place), self.tidied(history, dry_run=dry_run)
+        return adopted_by_command(self.place, history, partitions, self.clock, pins, dry_run=dry_run)
+
+    def closed(self, history: DateHistory) -> Failure | None:
+        """Publishes the last record of a date."""
+        (closed,) = self.publishing.close([history])
+        return closed if isinstance(closed, Failure) else None
+
+    # --- plan ------------------------------------------------------------------------------------------
+
+    def planned(
+        self,
+        history: DateHistory,
+        base: MergeRecord,
+        parts: Sequence[tuple[Path, MergeOutput, Volume]],
+        run: MergeRun,
+        validation: Validation | None,
+        kept: Sequence[MergeOutput] = (),
+    ) -> PlannedCopy:
+        """The copy of locations, each to a volume, as the next generation after ``history``.
+
+        Locations of one volume are named so that their order by name stays. ``base``: inputs and proof of the new
+        record. ``kept``: outputs that stay where they are.
+        """
+        place, generation = self.place, max((record.generation for record in history.records), default=0) + 1
+        ordered = sorted(parts, key=lambda part: part[1].internal)
+        copied = []
+        for number, (source, output, volume) in enumerate(ordered):
+            several = sum(other.name == volume.name for _, _, other in ordered) > 1
+            place_of = f".s{number:0{len(str(len(ordered) - 1))}}" if several else ""
+            internal = f"{volume.name}.g{generation}{place_of}"
+            staging = stage_root(volume, place.table, history.value, generation)
+            target = Destination(volume.name, internal, staging, volume.target.parent / internal)
+            copied.append(CopiedPart(source, replace(output, internal=internal), target))
+        record = replace(
+            base,
+            generation=generation,
+            phase=MergePhase.PLAN,
+            outputs=(*kept, *(part.output for part in copied)),
+            time_ms=int(self.clock() * 1000),
+            run=replace(
+                run, destinations=tuple(p.destination for p in copied), work=None, sources=(), switched_ms=None
+            ),
+        )
+        size = sum(size_of(place.fs, part.source) for part in copied)
+        return PlannedCopy(history, record, tuple(copied), size, validation)
+
+    def space_errors(self, copies: Sequence[PlannedCopy]) -> list[RetryableStorageError | None]:
+        """For each of these copies, which run together, the error if its volumes lack room for it and those before.
+
+        What is linked takes none.
+        """
+        fs, errors, free = self.place.fs, list[RetryableStorageError | None](), dict[int, int]()
+        for planned in copies:
+            error = None
+            needed: dict[int, tuple[int, Path]] = {}
+            for part in planned.parts:
+                stat = fs.stat(part.destination.target.parent)
+                device = stat.device if stat is not None else 0
+                free.setdefault(device, fs.free_bytes(part.destination.target.parent))
+                before = needed.get(device, (0, Path()))[0]
+                source = fs.stat(part.source)
+                shared = self.link and source is not None and source.device == device
+                size = 0 if shared else size_of(fs, part.source)
+                needed[device] = before + size, part.destination.target.parent
+            for device, (size, path) in needed.items():
+                if size > free[device]:
+                    error = not_enough_space(path, size, free[device])
+            if error is None:
+                free |= {device: free[device] - size for device, (size, _) in needed.items()}
+            errors.append(error)
+        return errors
+
+    # --- copy, sync, verify, publish -------------------------------------------------------------------
+
+    def run(self, copies: Sequence[PlannedCopy], *, workers: int = 1) -> dict[str, MergeRecord | Failure]:
+        """Copies dates, ``workers`` at once, and publishes them together; the records by date."""
+        if not copies:
+            return {}
+        with ThreadPoolExecutor(min(workers, len(copies))) as pool:
+            staged = list(pool.map(self._staged, copies))
+        results: dict[str, MergeRecord | Failure] = {
+            planned.history.value: record for planned, record in zip(copies, staged, strict=True)
+        }
+        passed = [(p, record) for p, record in zip(copies, staged, strict=True) if not isinstance(record, Failure)]
+        try:
+            store_records(self.place, [record for _, record in passed])
+        except (SparkhavenError, OSError) as error:
+            for planned, record in passed:
+                with suppress(SparkhavenError, OSError):
+                    undo_copy(self.place, record)
+                results[planned.history.value] = Failure(error)
+            return results
+        closed = self.publishing.close([planned.history.after(record) for planned, record in passed])
+        failed = {p.history.value: last for (p, _), last in zip(passed, closed, strict=True)}
+        return results | {value: last for value, last in failed.items() if isinstance(last, Failure)}
+
+    def _staged(self, planned: PlannedCopy) -> MergeRecord | Failure:
+        """Copies and proves a date; its record of phase ``check``, not stored. On an error nothing is left."""
+        place, record, fs = self.place, planned.record, self.place.fs
+        try:
+            with in_phase("copy"):
+                try:
+                    with fs.during("copy-plan"):
+                        sweep(fs, record.run.staging)
+                        store_record(place, record)
+                    for part in planned.parts:
+                        self._copied(part, record.value)
+                    if planned.validation is not None:
+                        bound = binding(record, self.schema.rules)
+                        stored = replace(planned.validation, generation=record.generation, binding=bound)
+                        store_validation(place, stored)
+                except (SparkhavenError, OSError):
+                    undo_copy(place, record)
+                    raise
+        except (SparkhavenError, OSError) as error:
+            return Failure(error)
+        return replace(record, phase=MergePhase.CHECK)
+
+    def _copied(self, part: CopiedPart, value: str) -> None:
+        fs, base = self.place.fs, part.destination.stage_root.parent
+        stage = part.destination.stage(self.place.table, value)
+        copies = FileCopies(fs, base, partial(self.progress.count, value))
+        with fs.sync_guard(base) as guard:
+            with fs.during("copy-files"):
+                copies.tree(part.source, stage, link=self.link)
+            with fs.during("copy-sync"):
+                copies.sync(guard)
+        with fs.during("copy-check"):
+            copies.read_back()
+            require_output(fs, self.schema, value, stage, part.output)
+
+
+def size_of(fs: Fs, directory: Path) -> int:
+    """Bytes of all files below a directory."""
+    return sum(stat.size for _, stat in stats_below(fs, directory))
+
+
+def not_enough_space(path: Path, size: int, free: int) -> RetryableStorageError:
+    """The error for a volume with ``free`` bytes, which ``size`` bytes are to be copied to."""
+    return RetryableStorageError(
+        "not enough space for the copy of the date",
+        where=path,
+        expected=f"{size:,} bytes",
+        found=f"{free:,} bytes free",
+        hint="free space on that volume, or choose fewer dates or another one",
+        phase="plan",
+    )
+
+
+def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, output: MergeOutput) -> None:
+    """Reads a location. CorruptFileError: a file is not that of the merge record. ValidationFailedError: other rows."""
+    for name, state in output.files.items():
+        check_crc(fs, directory / name, state, stream="")
+    require_files(fs, directory, output.indexes)
+    source = MergeSource(directory, "", output.internal, 0, 0, 0, output.rows, output.rows, output.files)
+    there, recorded = digest_rows_of(RowSet(fs, schema, value, (source,))), renamed(output.digests, schema.labels)
+    differing = [name for name, digest in there.columns.items() if recorded.get(name, digest) != digest]
+    whole = has_digests_of(schema, output.digests)
+    if differing or (whole and there.rows != output.row_digest):
+        what = f"values of column {differing[0]} are" if differing else "rows, all columns together, are"
+        raise ValidationFailedError(
+            f"{what} not those of the merge",
+            where=directory,
+            expected=f"digest {recorded[differing[0]] if differing else output.row_digest} over {output.rows:,} rows",
+            found=there.columns[differing[0]] if differing else there.rows,
+            hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
+        )
+
+
+def passed_on(validation: Validation | None, base: MergeRecord, rules: Sequence[ValidatorRule]) -> Validation | None:
+    """A validation of what is copied, where it is of that merge and by the rules of now."""
+    return validation if validation is not None and validation.binding == binding(base, rules) else None
+
+
+def unfinished(place: TablePlace, history: DateHistory, base: MergeRecord) -> MergeError:
+    """The error for a date whose last record is not ``base``, its newest complete one."""
+    last = history.last
+    return MergeError(
+        "a merge of the date is unfinished",
+        where=f"{place.table} {history.value}",
+        expected=f"merge {base.generation} as the last one",
+        found=f"merge {last.generation if last else 0}",
+        hint=f"sparkhaven merge {place.table} --dates {history.value}",
+    )

@@ -1,0 +1,396 @@
+"""Imports dates of given rows into history, each by the steps of a merge whose only source they are.
+
+1. *plan*: the dates of the rows, and what history has of them; a refusal ends the import before anything is published;
+2. *convert*: the rows of a date, value by value as the columns of the table, into files like those of a merge; their
+   digests are kept. A tree is converted in the staging directory, a frame before, when its rows are taken;
+3. *merge*: order, groups, partitions, format, sync and check as of any merge, with these files as sources, by the rule
+   of duplicates; what was read back must have the digests of the conversion;
+4. *publish*: the merge's own, from the stored ``check`` on resumed by the next import or merge of the date.
+
+The record has an input of its own: no stream, internal partition ``import``, as many rows. So a later merge adds what
+is intraday as a supplement, and merges the date again from history, never from intraday alone. With ``--upsert`` what
+history has of the date comes before the rows, and the inputs of its record stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from sparkhaven.store.digest.column_digest import add, from_hex
+from sparkhaven.store.errors import (
+    SettingsError,
+    SparkhavenError,
+    TableExistsError,
+    ValidationFailedError,
+    phase_of,
+)
+from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.merge_proofs import LeftOut
+from sparkhaven.store.merges.merge_records import (
+    IMPORTED,
+    MergeInput,
+    MergeRecord,
+    lock_table,
+    merged_rows,
+    store_records,
+    with_imported,
+)
+from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_partitions
+from sparkhaven.store.schema.deployed.writable_schema import require_writable
+from sparkhaven.store.source_rows import SourceRows
+from sparkhaven.store.types.dedupe import DedupeRule
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.volumes import require_filled, require_volumes
+from sparkhaven.writers.merge.adoption import adopted_by_command
+from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
+from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
+from sparkhaven.writers.merge.plan.date_plan import without_duplicates
+from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, recorded_rule, rule_of
+from sparkhaven.writers.merge.plan.merge_inputs import history_of
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, recorded_format
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_hex, left_out_before
+from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
+from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
+from sparkhaven.writers.merge.publish.staged_locations import sweep
+from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
+from sparkhaven.writers.partitions import writable_names
+from sparkhaven.writers.transfer.import_source import ConvertedRows, ImportSource, Part
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """Settings of an import.
+
+    ``replace``: also dates that history has. ``merge``: memory, workers, order, format and rule of duplicates of the
+    merge. A rule that is given and is an upsert joins what history has of a date.
+    ``again``: the options of the command by which such a date is replaced, or joined.
+    """
+
+    replace: bool = False
+    merge: MergeOptions = field(default_factory=MergeOptions)
+    again: str = "--replace writes the tree in their place. --dates leaves the date out"
+
+
+class ImportOutcome(StrEnum):
+    """What an import does or did with a date; unchanged: it was imported before."""
+
+    IMPORTED = "imported"
+    REPLACED = "replaced"
+    UPSERTED = "upserted"
+    UNCHANGED = "unchanged"
+    PLANNED = "planned"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The result of one date; ``record`` is its merge, also an earlier one that had the same rows.
+
+    ``intraday``: rows of the date that are intraday and not merged. ``clean_error``: published, but files of the merge
+    could not be removed. ``left_out``: rows that the rule of duplicates left out, ``identical`` of them equal to a row
+    that was kept. ``history``: rows of history that were joined.
+    """
+
+    part: Part
+    outcome: ImportOutcome
+    record: MergeRecord | None = None
+    intraday: int = 0
+    seconds: float = 0.0
+    error: SparkhavenError | OSError | None = None
+    clean_error: SparkhavenError | OSError | None = None
+    left_out: int = 0
+    identical: int = 0
+    history: int = 0
+
+    @property
+    def generation(self) -> int:
+        return self.record.generation if self.record else 0
+
+    @property
+    def destinations(self) -> tuple[tuple[str, int], ...]:
+        """Internal partitions with their rows, of what was written."""
+        written = self.record if self.outcome is not ImportOutcome.UNCHANGED else None
+        return tuple((output.internal, output.rows) for output in written.outputs) if written else ()
+
+    @property
+    def digests(self) -> dict[str, str]:
+        written = self.record if self.outcome is not ImportOutcome.UNCHANGED else None
+        return written.proof.digests_out if written and written.proof else {}
+
+    def merged(self) -> DateResult:
+        """The same as the result of a merge, whose rows in are those that were given and those of history they join."""
+        record, done = self.record, self.outcome is not ImportOutcome.PLANNED
+        return DateResult(
+            self.part.value,
+            _OUTCOMES.get(self.outcome, MergeOutcome.MERGED),
+            (phase_of(self.error) or MergePhase.STAGE) if self.error else record.phase if record else MergePhase.PLAN,
+            self.seconds,
+            rows_in=self.part.rows + self.history,
+            rows_out=sum(rows for _, rows in self.destinations) if done else 0,
+            destinations=self.destinations,
+            generation=self.generation,
+            error=self.error,
+            sort=record.run.sort if record else (),
+            clean_error=self.clean_error,
+            format=record.run.format if record else None,
+            drops=record.dropped_columns if record else (),
+            left_out=self.left_out,
+            identical=self.identical,
+            distribution=record.run.distribution if record else None,
+            corrections=record.corrections if record else (),
+            intraday=self.intraday,
+        )
+
+
+_OUTCOMES = {
+    ImportOutcome.UNCHANGED: MergeOutcome.NOTHING,
+    ImportOutcome.PLANNED: MergeOutcome.PLANNED,
+    ImportOutcome.FAILED: MergeOutcome.FAILED,
+}
+
+
+def import_dates(
+    place: TablePlace,
+    schema: TableSchema,
+    rows: ImportSource,
+    options: ImportOptions,
+    *,
+    executor: Executor,
+    clock: Callable[[], float],
+    dry_run: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Imported]:
+    """Imports under the table's lock; yields one result per date. A failed date does not stop the others.
+
+    Before anything is published: what the methods of ``rows`` raise; TableExistsError, history has one of the dates;
+    RetryableStorageError, a volume to write to is not mounted; SchemaChangeError, the schema has changed meanwhile.
+    """
+    fs, layout = place.fs, place.layout
+    rows.check()
+    require_filled(fs, layout, schema.namespace, writable_names(fs, layout, schema.namespace))
+    dates = _Import(place, schema, rows, options, executor, clock, on_progress)
+    if dry_run:
+        for part in rows.look(on_progress):
+            yield dates.looked_at(part, load_history(place, part.value))
+        return
+    with lock_table(place):
+        require_writable(fs, layout, schema)  # from here on its columns keep their types
+        try:
+            parts = rows.take(on_progress)
+            histories = [dates.finish(load_history(place, part.value)) for part in parts]
+            for part, history in zip(parts, histories, strict=True):
+                dates.looked_at(part, history)
+            for part, history in zip(parts, histories, strict=True):
+                yield dates.run(part, history)
+        finally:
+            rows.release()
+
+
+class _Import:
+    def __init__(
+        self,
+        place: TablePlace,
+        schema: TableSchema,
+        rows: ImportSource,
+        options: ImportOptions,
+        executor: Executor,
+        clock: Callable[[], float],
+        on_progress: Callable[[str], None],
+    ) -> None:
+        self.place, self.schema = place, schema
+        self.rows, self.options = rows, options
+        self.executor, self.clock, self.on_progress = executor, clock, on_progress
+        self.pins = Pins(place)
+        self.publishing = PublishPhase(place, clock)
+
+    def finish(self, history: DateHistory) -> DateHistory:
+        """Publishes a merge or import of the date that was killed after its check; the history after that."""
+        resumed = self.publishing.resume(history, self.pins)
+        if isinstance(resumed, Failure):
+            raise resumed.error
+        finished = resumed.history if resumed else history
+        return adopted_by_command(self.place, finished, dated_partitions(self.place), self.clock, self.pins)
+
+    def looked_at(self, part: Part, history: DateHistory) -> Imported:
+        """What would be done. TableExistsError: history has the date, SettingsError: intraday has rows of it too."""
+        base = history.current
+        later = self._later(part.value, base)
+        if base is None or not _rows(base) or self.options.replace:
+            return Imported(part, ImportOutcome.PLANNED, intraday=later)
+        if self._same(part, base):
+            return Imported(part, ImportOutcome.UNCHANGED, base, later)
+        if not self._upserts:
+            raise TableExistsError(
+                "history has this date already",
+                where=f"{self.place.table} {part.value}, merge {base.generation}",
+                expected="no merge of it",
+                found=f"{_rows(base)} rows",
+                hint=self.options.again,
+            )
+        return Imported(part, ImportOutcome.PLANNED, intraday=later, history=_rows(base))
+
+    @property
+    def _upserts(self) -> bool:
+        """Whether the rows join what history has of their dates: only where the caller says so, not the schema."""
+        given = self.options.merge.dedupe
+        return given is not None and given.upsert and not self.options.replace
+
+    def _later(self, value: str, base: MergeRecord | None) -> int:
+        """Rows of the date that are intraday and not merged. SettingsError: merged ones are there as well."""
+        merged, rows = merged_rows(base), 0
+        replaces = self.options.replace or base is None or not _rows(base)  # also where all rows were deleted
+        for stream, location in self.pins.locations(value):
+            merged_here = merged.get((stream, location.key.internal, location.since), 0)
+            if merged_here and replaces:
+                raise SettingsError(
+                    "history cannot be replaced while its rows are intraday as well",
+                    where=f"{self.place.table} {value}, source {location.key.internal}",
+                    expected="no merged rows in intraday",
+                    found=f"{merged_here} rows",
+                    hint=f"sparkhaven truncate {self.place.table} --dates {value}, then run this again",
+                )
+            rows += location.rows - merged_here
+        return rows
+
+    def _same(self, part: Part, base: MergeRecord) -> bool:
+        """Whether the last merge of the date had these rows, by the same rule, order and format."""
+        tree, given = base.run.imported, self.options.merge
+        rule = rule_of(base, given.dedupe, self.schema)
+        if base.source != IMPORTED or tree is None or rule != (base.run.dedupe or NO_RULE):
+            return False
+        if given.sort is not None and tuple(map(str, given.sort)) != base.run.sort:
+            return False
+        if given.format not in (None, recorded_format(base)):
+            return False
+        return tree.id == self.rows.id_of(part, ordered=_ordered(rule))
+
+    def run(self, part: Part, history: DateHistory) -> Imported:
+        begun = self.clock()
+        try:
+            looked = self.looked_at(part, history)
+            if looked.outcome is ImportOutcome.UNCHANGED:
+                return replace(looked, seconds=self.clock() - begun)
+            return replace(self._imported(part, history, begun), intraday=looked.intraday, seconds=self.clock() - begun)
+        except (SparkhavenError, OSError) as error:
+            return Imported(part, ImportOutcome.FAILED, seconds=self.clock() - begun, error=error)
+
+    def _imported(self, part: Part, history: DateHistory, begun: float) -> Imported:
+        fs, base = self.place.fs, history.current
+        joined = base if base is not None and _rows(base) and self._upserts else None
+        rule = rule_of(base, self.options.merge.dedupe, self.schema)
+        given = self.rows.id_of(part, ordered=_ordered(rule))
+        tree = ImportedTree(given, self.rows.name, self.rows.layout, part.rows)
+        options = replace(self.options.merge, workers=max(self.options.merge.workers, self.executor.workers))
+        recorded = recorded_rule(base, self.options.merge.dedupe, rule)
+        options = replace(options, rewrite=self.options.replace, dedupe=recorded)
+        if joined is not None:
+            require_volumes(self.place, joined)
+        drops, corrections = (joined.column_drops, joined.corrections) if joined is not None else ((), ())
+        taken = Taken(
+            (), IMPORTED, _inputs(part, base, joined), replaces=joined is None, drops=drops, corrections=corrections
+        )
+        plan, record = plan_output(self.place, self.schema, history, options, taken)
+        record = replace(record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree))
+        try:
+            with fs.during("merge-plan"):
+                sweep(fs, record.run.staging)
+                store_records(self.place, [record])
+            with fs.during("import-convert"):
+                converted = self.rows.convert(part, plan.work.with_name(".import"), self.on_progress)
+            before = history_of(self.place, self.schema, joined) if joined is not None else []
+            taken = replace(taken, sources=(*before, *converted.sources))
+            if rule.keys:
+                taken = without_duplicates(fs, self.schema, taken, options)
+            left_out, now = taken.left_out, taken.left_out
+            if joined is not None:
+                left_out = add_left_out(left_out_before(joined, self.schema), left_out, self.schema)
+            plan = replace(plan, sources=taken.sources, left_out=left_out)
+            record = self._merge(part, plan, record)
+            self._require_rows(part, record, converted, joined, now)
+            store_records(self.place, [record])
+        except (SparkhavenError, OSError):
+            sweep(fs, record.run.staging)
+            raise
+        (closed,) = self.publishing.close([history.after(record)])
+        if isinstance(closed, Failure):
+            raise closed.error
+        outcome = ImportOutcome.UPSERTED if joined is not None else ImportOutcome.REPLACED
+        if base is None or not _rows(base):
+            outcome = ImportOutcome.IMPORTED
+        return Imported(
+            part,
+            outcome,
+            closed.record,
+            clean_error=closed.clean_error,
+            left_out=now.rows,
+            identical=now.identical,
+            history=_rows(joined) if joined is not None else 0,
+        )
+
+    def _merge(self, part: Part, plan: MergePlan, record: MergeRecord) -> MergeRecord:
+        task = WholeDate(plan, record, record.time_ms)
+        if plan.large:
+            reporting = ProgressExecutor(self.executor, part.value, self.clock, self.on_progress)
+            checked = run_large(self.place, task, reporting.run, threads=self.executor.threads)
+        else:
+            (checked,) = run_group(self.place.fs, [task])
+        result = checked.result
+        if isinstance(result, Failure):
+            raise result.error
+        return result
+
+    def _require_rows(
+        self,
+        part: Part,
+        record: MergeRecord,
+        converted: ConvertedRows,
+        joined: MergeRecord | None,
+        left_out: LeftOut,
+    ) -> None:
+        """FeedError: what was read back has another number of rows than were given, and are not left out.
+
+        ValidationFailedError: it has other digests.
+        """
+        given = SourceRows(part.rows + (_rows(joined) if joined is not None else 0), left_out.rows)
+        given.require(_rows(record), 0, f"{self.place.table} {part.value}")
+        if joined is not None and joined.schema_version != self.schema.version:
+            return  # digests of history are of other types: the check of the merge compares what it has read
+        sums = dict(converted.digests)
+        for name, digest in column_digests(joined, self.schema.stored).items():
+            sums[name] = add(sums.get(name, 0), from_hex(digest), -from_hex(left_out.digests.get(name, "0")))
+        expected = as_hex(sums, self.schema)
+        read_back = record.proof.digests_out if record.proof else {}
+        if read_back != expected:
+            raise ValidationFailedError(
+                "the imported rows differ from those that were given",
+                where=f"{self.place.table} {part.value}",
+                expected="equal digests",
+                found=f"other digests in {', '.join(n for n in expected if read_back.get(n) != expected[n])}",
+                hint="nothing was published. Run this again",
+                phase="check",
+            )
+
+
+def _rows(record: MergeRecord) -> int:
+    return sum(output.rows for output in record.outputs)
+
+
+def _ordered(rule: DedupeRule) -> bool:
+    """Whether which row is kept depends on the order in which they are given."""
+    return bool(rule.keys) and rule.order_by is None
+
+
+def _inputs(part: Part, base: MergeRecord | None, joined: MergeRecord | None) -> tuple[MergeInput, ...]:
+    """What the record says was merged: the rows, and those of history that they join.
+
+    Where they replace it, the inputs of its record stay as witnesses of locations that were truncated, without rows.
+    """
+    if joined is not None:
+        return with_imported(joined.inputs, part.rows)
+    before = base.inputs if base is not None else ()
+    return with_imported([taken.without_rows() for taken in before if taken.stream], part.rows)

@@ -1,0 +1,161 @@
+"""The Locations table of the tree beside history, against the tree's manifest and files.
+
+Where a Locations table is, it alone decides which leaves other programs read: a leaf too many gives null rows, a leaf
+that is missing hides rows. The manifest, which is written last and has a checksum, says which leaves there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.store.errors import CorruptFileError, FormatError, SchemaMismatchError
+from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest, encode_manifest
+from sparkhaven.store.format.parquet.trees import EXTENDED, LOCATIONS_TABLE, LOCATIONS_TABLES, MANIFEST
+from sparkhaven.store.format.parquet.trees import staged as stage_of
+from sparkhaven.store.format.table.locations import DEEPHAVEN, PARQUET, LocationEntry
+from sparkhaven.store.format.table.table_size import COLUMN_VERSION
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.locations_table import read_locations
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.location_index import Kind
+from sparkhaven.writers.transfer.export import staged_tree
+from sparkhaven.writers.transfer.export_plan import ExportOptions, plan_export
+from sparkhaven.writers.transfer.extended import replace_names
+from sparkhaven.writers.transfer.tree_writer import TreeWriter
+
+Entries = Mapping[str, LocationEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafDifference:
+    """``lost`` and ``damaged`` are the whole table, ``missing`` and ``extra`` a leaf, the others a part of its row."""
+
+    kind: Kind
+    leaf: str | None = None
+    date: str | None = None
+    expected: str | None = None
+    found: str | None = None
+
+
+def has_locations(schema: TableSchema) -> bool:
+    """Whether the schema asks for a tree with a Locations table."""
+    return EXTENDED.get(schema.extended or "") == "hive"
+
+
+def stored_locations(place: TablePlace, schema: TableSchema) -> Entries | None:
+    """The rows of the table by leaf; None without one. CorruptFileError: it is damaged, or there are two."""
+    names = [name for name in LOCATIONS_TABLES if place.fs.stat(place.extended / name) is not None]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise CorruptFileError(
+            "the tree has two Locations tables",
+            where=place.extended,
+            expected=" or ".join(LOCATIONS_TABLES),
+            found=" and ".join(names),
+            hint=f"remove {names[1]}: merges write {LOCATIONS_TABLE}",
+        )
+    assert schema.partitioning is not None  # noqa: S101
+    listed = read_locations(place.fs, place.extended / names[0], schema.partitioning.name, schema)
+    return {entry.filename: entry for entry in listed}
+
+
+def wanted_locations(place: TablePlace) -> Entries:
+    """The rows that the table is to have. CorruptFileError: the manifest is damaged or lost, or a leaf is lost."""
+    manifest = _manifest(place)
+    leaves = () if manifest is None else manifest.leaves
+    return {leaf.path: _entry(place, leaf.path, leaf.value, leaf.rows) for leaf in leaves}
+
+
+def location_differences(place: TablePlace, schema: TableSchema) -> Iterator[LeafDifference]:
+    """Differences of the table from the tree. Raises as ``wanted_locations``."""
+    wanted = wanted_locations(place)
+    try:
+        stored = stored_locations(place, schema)
+    except (FormatError, SchemaMismatchError) as error:
+        yield LeafDifference("damaged", expected=f"{len(wanted)} leaves", found=error.what)
+        return
+    if stored is None:
+        if wanted:
+            yield LeafDifference("lost", expected=f"{len(wanted)} leaves", found="no Locations table")
+        return
+    for leaf in sorted({*stored, *wanted}):
+        yield from leaf_differences(leaf, stored.get(leaf), wanted.get(leaf))
+
+
+def update_locations(place: TablePlace, table: PinnedTable, *, now_ms: int) -> bool:
+    """Writes the table from the tree where it differs; returns whether it did.
+
+    Raises as ``wanted_locations``. LockLostError: a merge is writing the tree.
+    """
+    fs, root = place.fs, place.extended
+    with staged_tree(fs, root):
+        if not list(location_differences(place, table.schema)):
+            return False
+        manifest = _manifest(place)
+        assert manifest is not None  # noqa: S101  there is something to write
+        for name in LOCATIONS_TABLES[1:]:
+            fs.remove_tree(root / name)
+        plan = plan_export(table, ExportOptions("hive", manifest.leaf, tier="history"))  # type: ignore[arg-type]
+        writer = TreeWriter(fs, table, stage_of(root), plan, now_ms, lambda _: None)
+        named = replace_names(fs, root, writer, manifest.leaves).named
+        fs.replace(root / MANIFEST, encode_manifest(replace(manifest, named=named)))
+    return True
+
+
+def _manifest(place: TablePlace) -> TreeManifest | None:
+    """None where there is no tree yet."""
+    path = place.extended / MANIFEST
+    if place.fs.stat(path) is None and not place.fs.names(place.extended):
+        return None
+    again = f"run `sparkhaven merge {place.table} --closed --allow-empty`, which writes the tree again from history"
+    if place.fs.stat(path) is None:
+        raise CorruptFileError("the manifest of the tree is missing", where=path, expected=MANIFEST, hint=again)
+    manifest = decode_manifest(place.fs.read(path), path)
+    if (manifest.table, manifest.layout) != (str(place.table), "hive"):
+        wanted, other = f"{place.table}, layout hive", f"{manifest.table}, layout {manifest.layout}"
+        raise CorruptFileError("manifest is that of another tree", where=path, expected=wanted, found=other, hint=again)
+    return manifest
+
+
+def _entry(place: TablePlace, leaf: str, value: str, rows: int) -> LocationEntry:
+    stat = place.fs.stat(place.extended / leaf)
+    if stat is None:
+        raise CorruptFileError(
+            "a leaf of the tree is missing",
+            where=place.extended / leaf,
+            expected=f"{rows} rows",
+            found="nothing",
+            hint=f"run `sparkhaven merge {place.table} --closed --allow-empty`, which writes it again from history",
+        )
+    kind, version = (DEEPHAVEN, COLUMN_VERSION) if stat.is_dir else (PARQUET, None)
+    return LocationEntry(value, leaf, rows, kind, stat.mtime_ns, version)
+
+
+def leaf_differences(leaf: str, entry: LocationEntry | None, right: LocationEntry | None) -> Iterator[LeafDifference]:
+    """How the row of a leaf differs from what it is to be; None: there is no row, or no leaf."""
+    if entry is None or right is None:
+        date = entry.value if entry is not None else right.value if right is not None else None
+        sides = (None if side is None else f"{side.rows} rows" for side in (right, entry))
+        yield LeafDifference("missing" if entry is None else "extra", leaf, date, *sides)
+        return
+    if (entry.value, entry.rows) != (right.value, right.rows):
+        sides = (f"{side.rows} rows of {side.value}" for side in (right, entry))
+        yield LeafDifference("size", leaf, right.value, *sides)
+    if (entry.format, entry.version, entry.columns) != (right.format, right.version, right.columns):
+        sides = (_form(side) for side in (right, entry))
+        yield LeafDifference("format", leaf, right.value, *sides)
+    if entry.modified != right.modified:
+        yield LeafDifference("time", leaf, right.value, str(right.modified), str(entry.modified))
+
+
+def _form(entry: LocationEntry) -> str:
+    """Format and version, then columns that paths of the tree do not have."""
+    words = (
+        entry.format,
+        str(entry.version or ""),
+        *(f"{name}={value if value.is_valid else 'null'}" for name, value in entry.columns),
+    )
+    return " ".join(filter(None, words))
