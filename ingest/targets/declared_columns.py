@@ -7,7 +7,7 @@ settings say that missing columns are null. A source that declares none of them 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 from sparkhaven.ingest.spec.payload_formats import MissingColumns
@@ -24,20 +24,19 @@ def require_columns(
     missing: MissingColumns = "fail",
     *,
     source: str = "the schema of a file",
-    further: Callable[[], Collection[str]] = frozenset,
+    further: Collection[str] = frozenset(),
     kind: type[SparkhavenError] = FeedError,
 ) -> None:
     """Raises ``kind`` with the columns that are missing, those found, and which of them may be meant.
 
     ``source`` is what declares them, at ``where``.
-    ``further`` names columns that are declared elsewhere and null here; it is only asked if one is missing.
+    ``further`` names columns that are declared elsewhere and null here.
     """
     wanted = {target.source: target for target in targets if target.meta is None}
     lacking = [name for name in wanted if name not in declared]
     if not lacking:
         return
-    elsewhere = further()
-    lacking = [name for name in lacking if name not in elsewhere]
+    lacking = [name for name in lacking if name not in further]
     none = len(lacking) == len(wanted)
     if not lacking or (missing == "null" and not none):
         return

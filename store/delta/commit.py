@@ -1,4 +1,8 @@
-"""Commits to a Delta table: one atomic version, durable, and never in place of another writer's version."""
+"""Commits to a Delta table: one atomic version, durable, and never in place of another writer's version.
+
+``deltalake`` syncs nothing that it writes: after a power cut its version, or checkpoint, can be there under its name
+without its bytes, and every reader of the table meets it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from sparkhaven.store.delta.checkpoint import write_checkpoint
-from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, list_log, unwritable, version_file
-from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
+import pyarrow as pa
+
+from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, Action, list_log, version_file
+from sparkhaven.store.delta.snapshot import DeltaSnapshot
+from sparkhaven.store.errors import SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 
 DAY_MS = 86_400_000
@@ -18,6 +24,65 @@ KEEP_LOG_MS = 30 * DAY_MS
 KEEP_REMOVED_MS = 7 * DAY_MS
 _LOG_RETENTION = ("delta.logRetentionDuration", "delta.enableExpiredLogCleanup")
 _REMOVED_RETENTION = "delta.deletedFileRetentionDuration"
+_TEXTS = pa.map_(pa.string(), pa.string())
+_NAMES = pa.list_(pa.string())
+_SCHEMA = pa.schema(
+    {
+        "txn": pa.struct({"appId": pa.string(), "version": pa.int64(), "lastUpdated": pa.int64()}),
+        "add": pa.struct(
+            {
+                "path": pa.string(),
+                "partitionValues": _TEXTS,
+                "size": pa.int64(),
+                "modificationTime": pa.int64(),
+                "dataChange": pa.bool_(),
+                "tags": _TEXTS,
+                "stats": pa.string(),
+            }
+        ),
+        "remove": pa.struct(
+            {
+                "path": pa.string(),
+                "deletionTimestamp": pa.int64(),
+                "dataChange": pa.bool_(),
+                "extendedFileMetadata": pa.bool_(),
+                "partitionValues": _TEXTS,
+                "size": pa.int64(),
+            }
+        ),
+        "metaData": pa.struct(
+            {
+                "id": pa.string(),
+                "name": pa.string(),
+                "description": pa.string(),
+                "format": pa.struct({"provider": pa.string(), "options": _TEXTS}),
+                "schemaString": pa.string(),
+                "partitionColumns": _NAMES,
+                "configuration": _TEXTS,
+                "createdTime": pa.int64(),
+            }
+        ),
+        "protocol": pa.struct(
+            {
+                "minReaderVersion": pa.int32(),
+                "minWriterVersion": pa.int32(),
+                "readerFeatures": _NAMES,
+                "writerFeatures": _NAMES,
+            }
+        ),
+        "domainMetadata": pa.struct({"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()}),
+    }
+)
+
+
+def unwritable(path: Path, what: object) -> SparkhavenError:
+    return UnsupportedVersionError(
+        "the Delta table has a feature that is not written without Spark",
+        where=path,
+        expected="a table of writer version 2 without partitions, constraints and column mapping",
+        found=what,
+        hint="ALTER TABLE ... DROP FEATURE, or move the table away. The next rejected row creates a new one",
+    )
 
 
 def require_writable(snapshot: DeltaSnapshot) -> None:
@@ -72,7 +137,7 @@ def checkpoint(fs: Fs, snapshot: DeltaSnapshot, now_ms: int) -> None:
     """
     kept = [
         body
-        for body in snapshot.removed.values()
+        for body in snapshot.removed
         if _REMOVED_RETENTION in snapshot.configuration or now_ms - body["deletionTimestamp"] < KEEP_REMOVED_MS
     ]
     actions: list[Action] = [("protocol", snapshot.protocol), ("metaData", snapshot.metadata)]
@@ -81,7 +146,7 @@ def checkpoint(fs: Fs, snapshot: DeltaSnapshot, now_ms: int) -> None:
     actions += [("add", {**body, "dataChange": False}) for body in snapshot.files.values()]
     actions += [("remove", {**body, "dataChange": False}) for body in kept]
     log = snapshot.table / LOG
-    fs.replace(log / f"{snapshot.version:020d}.checkpoint.parquet", write_checkpoint(actions))
+    fs.replace(log / f"{snapshot.version:020d}.checkpoint.parquet", _encoded(actions))
     pointer = {"version": snapshot.version, "size": len(actions)}
     fs.replace(log / LAST_CHECKPOINT, json.dumps(pointer).encode())
     if not any(name in snapshot.configuration for name in _LOG_RETENTION):
@@ -102,3 +167,14 @@ def _remove_old(fs: Fs, table: Path, before_ms: int) -> None:
 def _is_older(fs: Fs, path: Path, before_ms: int) -> bool:
     stat = fs.stat(path)
     return stat is not None and stat.mtime_ns // 1_000_000 < before_ms
+
+
+def _encoded(actions: Iterable[Action]) -> bytes:
+    """A checkpoint of version 1: a row for each action, each kind in a column of its own."""
+    import pyarrow.parquet as pq  # most changes write none
+
+    rows = [{kind: body} for kind, body in actions]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink, compression="zstd", compression_level=1)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

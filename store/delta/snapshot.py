@@ -1,29 +1,61 @@
-"""The state of a Delta table at its newest version, as the actions that a checkpoint of it would have."""
+"""What a Delta table is at a version: the actions of its newest checkpoint before it and of the versions after that.
+
+This is the only code that reads Delta's log. ``deltalake`` gives no actions of one version, and of a table's files only
+typed partition values: a timestamp then no longer says whether it had a zone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from sparkhaven.store.delta.checkpoint import read_checkpoint
 from sparkhaven.store.delta.log import (
     LOG,
+    SIDECARS,
+    Action,
+    Body,
     Listing,
     damaged,
     data_path,
-    deleted_rows,
     list_log,
-    parse_actions,
-    require_features,
+    read_json,
+    read_parquet,
+    require_readable,
+    unreadable,
     version_file,
 )
+from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 
-Body = Mapping[str, Any]
-Action = tuple[str, Body]
 NO_VERSION = -1
+ALL: Mapping[str, Sequence[str]] = {  # what is read of a checkpoint, if no less is asked for
+    "txn": ("appId", "version", "lastUpdated"),
+    "add": ("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats", "deletionVector"),
+    "remove": (
+        "path",
+        "deletionTimestamp",
+        "dataChange",
+        "extendedFileMetadata",
+        "partitionValues",
+        "size",
+        "deletionVector",
+    ),
+    "metaData": (
+        "id",
+        "name",
+        "description",
+        "format",
+        "schemaString",
+        "partitionColumns",
+        "configuration",
+        "createdTime",
+    ),
+    "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
+    "domainMetadata": ("domain", "configuration", "removed"),
+}
+
+FileKey = tuple[str, str]  # absolute path of a data file, and its deletion vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +71,7 @@ class DeltaSnapshot:
     protocol: Body = field(default_factory=dict)
     metadata: Body = field(default_factory=dict)
     files: Mapping[Path, Body] = field(default_factory=dict)
-    removed: Mapping[Path, Body] = field(default_factory=dict)
+    removed: tuple[Body, ...] = ()
     transactions: Mapping[str, Body] = field(default_factory=dict)
     domains: Mapping[str, Body] = field(default_factory=dict)
 
@@ -53,87 +85,162 @@ class DeltaSnapshot:
 
     def after(self, actions: Iterable[Action]) -> DeltaSnapshot:
         state = _State(self)
-        for kind, body in actions:
-            state.take(kind, body)
+        state.take(actions)
         return state.snapshot(self.version + 1)
 
 
-def read_snapshot(fs: Fs, table: Path) -> DeltaSnapshot:
+def read_snapshot(fs: Fs, table: Path, *, plain: bool = True) -> DeltaSnapshot:
     """The newest version of a table; of ``NO_VERSION`` where there is none.
 
-    CorruptFileError for a damaged log, UnsupportedVersionError for a table that has to be read by other rules.
+    ``plain``: its data files are read as they are, and ``read`` is all of its log. CorruptFileError for a damaged log,
+    UnsupportedVersionError for a table that has to be read by other rules.
     """
     listing = list_log(fs, table)
     latest = listing.latest
     if latest is None:
         return DeltaSnapshot(table)
-    paths = _files_up_to(table, listing, listing.checkpoint_before(latest), latest)
-    state = _State(DeltaSnapshot(table, read=tuple(paths)))
-    for path in paths:
-        _read_into(state, fs, path)
+    names, versions = listing.files(latest)
+    read = (*(table / LOG / name for name in names), *(version_file(table, version) for version in versions))
+    state = _State(DeltaSnapshot(table, read=read))
+    state.take(actions_up_to(fs, table, listing, latest))
     snapshot = state.snapshot(latest)
-    if not snapshot.metadata or not snapshot.protocol:
-        raise damaged(table / LOG, "no metaData or no protocol")
-    features = frozenset(snapshot.protocol.get("readerFeatures") or ())
-    require_features(table, snapshot.configuration, snapshot.protocol["minReaderVersion"], features)
-    for path, body in snapshot.files.items():
-        if body.get("deletionVector"):
-            raise deleted_rows(path)
+    require_table(table, snapshot.metadata, snapshot.protocol)
+    if plain:
+        _require_plain(snapshot)
     return snapshot
 
 
-def _files_up_to(table: Path, listing: Listing, base: int, latest: int) -> list[Path]:
-    missing = next((number for number in range(base + 1, latest + 1) if number not in listing.versions), None)
-    if missing is not None:
-        raise damaged(version_file(table, missing), "no such file, although the log has later versions")
-    checkpoint = [table / LOG / name for name in listing.checkpoints.get(base, ())]
-    return [*checkpoint, *(version_file(table, number) for number in range(base + 1, latest + 1))]
+def require_table(table: Path, metadata: Body | None, protocol: Body | None) -> tuple[Body, Body]:
+    """Both. CorruptFileError without one, UnsupportedVersionError where rules of reading are not supported."""
+    if not metadata or not protocol:
+        raise damaged(table / LOG, "no metaData or no protocol")
+    require_readable(table, protocol)
+    return metadata, protocol
 
 
-def _read_into(state: _State, fs: Fs, path: Path) -> None:
-    data, line = fs.read(path), 0
+def _require_plain(snapshot: DeltaSnapshot) -> None:
+    mode = snapshot.configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none" or "v2Checkpoint" in (snapshot.protocol.get("readerFeatures") or ()):
+        what = "checkpoints of version 2" if mode == "none" else f"column mapping by {mode}"
+        raise unreadable(snapshot.table, what, "ALTER TABLE ... DROP FEATURE, or move the table away")
+    for path, body in snapshot.files.items():
+        if body.get("deletionVector"):
+            raise unreadable(
+                path,
+                "a data file with a deletion vector",
+                "run REORG TABLE ... APPLY (PURGE) on the table, and set delta.enableDeletionVectors = false",
+            )
+
+
+def read_version(fs: Fs, table: Path, version: int, kinds: Sequence[str] = ()) -> list[Action] | None:
+    """The actions of a version, ``kinds``: only these; None if it has no file, CorruptFileError if that is damaged."""
+    path = version_file(table, version)
     try:
-        if path.suffix == ".parquet":
-            for kind, body in read_checkpoint(data):
-                state.take(kind, body)
-            return
-        for number, kind, body in parse_actions(path, data):
-            line = number
-            state.take(kind, body)
-    except (KeyError, TypeError, ValueError, NotImplementedError, OSError) as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise damaged(path, f"line {line}: {reason}" if line else reason) from error
-    if not line:
-        raise damaged(path, "no action")
+        data = fs.read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RetryableFeedError(
+            "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
+        ) from error
+    return list(read_json(path, data, kinds))
+
+
+def _missing(table: Path, version: int, later: int | None) -> SparkhavenError:
+    return damaged(version_file(table, version), "no such file, although the log has later versions")
+
+
+def actions_up_to(
+    fs: Fs,
+    table: Path,
+    listing: Listing,
+    version: int,
+    wanted: Mapping[str, Sequence[str]] = ALL,
+    missing: Callable[[Path, int, int | None], SparkhavenError] = _missing,
+) -> Iterator[Action]:
+    """The ``wanted`` kinds of actions of a checkpoint and of the versions after it, in order, up to a version.
+
+    CorruptFileError: one is damaged. ``missing``: the error for a version without a file, by its number and that of the
+    first later one that has a file.
+    """
+    names, versions = listing.files(version)
+    kinds = () if wanted is ALL else tuple(wanted)
+    for name in names:
+        yield from _checkpoint(fs, table, table / LOG / name, wanted)
+    for number in versions:
+        actions = read_version(fs, table, number, kinds) if number in listing.versions else None
+        if actions is None:
+            raise missing(table, number, listing.first_after(number))
+        yield from actions
+
+
+def _checkpoint(fs: Fs, table: Path, path: Path, wanted: Mapping[str, Sequence[str]]) -> Iterator[Action]:
+    with_sidecars = {**wanted, "sidecar": ("path",)}
+    data = fs.read(path)
+    if path.suffix == ".json":
+        actions = read_json(path, data, tuple(with_sidecars))
+    else:
+        actions = read_parquet(path, data, with_sidecars)
+    files = {kind: names for kind, names in wanted.items() if kind in ("add", "remove")}
+    for kind, body in actions:
+        if kind != "sidecar":
+            yield kind, body
+        elif files:
+            sidecar = Path(data_path(table / LOG / SIDECARS, body["path"]))
+            if fs.stat(sidecar) is None:
+                raise damaged(sidecar, f"no such file, although {path.name} names it")
+            yield from read_parquet(sidecar, fs.read(sidecar), files)
+
+
+def file_key(table: Path, body: Body) -> FileKey:
+    """What tells a data file from another: the same file with another deletion vector is another one."""
+    vector = body.get("deletionVector") or {}
+    marks = [str(vector.get(name, "")) for name in ("storageType", "pathOrInlineDv", "offset")]
+    return data_path(table, body["path"]), "@".join(marks) if vector else ""
 
 
 class _State:
     """A snapshot that takes actions, by dictionaries of its own."""
 
     def __init__(self, base: DeltaSnapshot) -> None:
-        self.files, self.removed = dict(base.files), dict(base.removed)
-        self.transactions, self.domains = dict(base.transactions), dict(base.domains)
-        self.protocol, self.metadata, self._base = base.protocol, base.metadata, base
+        self._table = base.table
+        self._files = {self._key(body): body for body in base.files.values()}
+        self._removed = {self._key(body): body for body in base.removed}
+        self._transactions, self._domains = dict(base.transactions), dict(base.domains)
+        self._protocol, self._metadata, self._read = base.protocol, base.metadata, base.read
 
-    def take(self, kind: str, body: Body) -> None:
-        match kind:
-            case "add":
-                path = data_path(self._base.table, body["path"])
-                self.removed.pop(path, None)
-                self.files[path] = body
-            case "remove":
-                path = data_path(self._base.table, body["path"])
-                self.files.pop(path, None)
-                self.removed[path] = body
-            case "metaData":
-                self.metadata = body
-            case "protocol":
-                self.protocol = body
-            case "txn":
-                self.transactions[body["appId"]] = body
-            case "domainMetadata":
-                self.domains[body["domain"]] = body
+    def _key(self, body: Body) -> FileKey:
+        return file_key(self._table, body)
+
+    def take(self, actions: Iterable[Action]) -> None:
+        for kind, body in actions:
+            match kind:
+                case "add":
+                    self._removed.pop(self._key(body), None)
+                    self._files[self._key(body)] = body
+                case "remove":
+                    self._files.pop(self._key(body), None)
+                    self._removed[self._key(body)] = body
+                case "metaData":
+                    self._metadata = body
+                case "protocol":
+                    self._protocol = body
+                case "txn":
+                    self._transactions[body["appId"]] = body
+                case "domainMetadata":
+                    self._domains[body["domain"]] = body
 
     def snapshot(self, version: int) -> DeltaSnapshot:
-        dictionaries = self.files, self.removed, self.transactions, self.domains
-        return DeltaSnapshot(self._base.table, version, self._base.read, self.protocol, self.metadata, *dictionaries)
+        files = {Path(path): body for (path, _), body in self._files.items()}
+        removed = tuple(self._removed.values())
+        return DeltaSnapshot(
+            self._table,
+            version,
+            self._read,
+            self._protocol,
+            self._metadata,
+            files,
+            removed,
+            self._transactions,
+            self._domains,
+        )

@@ -50,8 +50,6 @@ REMAINING = {
     "readers/inspect/any_file.py": 1,  # what ``inspect`` prints
     "readers/inspect/log_files.py": 4,  # what ``inspect`` prints
     "readers/inspect/record_files.py": 8,  # what ``inspect`` prints
-    "store/delta/checkpoint.py": 1,  # actions of Delta's log, of any kind
-    "store/delta/log.py": 1,  # actions of Delta's log, of any kind
     "store/epochs/state/log_records.py": 1,  # a record of the commit log
     "store/epochs/state/tombstone.py": 1,  # a record of the commit log
     "store/epochs/state/packed_reports.py": 1,  # a record of the commit log

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
+from sparkhaven.store.delta.log import Action
+from sparkhaven.store.delta.snapshot import DeltaSnapshot
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected
 from sparkhaven.writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows

@@ -250,8 +250,7 @@ class Quarantine:
 
 def require_quarantine(snapshot: DeltaSnapshot) -> None:
     """UnsupportedVersionError: the table has other columns, or rules of writing that are not supported."""
-    from sparkhaven.store.delta.commit import require_writable
-    from sparkhaven.store.delta.log import unwritable
+    from sparkhaven.store.delta.commit import require_writable, unwritable
     from sparkhaven.writers.quarantine.quarantine_columns import lacking
 
     if not snapshot.metadata:

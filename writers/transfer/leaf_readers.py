@@ -2,7 +2,7 @@
 
 A Parquet file is opened without trust in it, errors as ours; it is read, not mapped, since another process may shorten
 it meanwhile. Columns are those of the table, by name: one that is missing and one that the table does not have are
-refused. A data file of a Delta table may write names in other case. The partitioning column may be in the file beside
+refused. A data file of a Delta table has the names of that table. The partitioning column may be in the file beside
 its directory; then both must agree. A leaf of column files is read by its own definition, and stored by the table's.
 
 A column that directories give, ``<Column>=<value>``, is not in the file. Spark writes such levels with ``partitionBy``:
@@ -14,19 +14,21 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema, old_timestamps
-from sparkhaven.store.delta.column_names import own_names
+from sparkhaven.store.delta.columns import MappedField
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError, meant
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest
@@ -59,8 +61,9 @@ if TYPE_CHECKING:
 class FoundLeaf:
     """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says.
 
-    ``columns``: names and texts of columns that directories give. ``declared``: columns of the Delta table that has the
-    file: they are null in every row where the file lacks them, and the file may write their names in other case.
+    ``columns``: names and texts of columns that directories give. ``absent``: columns that are null in every row where
+    the file lacks them. ``logical``: what columns of the file are in its table. ``kept``: which of so many rows there
+    still are. ``said``: what its table says of it otherwise than by a path.
     """
 
     path: Path
@@ -69,7 +72,10 @@ class FoundLeaf:
     rows: int | None = None
     exported: TreeLeaf | None = None
     columns: tuple[tuple[str, str], ...] = ()
-    declared: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+    logical: Callable[[pa.Schema], Sequence[MappedField | None]] | None = None
+    kept: Callable[[int], npt.NDArray[np.bool_]] | None = None
+    said: str = ""
 
 
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time
@@ -219,32 +225,44 @@ class LeafReader:
             fs, leaf.path, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
         )
         self._given = directory_values(leaf.columns, schema, leaf.path.parent, options)
+        self._logical: Mapping[str, MappedField] = {}
         self._old = old_timestamps(self._file)
-        self._declared = logical_schema(self._file, self._old)
-        self._own = own_names(self._declared.names, leaf.declared)
-        self._written = {own: name for name, own in self._own.items()}
+        self._declared, self._written = self._named(logical_schema(self._file, self._old))
         self._calendar = hybrid_calendar(self._file.metadata.metadata)
         self._columns = self._checked()
         self.rows = self._file.metadata.num_rows
         if leaf.rows is not None and leaf.rows != self.rows:
             raise damaged(leaf.path, f"{leaf.rows} rows, as the tree says", f"{self.rows} rows")
+        self._kept = None if leaf.kept is None else leaf.kept(self.rows)
+        if self._kept is not None:
+            self.rows = int(self._kept.sum())
 
     @property
     def size(self) -> int:
         return self._before.size if self._before else 0
 
+    def _named(self, written: pa.Schema) -> tuple[pa.Schema, Mapping[str, pa.Field]]:
+        """Columns by the names that they have in their table; and by these names what the file has."""
+        if self.leaf.logical is None:
+            return written, {field.name: field for field in written}
+        fields = zip(self.leaf.logical(self._file.schema_arrow), written, strict=True)
+        pairs = [(logical, field) for logical, field in fields if logical is not None]
+        self._logical = {logical.name: logical for logical, _ in pairs}
+        declared = pa.schema([pa.field(logical.name, logical.kind(field.type)) for logical, field in pairs])
+        return declared, {logical.name: field for logical, field in pairs}
+
     def _checked(self) -> tuple[Column, ...]:
         """The columns of the file, each of the table; types are looked at before any row is."""
-        path, names = self.leaf.path, [self._own[name] for name in self._declared.names]
+        schema, path = self._declared, self.leaf.path
         partitioning = self._schema.partitioning
         assert partitioning is not None  # noqa: S101
         columns = {column.name: column for column in self._schema.columns}
-        twice = [name for name, times in Counter(names).items() if times > 1]
-        odd = [name for name in names if name not in columns and name not in self._options.ignored]
-        odd += [name for name in names if name in self._given]
-        elsewhere = {*names, *self._given, *self.leaf.declared}
+        twice = [name for name, times in Counter(schema.names).items() if times > 1]
+        odd = [name for name in schema.names if name not in columns and name not in self._options.ignored]
+        odd += [name for name in schema.names if name in self._given]
+        elsewhere = {*schema.names, *self._given, *self.leaf.absent}
         missing = [column.name for column in self._schema.stored if column.name not in elsewhere]
-        if self.value is None and partitioning.name not in names:
+        if self.value is None and partitioning.name not in schema.names:
             self.value = self._default
             if self.value is None:
                 missing.append(partitioning.name)
@@ -260,7 +278,7 @@ class LeafReader:
         if odd or missing:
             violation = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
-            hint = meant(name, names if lacks else columns) or "make the columns of file and table equal"
+            hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
             if not missing and name in self._given:
                 violation = "has a column that its directories give too"
                 hint = "have the files written without it, or move them out of those directories"
@@ -270,14 +288,13 @@ class LeafReader:
                 f"file {violation}",
                 where=path,
                 expected=name if lacks else ", ".join(columns),
-                found=", ".join(names) if lacks else name,
+                found=", ".join(schema.names) if lacks else name,
                 hint=hint,
             )
-        for field in self._declared:
-            column = columns.get(self._own[field.name])
-            if column is not None and not takes(field.type, column, self._options):
-                raise refused_type(column, field.type, f"{path}, row group 0")
-        return tuple(columns[name] for name in names if name in columns)
+        for field in schema:
+            if field.name in columns and not takes(field.type, columns[field.name], self._options):
+                raise refused_type(columns[field.name], field.type, f"{path}, row group 0")
+        return tuple(columns[name] for name in schema.names if name in columns)
 
     def counts(self) -> dict[str, int]:
         """Rows of each partition value; only the partitioning column is read, where there is no other way."""
@@ -315,8 +332,10 @@ class LeafReader:
 
     def _batches(self, index: int, columns: tuple[Column, ...]) -> Iterator[tuple[dict[str, pa.Array], int]]:
         """Columns of a row group in the types of the table, by name, and the number of rows."""
-        path, names = self.leaf.path, [self._written[column.name] for column in columns]
+        path, fields = self.leaf.path, [self._written[column.name] for column in columns]
+        names = [field.name for field in fields]
         expected = self._file.metadata.row_group(index).num_rows
+        before = sum(self._file.metadata.row_group(number).num_rows for number in range(index))
         first = 0
         batches = self._file.iter_batches(BATCH_ROWS, row_groups=[index], columns=names, use_threads=False)
         while True:
@@ -324,29 +343,36 @@ class LeafReader:
                 batch = next(batches, None)
                 if batch is not None:
                     batch.validate(full=True)  # texts that are no UTF-8
-                    values = [as_logical(batch.column(name), self._declared.field(name).type) for name in names]
+                    values = [as_logical(batch.column(field.name), field.type) for field in fields]
                     for name, array in zip(names, values, strict=True):
                         if pa.types.is_string(array.type) and pa.types.is_binary(batch.column(name).type):
                             array.validate(full=True)  # an ENUM
             if batch is None:
                 break
             arrays = {}
-            for column, array in zip(columns, values, strict=True):
-                if self._written[column.name] in self._old.columns:
+            there = np.arange(batch.num_rows)
+            if self._kept is not None:
+                there = np.flatnonzero(self._kept[before + first : before + first + batch.num_rows])
+            for column, field, array in zip(columns, fields, values, strict=True):
+                if len(there) < batch.num_rows:
+                    array = array.take(pa.array(there))
+                if field.name in self._old.columns:
                     array = array.cast(pa.int64()).cast(UTC_MICROS)
-                name_row = self._place(column, index, first)
+                if column.name in self._logical:
+                    array = self._logical[column.name].array(array)
+                name_row = self._place(column, index, first + there)
                 if self._calendar is not None:
                     array = self._in_todays_calendar(array, column, self._calendar, name_row)
                 arrays[column.name] = mapped(array, column, name_row, self._options)
             first += batch.num_rows
-            yield arrays, batch.num_rows
+            yield arrays, len(there)
         if first != expected:
             raise damaged(path, f"{expected} rows", f"{first} rows", f"row group {index}")
 
     def _in_todays_calendar(
         self, array: pa.Array, column: Column, calendar: HybridCalendar, name_row: Place
     ) -> pa.Array:
-        moved, doubt = in_todays_calendar(array, calendar, int96=self._written[column.name] in self._old.columns)
+        moved, doubt = in_todays_calendar(array, calendar, int96=self._written[column.name].name in self._old.columns)
         if doubt is not None and doubt.any():
             raise SchemaMismatchError(
                 "an instant before 1900 was written in the calendar of Spark before 3.0, and not surely in UTC",
@@ -357,8 +383,8 @@ class LeafReader:
             )
         return moved
 
-    def _place(self, column: Column, index: int, first: int) -> Place:
-        return lambda row: f"{self.leaf.path}, column {column.name}, row group {index}, row {first + row} of it"
+    def _place(self, column: Column, index: int, rows: npt.NDArray[np.int64]) -> Place:
+        return lambda row: f"{self.leaf.path}, column {column.name}, row group {index}, row {rows[row]} of it"
 
     def _value_of(self, value: str | None, index: int) -> str:
         if value is None:

@@ -22,10 +22,9 @@ partition columns from the log.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -33,9 +32,10 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from sparkhaven.store.delta.column_names import own_names
-from sparkhaven.store.delta.log import LOG, damaged
+from sparkhaven.store.delta.columns import DeltaColumns, delta_columns
+from sparkhaven.store.delta.log import Body
 from sparkhaven.store.delta.snapshot import NO_VERSION, read_snapshot
+from sparkhaven.store.delta.vectors import kept_rows, vector_of
 from sparkhaven.store.errors import (
     CorruptFileError,
     SchemaMismatchError,
@@ -303,13 +303,15 @@ class TreeRows:
         return self._parts
 
     def id_of(self, part: Part, *, ordered: bool) -> str:
-        """Of the content of the files, wherever they lie."""
+        """Of the content of the files, wherever they lie, and of what their table says of them."""
         del ordered
         for leaf in part.leaves:
             if leaf.path not in self._sums:
                 stat = self._fs.stat(leaf.path)
                 self._sums[leaf.path] = stat.size if stat else 0, self._sum(leaf.path)
-        return sha256(dump({"files": [[leaf.name, *self._sums[leaf.path]] for leaf in part.leaves]})).hexdigest()[:24]
+        said = [[leaf.said] if leaf.said else [] for leaf in part.leaves]
+        files = [[leaf.name, *self._sums[leaf.path], *more] for leaf, more in zip(part.leaves, said, strict=True)]
+        return sha256(dump({"files": files})).hexdigest()[:24]
 
     def _sum(self, path: Path) -> int:
         stat = self._fs.stat(path)
@@ -354,10 +356,12 @@ class TreeRows:
 def delta_tree(fs: Fs, root: Path, schema: TableSchema, ignored: frozenset[str] = frozenset()) -> FoundTree:
     """The leaves of a Delta table. ``ignored``: its columns that are not read.
 
+    Columns have the names that the table has now, one that a file lacks is null, and deleted rows are left out.
+
     TableNotFoundError: there is none, or it has no rows. CorruptFileError, UnsupportedVersionError: it cannot be read.
     SchemaMismatchError: it is partitioned by a column that the table does not have, or a row has no date.
     """
-    snapshot = read_snapshot(fs, root)
+    snapshot = read_snapshot(fs, root, plain=False)
     if snapshot.version == NO_VERSION or not snapshot.files:
         raise TableNotFoundError(
             "the Delta table has no rows" if snapshot.version != NO_VERSION else "no such Delta table",
@@ -366,29 +370,25 @@ def delta_tree(fs: Fs, root: Path, schema: TableSchema, ignored: frozenset[str] 
             found=f"version {snapshot.version}" if snapshot.version != NO_VERSION else "no version",
             hint="check --from",
         )
-    try:
-        declared = frozenset(str(field["name"]) for field in json.loads(snapshot.metadata["schemaString"])["fields"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(root / LOG, f"schemaString: {error!r}") from error
-    leaves = [
-        _leaf(root, path, dict(snapshot.files[path].get("partitionValues") or {}), schema, declared, ignored)
-        for path in snapshot.paths()
-    ]
+    columns = delta_columns(root, snapshot.metadata)
+    leaves = [_leaf(fs, root, path, snapshot.files[path], schema, columns, ignored) for path in snapshot.paths()]
     return FoundTree(root, "delta", tuple(leaves), version=snapshot.version)
 
 
 def _leaf(
+    fs: Fs,
     root: Path,
     path: Path,
-    values: dict[str, str | None],
+    body: Body,
     schema: TableSchema,
-    declared: frozenset[str],
+    columns: DeltaColumns,
     ignored: frozenset[str],
 ) -> FoundLeaf:
+    values = columns.names_of(body.get("partitionValues") or {})
     partitioning = schema.partitioning
     assert partitioning is not None  # noqa: S101  the caller saw it
     names = [column.name for column in schema.columns]
-    given = {own: values[name] for name, own in own_names(values, declared).items() if own not in ignored}
+    given = {name: text for name, text in values.items() if name not in ignored}
     odd = sorted(given.keys() - set(names))
     if odd:
         raise SchemaMismatchError(
@@ -410,6 +410,14 @@ def _leaf(
                 hint="have these rows written with a date",
             )
         check_partition("partition value", value)
-    columns = tuple((name, text or HIVE_NULL) for name, text in given.items())  # an empty text is null in Delta
-    name = path.relative_to(root).as_posix() if root in path.parents else str(path)
-    return FoundLeaf(path, name, value, columns=columns, declared=declared)
+    vector = vector_of(root, body)
+    return FoundLeaf(
+        path,
+        path.relative_to(root).as_posix() if root in path.parents else str(path),
+        value,
+        columns=tuple((name, text or HIVE_NULL) for name, text in given.items()),  # an empty text is null in Delta
+        absent=frozenset(columns.types.keys() - values.keys()),
+        logical=columns.logical,
+        kept=None if vector is None else partial(kept_rows, fs, vector=vector),
+        said="" if vector is None and columns.mode == "none" else f"{body.get('deletionVector')}, {columns}",
+    )

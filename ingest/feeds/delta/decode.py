@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.errors import file_gone
-from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values, typed_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
-from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
+from sparkhaven.ingest.feeds.delta.versions import AddedFile, TableView, look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks, file_table_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.sample import sample_of
@@ -23,7 +22,9 @@ from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.ingest.spec.table_routes import TableRoutes
 from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.store.delta.columns import DeltaColumns
 from sparkhaven.store.delta.log import damaged
+from sparkhaven.store.delta.vectors import kept_rows
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import unpacked
 from sparkhaven.store.errors import FeedError
@@ -32,6 +33,7 @@ from sparkhaven.store.types.model import TableSchema
 
 _MS = 1_000_000
 _HELD: dict[tuple[str, str, int], list[AddedFile]] = {}
+_SEEN: dict[Path, TableView] = {}
 
 
 def version_blocks(
@@ -93,35 +95,44 @@ def path_of(name: str) -> str:
 
 def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, KnownFile]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
-    types = cache(partial(_types, fs, feed))  # also of columns that files from before they were added lack
+    columns = _columns(fs, Path(feed.path)) if entries else DeltaColumns()
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
-        stat = fs.stat(Path(file.path))
-        if stat is None:
-            raise file_gone(Path(file.path), version)
-        if stat.size != file.size:
-            raise damaged(Path(file.path), f"{stat.size} bytes where version {version} says {file.size}")
-        data = FileId(file.path, file.size, stat.mtime_ns)
-        constants = FileConstants()
-        if file.values:
-            values = partition_values(fs, data, file.values, types())
-            constants = FileConstants(values, typed_values(values, types()), SPARK_ZONE)
-        yield (
-            data,
-            KnownFile(
-                place_name(version, file.path),
-                constants,
-                time_ns=file.time_ms * _MS,
-                utc96=True,
-                declared=types,
-                any_case=True,
-                rows=file.rows,
-            ),
-        )
+        yield _known(fs, file, columns, version, place_name(version, file.path))
 
 
-def _types(fs: Fs, feed: DeltaOptions) -> Mapping[str, str | None]:
-    return look(fs, Path(feed.path)).metadata.columns
+def _columns(fs: Fs, table: Path) -> DeltaColumns:
+    """The columns that the table has now; the next task of this process looks from here on."""
+    seen = _SEEN.get(table)
+    _SEEN.clear()
+    _SEEN[table] = view = look(fs, table, seen)
+    return view.columns
+
+
+def _known(
+    fs: Fs, file: AddedFile, columns: DeltaColumns, version: int, named: str | None = None
+) -> tuple[FileId, KnownFile]:
+    """A data file, with what the log says of it. Names are those that the table has now."""
+    stat = fs.stat(Path(file.path))
+    if stat is None:
+        raise file_gone(Path(file.path), version)
+    if stat.size != file.size:
+        raise damaged(Path(file.path), f"{stat.size} bytes where version {version} says {file.size}")
+    data, constants = FileId(file.path, file.size, stat.mtime_ns), FileConstants()
+    if file.values:
+        values = partition_values(fs, data, columns.names_of(dict(file.values)), columns.types)
+        constants = FileConstants(values, typed_values(values, columns.types), SPARK_ZONE)
+    cut = file.vector is not None or file.before is not None
+    return data, KnownFile(
+        named,
+        constants,
+        time_ns=file.time_ms * _MS,
+        utc96=True,
+        declared=frozenset(columns.types),
+        logical=columns.logical,
+        rows=file.rows,
+        kept=partial(kept_rows, fs, vector=file.vector, before=file.before) if cut else None,
+    )
 
 
 def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[AddedFile]:
@@ -138,17 +149,7 @@ def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
     table = Path(options.path)
     view = look(fs, table)
     latest = view.latest
-    files: list[tuple[FileId, KnownFile]] = []
-    for added in snapshot(fs, table, latest):
-        stat = fs.stat(Path(added.path))
-        if stat is None:
-            raise file_gone(Path(added.path), latest)
-        file = FileId(added.path, added.size, stat.mtime_ns)
-        values = partition_values(fs, file, added.values, view.metadata.columns)
-        known = KnownFile(
-            constants=FileConstants(values), utc96=True, declared=lambda: view.metadata.columns, any_case=True
-        )
-        files.append((file, known))
+    files = [_known(fs, added, view.columns, latest) for added in snapshot(fs, table, latest)]
     if not files:
         raise FeedError(
             "the Delta table has no rows to infer from",

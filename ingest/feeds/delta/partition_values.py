@@ -7,14 +7,13 @@ writes UTC. The footer of the data file tells which of them has written it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 import pyarrow as pa
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetFile, no_parquet
-from sparkhaven.store.delta.column_names import own_names
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 
@@ -27,14 +26,12 @@ SPARK_ZONE = "that of the Spark session that wrote the table"
 
 
 def partition_values(
-    fs: Fs, file: FileId, written: Iterable[tuple[str, str | None]], types: Mapping[str, str | None]
-) -> dict[str, str | None]:
-    """The values of a data file by column, in the table's case; ``types`` are those of its columns.
+    fs: Fs, file: FileId, values: Mapping[str, str | None], types: Mapping[str, str | None]
+) -> Mapping[str, str | None]:
+    """The values of a data file by column; ``types`` are those of the columns of its table.
 
     Timestamps without a zone get ``Z`` where they are in UTC. FeedError for a damaged file.
     """
-    texts = dict(written)
-    values = {own: texts[name] for name, own in own_names(texts, types).items()}
     local = [name for name, text in values.items() if text is not None and _LOCAL.fullmatch(text)]
     local = [name for name in local if types.get(name) == "timestamp"]
     if not local or not _writer(fs, file).startswith(_IN_UTC):

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
-from sparkhaven.ingest.feeds.delta.log import AddedFile, read_version, require_readable, require_whole
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.snapshot import TableView, look, snapshot
+from sparkhaven.ingest.feeds.delta.versions import AddedFile, Mark, TableView, changes_of, look, mark_of, snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.store.delta.log import list_log, version_file
+from sparkhaven.store.delta.columns import delta_columns
+from sparkhaven.store.delta.log import list_log, require_readable
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import SettingsError
@@ -58,18 +58,17 @@ class DeltaPlanner:
         self._row_bytes = row_bytes
         self._queue: deque[Entry] = deque()
         self._last: int | None = None  # the last version to read, once that is settled
-        self._mark: tuple[int, int, int] | None = None
+        self._mark: Mark | None = None
         self.table_id = table_id
         view = self._view()
-        self.table_id = view.metadata.id
-        self._metadata, self._protocol = view.metadata, view.protocol
+        self.table_id = view.id
         self._next = 0  # the next version to read
         if position is None:
             self._begin(view)
         else:
             self.position = position
             self._go_on(view)
-        self._mark = self._mark_of(self._next - 1) if self._next else None
+        self._mark = mark_of(self._fs, self._table, self._next - 1) if self._next else None
 
     def _begin(self, view: TableView) -> None:
         version = self._feed.start_version
@@ -109,23 +108,22 @@ class DeltaPlanner:
 
     def _require_there(self, view: TableView) -> None:
         if self._next <= view.latest and self._next not in view.listing.versions:
-            left = min((version for version in view.listing.versions if version > self._next), default=None)
-            raise versions_gone(self._table, self._next, left)
+            raise versions_gone(self._table, self._next, view.listing.first_after(self._next))
 
     def _view(self) -> TableView:
         view = look(self._fs, self._table)
-        if self.table_id and view.metadata.id != self.table_id:
-            raise recreated(self._table, self.table_id, view.metadata.id)
+        if self.table_id and view.id != self.table_id:
+            raise recreated(self._table, self.table_id, view.id)
         return view
 
     def look(self) -> None:
         """Reads versions that are new. Raises the errors of ``ingest.feeds.delta.errors``."""
-        if self._mark is not None and self._mark_of(self._next - 1) != self._mark:
+        if self._mark is not None and mark_of(self._fs, self._table, self._next - 1) != self._mark:
             view = self._view()  # the last version's file is gone or another one: by retention, or with the table
             if view.latest < self._next - 1:
                 raise ends_before(self._table, self._next, view.latest)
             self._require_there(view)
-            self._mark = self._mark_of(self._next - 1)
+            self._mark = mark_of(self._fs, self._table, self._next - 1)
         self._read_ahead()
 
     def freeze(self) -> None:
@@ -135,28 +133,22 @@ class DeltaPlanner:
 
     def _read_ahead(self, *, single: bool = False) -> None:
         while len(self._queue) < READ_AHEAD and (self._last is None or self._next <= self._last):
-            actions = read_version(self._fs, self._table, self._next)
-            if actions is None:
+            changes = changes_of(self._fs, self._table, self._next)
+            if changes is None:
                 return
-            if actions.metadata is not None:
-                if actions.metadata.id != self.table_id:
-                    raise recreated(self._table, self.table_id, actions.metadata.id)
-                self._metadata = actions.metadata
-            self._protocol = actions.protocol or self._protocol
-            if actions.metadata is not None or actions.protocol is not None:
-                require_readable(self._table, self._metadata, self._protocol)
-            if actions.changes and not self._feed.ignore_changes:
-                raise rewritten(self._table, actions.version, actions.operation)
-            require_whole(actions.added)
-            self._queue.extend(_entries(actions.version, actions.added))
-            self._mark = self._mark_of(self._next)
+            if changes.metadata is not None:
+                if changes.metadata["id"] != self.table_id:
+                    raise recreated(self._table, self.table_id, changes.metadata["id"])
+                delta_columns(self._table, changes.metadata)
+            if changes.protocol is not None:
+                require_readable(self._table, changes.protocol)
+            if changes.changes and not self._feed.ignore_changes:
+                raise rewritten(self._table, changes.version, changes.operation)
+            self._queue.extend(_entries(changes.version, changes.added))
+            self._mark = mark_of(self._fs, self._table, self._next)
             self._next += 1
             if single:
                 return
-
-    def _mark_of(self, version: int) -> tuple[int, int, int] | None:
-        stat = self._fs.stat(version_file(self._table, version))
-        return None if stat is None else (stat.size, stat.mtime_ns, stat.inode)
 
     def plan(self, limit: Limit) -> Planned | None:
         """The next batch, which is no longer waiting then; None when nothing is new. At least one file is taken.
@@ -223,10 +215,9 @@ def entries_of(
         entries += _entries(version, snapshot_of(version), snapshot=True)
         version += 1
     while version < end.version or (version == end.version and end.file and not end.snapshot):
-        actions = read_version(fs, table, version)
-        if actions is None:
+        changes = changes_of(fs, table, version)
+        if changes is None:
             raise versions_gone(table, version, min(list_log(fs, table).versions, default=None))
-        require_whole(actions.added)
-        entries += _entries(version, actions.added)
+        entries += _entries(version, changes.added)
         version += 1
     return [entry for entry in entries if start <= entry.position < stop]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
+from sparkhaven.ingest.feeds.delta.versions import AddedFile
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
 from sparkhaven.ingest.feeds.spark_planning import (
     RangeReader,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+from sparkhaven.store.delta.columns import MappedField
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +35,18 @@ class KnownFile:
 
     ``place`` names its rows instead of its path, ``time_ns`` is its time where that is not its modification time.
     ``utc96``: its timestamps of type INT96 are instants. ``declared``: names of columns that its table declares without
-    the file; the file may write them in ``any_case``. ``rows``: how many its table says that it has.
+    the file. ``logical``: what its columns are in the table. ``rows``: how many its table says that it has. ``kept``:
+    which of so many rows are still there.
     """
 
     place: str | None = None
     constants: FileConstants = NO_CONSTANTS
     time_ns: int | None = None
     utc96: bool = False
-    declared: Callable[[], Collection[str]] = frozenset
-    any_case: bool = False
+    declared: Collection[str] = frozenset()
+    logical: Callable[[pa.Schema], Sequence[MappedField | None]] | None = None
     rows: int | None = None
+    kept: Callable[[int], npt.NDArray[np.bool_]] | None = None
 
 
 NOTHING = KnownFile()

@@ -16,7 +16,7 @@ today's calendar (``store.conversions.hybrid_calendar``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +33,7 @@ from sparkhaven.store.conversions.hybrid_calendar import (
     in_todays_calendar,
 )
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema, old_timestamps
-from sparkhaven.store.delta.column_names import own_names
+from sparkhaven.store.delta.columns import MappedField
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.format.parquet.chunks import checked_chunks
@@ -101,16 +101,19 @@ class ParquetFile:
         self._old = old_timestamps(self._file, instants=utc96)
         self._calendar = hybrid_calendar(self._metadata.metadata)
         self._written = logical_schema(self._file, self._old)
-        self._names = {name: name for name in self._written.names}
+        self._fields = {name: MappedField(name) for name in self._written.names}
 
-    def match(self, names: Collection[str]) -> None:
-        """Calls each column by the one of ``names`` that is its own but for case."""
-        self._names = own_names(self._names, names)
+    def rename(self, logical: Callable[[pa.Schema], Sequence[MappedField | None]]) -> None:
+        """Calls its columns as their table does, which does not have some of them."""
+        fields = dict(zip(self._written.names, logical(self._file.schema_arrow), strict=True))
+        self._fields = {name: field for name, field in fields.items() if field is not None}
+        self._written = pa.schema([field for field in self._written if field.name in self._fields])
 
     @property
     def declared(self) -> pa.Schema:
         """Names and types of its columns; names may repeat."""
-        return pa.schema([field.with_name(self._names[field.name]) for field in self._written])
+        pairs = [(self._fields[field.name], field.type) for field in self._written]
+        return pa.schema([pa.field(field.name, field.kind(kind)) for field, kind in pairs])
 
     @property
     def rows(self) -> int:
@@ -134,13 +137,13 @@ class ParquetFile:
 
         Of columns with one name the second is called ``name (2)``, and so on.
         """
-        chosen = set(self._names.values() if names is None else names)
-        wanted = [name for name in self._written.names if self._names[name] in chosen]
+        chosen = {field.name for field in self._fields.values()} if names is None else set(names)
+        wanted = [name for name in self._written.names if self._name(name) in chosen]
         wide = self._wide(wanted)
         file = self._open(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
         twice = self.twice
-        old = sorted(name for name in self._old.columns.intersection(wanted) if self._names[name] not in twice)
+        old = sorted(name for name in self._old.columns.intersection(wanted) if self._name(name) not in twice)
         exact = _Portions(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
@@ -172,25 +175,30 @@ class ParquetFile:
         """A batch without views, with UUIDs as such, and with a name of its own for each column."""
         names, repeated = rows.schema.names, Counter(self._written.names)
         kinds = [a.type if repeated[n] > 1 else self._written.field(n).type for n, a in zip(names, rows, strict=True)]
-        arrays = [as_logical(array, kind) for array, kind in zip(rows, kinds, strict=True)]
-        return record_batch(arrays, told_apart([self._names[name] for name in names]), rows.num_rows)
+        fields = [self._fields[name] for name in names]
+        arrays = [f.array(as_logical(array, kind)) for f, array, kind in zip(fields, rows, kinds, strict=True)]
+        return record_batch(arrays, told_apart([field.name for field in fields]), rows.num_rows)
+
+    def _name(self, name: str) -> str:
+        """Of a column of the file, that of the table."""
+        return self._fields[name].name
 
     def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> ParquetBatch:
         """Old timestamps with their zone, and those that wrapped beside them."""
         far: dict[str, pa.TimestampArray] = {}
         for name in true.column_names:
-            zone, name_in_rows = "UTC" if name in self._old.instants else None, self._names[name]
+            zone, name_in_rows = "UTC" if name in self._old.instants else None, self._name(name)
             index = rows.schema.get_field_index(name_in_rows)
             ns, ms = rows.column(index).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
             wrapped = ns.fill_null(0).to_numpy() // _MS_NS != ms.fill_null(0).to_numpy()
             if wrapped.any():
                 far[name_in_rows] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
             rows = rows.set_column(index, name_in_rows, ns.view(pa.timestamp("ns", zone)))
-        return ParquetBatch(rows, far, frozenset(self._names[name] for name in self._old.unknown))
+        return ParquetBatch(rows, far, frozenset(map(self._name, self._old.unknown & self._fields.keys())))
 
     def _in_todays_calendar(self, batch: ParquetBatch, calendar: HybridCalendar) -> ParquetBatch:
         arrays, unsure = [], {}
-        old = {self._names[name] for name in self._old.columns}
+        old = {self._name(name) for name in self._old.columns & self._fields.keys()}
         for name, column in zip(batch.rows.schema.names, batch.rows, strict=True):
             array, doubt = in_todays_calendar(column, calendar, int96=name in old)
             arrays.append(array)

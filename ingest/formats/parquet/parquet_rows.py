@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
@@ -75,10 +76,6 @@ class ParquetDecoder:
         for _, rows in decode_together(planned, {0: (self, rejects, check)}):
             yield rows
 
-    def lacks(self, names: Sequence[str]) -> bool:
-        """Whether a column that rows need has none of these names."""
-        return not {target.source for target in self._targets} <= {*names, *self._constants}
-
     def require(self, file: ParquetFile, path: str, check: Callable[[Sequence[str]], None]) -> set[str]:
         """The columns of a file that rows need; FeedError if one is there twice, or of a type that does not fit."""
         declared = file.declared
@@ -98,7 +95,7 @@ class ParquetDecoder:
     def absent(self, names: Sequence[str]) -> list[Target]:
         """The targets of which neither a file with these columns has a field, nor its table declares one."""
         absent = [target for target in self._targets if target.source not in {*names, *self._constants}]
-        return [target for target in absent if target.source not in self.known_file.declared()] if absent else []
+        return [target for target in absent if target.source not in self.known_file.declared]
 
     def refused(self, extras: Sequence[str], absent: Sequence[Target]) -> tuple[Refusal, str] | None:
         """Why no row of a file is taken that has these columns too, and lacks those; and what is shown for it."""
@@ -254,12 +251,13 @@ def decode_together(
     every = [*tables.values(), *([chooser[0]] if chooser is not None else [])]
     decoders = [decoder for decoder, _, _ in every]
     try:
-        file = _opened(planned, decoders)
+        file = opened(planned, decoders[0].known_file)
         names = file.declared.names
         wanted = sorted(set().union(*(decoder.require(file, split.path, check) for decoder, _, check in every)))
-        _require_rows(file, decoders[0].known_file, split.path)
+        kept = _kept(file, decoders[0].known_file, split.path)
         for _, rejects, _ in tables.values():
             rejects.source.count(file.rows)
+            rejects.source.leave(0 if kept is None else file.rows - int(kept.sum()))
         extras = {number: decoder.extras(names) for number, (decoder, _, _) in tables.items()}
         absent = {number: decoder.absent(names) for number, (decoder, _, _) in tables.items()}
         others = _Others(planned, [name for name in names if name not in wanted], decoders)
@@ -267,6 +265,9 @@ def decode_together(
         for batch in file.batches(wanted):
             numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
             start += batch.rows.num_rows
+            if kept is not None:
+                there = kept[numbers - file.first_row]
+                batch, numbers = batch.where(there), numbers[there]
             chosen: Mapping[int, Ints] = dict.fromkeys(tables, numbers)
             if chooser is not None:
                 (decoder, rejects, _), choose = chooser
@@ -275,7 +276,7 @@ def decode_together(
                 part, rows_of = batch, chosen[number]
                 if len(rows_of) < len(numbers):
                     mask = np.zeros(len(numbers), np.bool_)
-                    mask[rows_of - numbers[0]] = True
+                    mask[np.searchsorted(numbers, rows_of)] = True
                     part = batch.where(mask)
                 why, path = decoder.refused(extras[number], absent[number]), decoder.path_of(split)
                 if why is not None:
@@ -291,20 +292,16 @@ def decode_together(
         raise no_parquet(split.path, error, AGAIN) from error
 
 
-def _opened(planned: PlannedFile, decoders: Sequence[ParquetDecoder]) -> ParquetFile:
-    """The file, with the names that the decoders know its columns by."""
-    known = decoders[0].known_file
+def opened(planned: PlannedFile, known: KnownFile) -> ParquetFile:
+    """The file, with the names that its columns have in their table."""
     file = ParquetFile(planned, known.utc96)
-    names = file.declared.names
-    if known.any_case:
-        twins = len({name.lower() for name in names}) < len(names)
-        if twins or any(decoder.lacks(names) for decoder in decoders):  # else nobody looks at the table
-            file.match(known.declared())
+    if known.logical is not None:
+        file.rename(known.logical)
     return file
 
 
-def _require_rows(file: ParquetFile, known: KnownFile, path: str) -> None:
-    """FeedError: the table has another number of rows for the file than its footer."""
+def _kept(file: ParquetFile, known: KnownFile, path: str) -> npt.NDArray[np.bool_] | None:
+    """Which rows of a file its table still has; None: all. FeedError: it has another number of rows in its footer."""
     if known.rows not in (None, file.rows):
         raise FeedError(
             "feed file has another number of rows than its table says",
@@ -313,6 +310,7 @@ def _require_rows(file: ParquetFile, known: KnownFile, path: str) -> None:
             found=f"{file.rows} rows in its footer",
             hint="restore the file from a copy, or correct the table. Nothing of it was committed",
         )
+    return None if known.kept is None else known.kept(file.rows)
 
 
 class _Others:
@@ -335,7 +333,7 @@ class _Others:
 
     def _fields(self, number: int) -> dict[str, pa.Scalar]:
         if self._batches is None or number < self._start:  # a block is decoded anew in parts
-            file = _opened(self._planned, self._decoders)
+            file = opened(self._planned, self._decoders[0].known_file)
             self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
         while number >= self._stop:
             self._batch = next(self._batches, None)

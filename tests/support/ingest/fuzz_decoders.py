@@ -27,8 +27,7 @@ from typing import Any
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.base import Block, route
-from sparkhaven.ingest.feeds.delta.log import read_version, require_readable, require_whole
-from sparkhaven.ingest.feeds.delta.snapshot import look
+from sparkhaven.ingest.feeds.delta.versions import changes_of, look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
@@ -49,6 +48,7 @@ from sparkhaven.ingest.spec.stream_spec import (
 )
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.delta.log import version_file
+from sparkhaven.store.delta.vectors import kept_rows
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.reasons import Reason
@@ -237,16 +237,15 @@ def _delta(chance: Chance, scratch: Path, tally: Tally) -> None:
     path.write_bytes(inputs.mutated(inputs.delta_version(chance), chance))
     tally.inputs += 1
     try:
-        actions = read_version(Fs(), table, 0)
-        assert actions is not None
-        require_whole(actions.added)
-        if actions.metadata is not None and actions.protocol is not None:
-            require_readable(table, actions.metadata, actions.protocol)
+        changes = changes_of(Fs(), table, 0)
+        assert changes is not None
         look(Fs(), table)
+        for file in snapshot(Fs(), table, 0):
+            kept_rows(Fs(), 1 << 17, file.vector)
     except SparkhavenError:
         tally.refused += 1
         return
-    tally.rows += len(actions.added)
+    tally.rows += len(changes.added)
 
 
 def fuzzers(scratch: Path) -> dict[str, Fuzz]:

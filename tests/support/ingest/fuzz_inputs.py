@@ -206,16 +206,21 @@ def parquet_file(chance: Chance) -> bytes:
     return out.getvalue()
 
 
+VECTOR = "^Bg9^0rr910000000000iXQKl0rr9100031000000rru8"  # of rows 1 and 7
+
+
 def delta_version(chance: Chance) -> bytes:
     """A version of a table, one action a line."""
     add = {"path": f"part-{chance.randint(0, 9)}.parquet", "size": number(chance), "modificationTime": number(chance),
            "partitionValues": {"p": text(chance)}, "stats": '{"numRecords":5}', "dataChange": True}  # fmt: skip
     fields = json.dumps({"type": "struct", "fields": [{"name": "a", "type": "integer"}]})
+    vector = {"storageType": "i", "pathOrInlineDv": VECTOR, "sizeInBytes": 36, "cardinality": 2}
     actions: Sequence[dict[str, Any]] = [
         {"commitInfo": {"operation": "WRITE"}},
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": {"id": "x", "schemaString": fields, "configuration": {}}},
         {"add": add},
+        {"add": {**add, "path": "cut.parquet", "deletionVector": vector}},
         {"remove": {"path": "gone.parquet", "dataChange": chance.random() < 0.5}},
     ]
     return b"\n".join(json.dumps(action).encode() for action in actions)

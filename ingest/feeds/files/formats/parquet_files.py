@@ -23,8 +23,8 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
 from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
-from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
-from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together
+from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together, opened
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
@@ -146,15 +146,17 @@ def first_rows(
     twice.
     """
     try:
-        file = ParquetFile(planned, known.utc96)
-        if known.any_case:
-            file.match(known.declared())
+        file = opened(planned, known)
         if file.twice:
             raise column_twice(planned.split.path, file.twice[0])
         batches: list[ParquetBatch] = []
         count = 0
         whole = True
+        kept, first = known.kept(file.rows) if known.kept is not None else None, 0
         for batch in file.batches(None):
+            if kept is not None:
+                first += batch.rows.num_rows
+                batch = batch.where(kept[first - batch.rows.num_rows : first])
             part = batch.slice(0, rows - count) if count + batch.rows.num_rows > rows else batch
             whole = part.rows.num_rows == batch.rows.num_rows
             if part.rows.num_rows:

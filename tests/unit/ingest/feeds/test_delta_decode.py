@@ -38,7 +38,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
-from tests.support.ingest.delta.tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
+from tests.support.ingest.delta.tables import TABLE_ID, actions_of, put_version, unpack
 from tests.support.ingest.ingest_cases import schema
 
 FS = Fs()
@@ -145,7 +145,8 @@ def test_a_file_from_before_a_column_was_added_has_nulls_and_an_undeclared_colum
     put_version(table, 5, {"add": {**add, "dataChange": True}})
     assert decoded(table, packed(5), packed(6))["name"].to_pylist() == [None]
     fields = [{"name": name} for name in ("id", "at", "day", "Name")]
-    change_metadata(table, schemaString=json.dumps({"type": "struct", "fields": fields}))
+    (made,) = (action["metaData"] for action in actions_of(table, 0) if "metaData" in action)
+    put_version(table, 6, {"metaData": {**made, "schemaString": json.dumps({"type": "struct", "fields": fields})}})
     with pytest.raises(FeedError, match="lacks columns that the table stores") as caught:
         decoded(table, packed(5), packed(6))
     assert (caught.value.expected, caught.value.where) == ("'name'", str(table / "x.parquet"))

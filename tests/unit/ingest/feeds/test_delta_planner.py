@@ -10,7 +10,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
-from sparkhaven.ingest.feeds.delta.snapshot import snapshot
+from sparkhaven.ingest.feeds.delta.versions import snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError

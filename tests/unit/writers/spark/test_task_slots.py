@@ -13,10 +13,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import Entry, Planned
 from sparkhaven.ingest.feeds.delta.source import VersionReader
+from sparkhaven.ingest.feeds.delta.versions import AddedFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesReader, source_options
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
