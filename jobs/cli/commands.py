@@ -25,8 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete-rows": ("sparkhaven.jobs.cli.streams.delete_rows", "Deletes rows that match, from intraday and history."),
     "export": ("sparkhaven.jobs.cli.history.export", "Exports a snapshot as a tree of Parquet files."),
     "import": (
-        "sparkhaven.jobs.cli.history.import_tree",
-        "Imports a tree of Parquet files into history, date by date.",
+        "sparkhaven.jobs.cli.history.import_rows",
+        "Imports files, a Delta table or a SELECT into history.",
     ),
     "snapshot": ("sparkhaven.jobs.cli.copies", "Copies tables while streams, merges and readers run."),
     "restore": ("sparkhaven.jobs.cli.copies", "Puts tables of a snapshot into the database root."),

@@ -1,4 +1,4 @@
-"""``merge --from`` a tree, a Delta table and a query; ``--fill-missing`` and ``--strict``."""
+"""``import`` of a tree, a Delta table and a query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
 from tests.support.commands import run
 from tests.support.ingest.delta.tables import put_version
-from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.import_cases import small
 from tests.support.writers.merge_runs import FS
 
@@ -25,7 +24,7 @@ NS_T = TableName("NS", "T")
 
 
 def told(root: Path, *words: str) -> tuple[int, list[dict[str, Any]]]:
-    done = run(root, "merge", "NS.T", *words, "--json")
+    done = run(root, "import", "NS.T", *words, "--json")
     return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -39,7 +38,7 @@ def values(root: Path, date: str) -> list[int | None]:
     return sorted(table["X"].to_pylist(), key=str)
 
 
-def test_a_tree_is_merged_as_it_is_imported(tmp_path: Path) -> None:
+def test_a_tree_is_imported_with_options_of_merges(tmp_path: Path) -> None:
     root = small(tmp_path / "db").root
     for date, x in ((D1, [1, 2]), (D2, [3])):
         (tmp_path / "tree" / f"Date={date}").mkdir(parents=True)
@@ -51,10 +50,15 @@ def test_a_tree_is_merged_as_it_is_imported(tmp_path: Path) -> None:
     looked = [(p["date"], p["outcome"], p["rows_in"]) for p in planned]
     assert (code, looked) == (0, [(D1, "planned", 2), (D2, "planned", 1)])
     code, (one,) = told(root, "--from", tree, "--ignore", "Other", "--dates", D2, "--format", "parquet")
-    assert (code, one["outcome"], one["rows_out"], one["format"], one["phase"]) == (0, "merged", 1, "parquet", "clean")
-    assert run(root, "import", "NS.T", "--from", tree, "--dates", D2, "--json").exit_code == 2  # Other
+    assert (code, one["outcome"], one["rows_out"], one["format"], one["phase"]) == (
+        0,
+        "imported",
+        1,
+        "parquet",
+        "clean",
+    )
     code, again = told(root, "--from", tree, "--ignore", "Other")
-    assert (code, [a["outcome"] for a in again]) == (0, ["merged", "nothing"])
+    assert (code, [a["outcome"] for a in again]) == (0, ["imported", "unchanged"])
     assert (values(root, D1), values(root, D2)) == ([1, 2], [3])
     code, (empty,) = told(
         root, "--from", tree, "--ignore", "Other", "--dates", "2026-11-29", "--allow-empty", "--strict"
@@ -74,8 +78,6 @@ def test_a_tree_of_another_form_is_merged_by_the_options_of_import(tmp_path: Pat
     code, merged = told(root, *words, "--layout", "kv", "--raw-values")
     assert (code, [(m["date"], m["rows_out"]) for m in merged]) == (0, [(D1, 1), (D2, 1)]), merged
     assert (values(root, D1), values(root, D2)) == ([1], [2])
-    found = [told(root, "--dates", D1, *more) for more in (["--layout", "kv"], ["--raw-values"], ["--value", "{a}"])]
-    assert [(code, line["error"]["found"]) for code, (line,) in found] == [(2, "no --from")] * 3
     code, (refused,) = told(root, "--from", "select * from NS.T", "--raw-values")
     assert (code, refused["error"]["found"]) == (2, "a query")
     code, (refused,) = told(root, "--from", str(delta_table(tmp_path / "delta", (D1, frame([1])))), "--value", "{a}")
@@ -115,7 +117,7 @@ def test_a_delta_table_is_merged_with_columns_that_files_lack(tmp_path: Path) ->
     assert record is not None and record.run.imported is not None
     assert (record.run.imported.layout, record.run.imported.root) == ("delta", f"{delta}, version 1")
     again = told(root, "--from", str(delta), "--ignore", "Note")[1]
-    assert [d["outcome"] for d in again] == ["nothing", "nothing"]
+    assert [d["outcome"] for d in again] == ["unchanged", "unchanged"]
     other = delta_table(tmp_path / "other", (None, frame([3])))
     code, (refused,) = told(root, "--from", str(other))
     assert (code, refused["error"]["what"]) == (2, "rows have no partition value")
@@ -152,46 +154,11 @@ def test_a_query_is_merged_and_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["--from", "select 1", "--closed"], "--closed chooses dates of intraday"),
-        (["--dates", D1, "--ignore", "A"], "--ignore is for the rows of --from"),
-        (["--closed", "--strict"], "no days are named for --strict"),
-        (["--dates", "2026..2027", "--fill-missing"], "the range of --fill-missing is not from day to day"),
-        (["--dates", f"{D1}..20261122", "--strict"], "the range of --strict is not from day to day"),
+        (["--from", "select 1", "--strict"], "no days are named for --strict"),
+        (["--from", "x", "--dates", f"{D1}..20261122", "--strict"], "the range of --strict is not from day to day"),
         (["--from", "select 1 as Sym", "--ignore", "Sym"], "a column of the table cannot be ignored"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path, words: list[str], what: str) -> None:
     code, (refused,) = told(small(tmp_path).root, *words)
     assert (code, refused["error"]["what"]) == (2, what)
-
-
-def test_missing_days_are_named_and_filled(tmp_path: Path) -> None:
-    db = IntradayRows(tmp_path / "db", (small(tmp_path / "x").schema(NS_T)).read_bytes(), fs=FS)
-    db.commit({("a", D1): frame([1])})
-    root, days = db.layout.root, ("--dates", "2026-11-19..2026-11-22")
-    code, shown = told(root, *days, "--strict", "--dry-run")
-    assert (code, shown[-1]["dates"]) == (1, ["2026-11-19", D2, "2026-11-22"])
-    code, shown = told(root, *days, "--strict", "--fill-missing", "--dry-run")
-    assert (code, [s["outcome"] for s in shown]) == (0, ["planned"] * 4)
-    code, shown = told(root, *days, "--strict")
-    assert (code, [s["outcome"] for s in shown]) == (1, ["merged", "missing"])
-    code, shown = told(root, *days, "--strict", "--fill-missing")
-    assert (code, [s["outcome"] for s in shown]) == (0, ["nothing", "filled", "filled", "filled"])
-    assert told(root, *days, "--strict", "--fill-missing")[0] == 0
-    tree = root / "Systems" / "NS" / "Partitions" / "0"
-    assert sorted(path.name for path in tree.iterdir()) == ["2026-11-19", D1, D2, "2026-11-22"]
-    assert run(root, "validate", "NS.T", *days).exit_code == 0
-    assert run(root, "verify", "NS.T", "--deep").exit_code == 0
-    db.commit({("a", D2): frame([2])})
-    assert [s["outcome"] for s in told(root, "--dates", D2)[1]] == ["supplement"]
-    assert (values(root, D1), values(root, D2)) == ([1], [2])
-    assert run(root, "verify", "NS.T", "--deep").exit_code == 0
-    assert [s["outcome"] for s in told(root, "--dates", D2, "--rewrite", "--format", "parquet")[1]] == ["merged"]
-    assert values(root, D2) == [2]
-    code, (dropped,) = told(root, "--dates", "2026-11-19", "--rewrite")
-    assert (code, dropped["rows_out"]) == (0, 0)
-    drop = run(root, "dates", "drop", "NS.T", "--dates", "2026-11-19", "--reason", "none")
-    assert drop.exit_code == 0, drop.stderr
-    assert told(root, "--dates", "2026-11-19", "--strict", "--fill-missing")[0] == 0, "dropped by command, not missing"
-    status = json.loads(run(root, "merge", "--status", "NS.T", "--json").stdout.splitlines()[0])
-    assert "2026-11-19" in json.dumps(status)
