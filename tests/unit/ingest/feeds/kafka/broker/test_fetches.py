@@ -1,22 +1,17 @@
-"""Ranges by requests of our own from brokers in memory: each message once, whoever leads and whatever breaks."""
+"""Ranges from brokers in memory: each message once, whoever leads and whatever breaks."""
 
 from __future__ import annotations
 
-import logging
 import time
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
-from sparkhaven.ingest.feeds.kafka.broker.wire.requests import id_text
-from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
-from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.kafka.fake_brokers import (
-    KAFKA_4,
+    FETCH,
     KAFKA_21,
+    KAFKA_31,
     NOT_LEADER,
     PARTITION,
     TOPIC,
@@ -24,19 +19,18 @@ from tests.support.kafka.fake_brokers import (
     brokers,
     offsets,
 )
-from tests.support.kafka.fake_library import FakeLibrary
+from tests.support.kafka.fetched import ID, Made, fetching, fill, read
 from tests.support.kafka.record_batches import Rec, batch
-from tests.support.kafka.wire_reader import Made, fill, read, values
 
 
-@pytest.mark.parametrize("versions", [KAFKA_21, KAFKA_4])
+@pytest.mark.parametrize("versions", [KAFKA_21, KAFKA_31])
 def test_ranges_that_follow_overlap_and_jump(made: Made, versions: dict[int, tuple[int, int]]) -> None:
     with brokers(versions=versions) as opened:
         fill(opened)
-        reader = made(opened)
+        reader, topic_id = made(opened), ID if versions is KAFKA_31 else ""
         for start, stop in [(0, 10), (10, 400), (400, 401), (500, 503), (3, 7), (990, 1000), (0, 1000), (17, 17)]:
-            assert read(reader, start, stop) == list(range(start, stop)), (start, stop)
-        (message,) = [some.at(23) for some in reader.read(OffsetRange(TOPIC, PARTITION, 23, 24))]
+            assert read(reader, start, stop, topic_id) == list(range(start, stop)), (start, stop)
+        (message,) = [some.at(23) for some in reader.read(OffsetRange(TOPIC, PARTITION, 23, 24, topic_id))]
         assert (message.value(), message.key(), message.timestamp()) == (b"23", b"k", (1, 1_795_255_200_003))
 
 
@@ -53,7 +47,7 @@ def test_a_range_that_follows_asks_for_nothing_that_is_here(made: Made) -> None:
 def test_the_next_portion_is_asked_for_while_the_last_is_decoded_and_no_more(made: Made) -> None:
     with brokers() as opened:
         fill(opened, 4000)
-        reader = made(opened, **{"fetch.message.max.bytes": "20000"})
+        reader = made(opened, **{"max.partition.fetch.bytes": "20000"})
         read(reader, 0, 4000)
         asked = offsets(opened.fetches)
         assert asked == sorted(set(asked)) and len(asked) > 3 and asked[-1] < 4000
@@ -70,7 +64,7 @@ def test_a_connection_that_is_lost(made: Made, failure: str) -> None:
     with brokers() as opened:
         fill(opened, 3000)
         opened.failures = [None, failure, None, failure, failure, None]  # type: ignore[list-item]
-        reader = made(opened, **{"fetch.message.max.bytes": "5000"})
+        reader = made(opened, **{"max.partition.fetch.bytes": "5000"})
         assert read(reader, 0, 3000) == list(range(3000))
         assert not opened.failures
 
@@ -89,7 +83,7 @@ def test_a_broker_that_does_not_answer_is_left(made: Made) -> None:
     with brokers() as opened:
         fill(opened)
         opened.failures = ["silent"]
-        reader = made(opened, patience=20, **{"socket.timeout.ms": "100", "fetch.wait.max.ms": "10"})
+        reader = made(opened, patience=20, **{"request.timeout.ms": "100", "fetch.max.wait.ms": "10"})
         assert read(reader, 0, 100) == list(range(100)) and len(opened.fetches) == 2
 
 
@@ -102,7 +96,7 @@ def test_a_leader_that_moves(made: Made) -> None:
         opened.partition.epoch_ends = {5: 500}
         fill(opened, 500, start=500)
         assert read(reader, 500, 1000) == list(range(500, 1000))
-        assert [one.node for one in opened.fetches] == [0, 0, 2] and opened.fetches[-1].epoch == 6
+        assert [one.node for one in opened.fetches][::2] == [0, 2] and opened.fetches[-1].epoch == 6
 
 
 def test_a_leader_that_dies(made: Made) -> None:
@@ -129,8 +123,8 @@ def test_a_broker_of_the_settings_that_dies_while_others_live(made: Made) -> Non
         assert read(reader, 500, 1000) == list(range(500, 1000))
 
 
-@pytest.mark.parametrize("ends", [{5: 480}, {}])
-def test_a_new_leader_that_lacks_what_was_read(made: Made, ends: dict[int, int]) -> None:
+@pytest.mark.parametrize(("ends", "words"), [({5: 480}, "truncated: epoch 5 ends at 480"), ({}, "OUT_OF_RANGE")])
+def test_a_new_leader_that_lacks_what_was_read(made: Made, ends: dict[int, int], words: str) -> None:
     with brokers(2) as opened:
         fill(opened, 500)
         reader = made(opened)
@@ -139,7 +133,7 @@ def test_a_new_leader_that_lacks_what_was_read(made: Made, ends: dict[int, int])
         fill(opened, 500, start=500)
         with pytest.raises(PositionGapError, match="another message at an offset that was read") as caught:
             read(reader, 500, 1000)
-        assert "truncated" in str(caught.value.found) and "offset 499 " in str(caught.value.expected)
+        assert words in str(caught.value.found) and "offset 499 " in str(caught.value.expected)
 
 
 def test_errors_that_pass(made: Made) -> None:
@@ -195,7 +189,7 @@ def test_a_topic_that_is_gone(made: Made) -> None:
         new = made(opened, patience=0.2)  # which has never seen it: a broker may not know it yet
         with pytest.raises(RetryableFeedError, match="no message came") as caught:
             read(new, 0, 100)
-        assert "Unknown topic" in str(caught.value)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in str(caught.value)
 
 
 def test_nobody_is_there(made: Made) -> None:
@@ -208,11 +202,11 @@ def test_nobody_is_there(made: Made) -> None:
 
 @pytest.mark.parametrize("newer", [False, True])
 def test_topics_by_name_and_by_id(made: Made, newer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    with brokers(versions=KAFKA_4 if newer else {**KAFKA_21, METADATA_API: (0, 9)}) as opened:
+    with brokers(versions=KAFKA_31 if newer else KAFKA_21) as opened:
         fill(opened)
-        reader, topic_id = made(opened), id_text(opened.partition.topic_id)
+        reader, topic_id = made(opened), ID
         asked: list[OffsetRange] = []
-        monkeypatch.setattr(reader, "_asked_for_topic", lambda wanted: asked.append(wanted) or (lambda: None))
+        monkeypatch.setattr(reader, "_prove", asked.append)
         assert read(reader, 0, 100, topic_id) == list(range(100)) and len(asked) == (not newer)
         (one,) = opened.fetches
         assert (one.version, one.topic) == ((13, opened.partition.topic_id) if newer else (10, TOPIC.encode()))
@@ -223,41 +217,73 @@ def test_topics_by_name_and_by_id(made: Made, newer: bool, monkeypatch: pytest.M
             assert len(asked) == 1
 
 
-METADATA_API = 3
-
-
-def test_formats_of_before_go_to_librdkafka(made: Made, caplog: pytest.LogCaptureFixture) -> None:
-    with brokers() as opened, caplog.at_level(logging.INFO, "sparkhaven.kafka"):
+def test_formats_of_before_are_refused_with_a_way_out(made: Made) -> None:
+    with brokers() as opened:
         fill(opened, 100)
         old = bytearray(batch(100, [Rec(0, b"new")]))
         old[16] = 1
         opened.partition.put(100, 100, bytes(old))
-        reader = made(opened, limits=ReadLimits(messages=3))
-        assert values(reader, 95, 105) == [b"95", b"96", b"97", *[b"old"] * 7], "from the first that was not handed out"
-        assert values(reader, 105, 110) == [b"old"] * 5
-        (record,) = caplog.records
-        assert "before Kafka 0.11" in record.getMessage() and "read by librdkafka" in record.getMessage()
-
-
-def test_brokers_that_are_too_old_go_to_librdkafka(made: Made, caplog: pytest.LogCaptureFixture) -> None:
-    with brokers(versions={**KAFKA_21, 1: (0, 8)}) as opened, caplog.at_level(logging.INFO, "sparkhaven.kafka"):
-        fill(opened, 100)
         reader = made(opened)
-        assert values(reader, 5, 8) == [b"old"] * 3 and values(reader, 8, 10) == [b"old"] * 2
-        (record,) = caplog.records
-        assert "speaks Fetch 0 to 8" in record.getMessage()
+        assert read(reader, 0, 100) == list(range(100))
+        with pytest.raises(FeedError, match="the messages cannot be read") as caught:
+            read(reader, 100, 101)
+        assert "before Kafka 0.11" in str(caught.value.found)
+
+
+def test_brokers_that_are_too_old_are_refused(made: Made) -> None:
+    with brokers(versions={**KAFKA_21, FETCH: (0, 8)}) as opened:
+        fill(opened, 100)
+        with pytest.raises(FeedError, match="the messages cannot be read") as caught:
+            read(made(opened), 5, 8, "")
+        assert "Kafka 2.1" in str(caught.value.expected)
+
+
+def test_a_replica_of_this_rack_is_read_and_the_leader_where_it_is_behind(made: Made) -> None:
+    with brokers(2) as opened:
+        fill(opened, 500)
+        opened.partition.replica, opened.partition.replica_end = ("one", 1), 300
+        reader = made(opened, **{"client.rack": "one"})
+        assert read(reader, 0, 300) == list(range(300))
+        assert [(asked.node, asked.rack) for asked in opened.fetches] == [(0, "one"), (1, "one")]
+        opened.partition.replica_end = 250  # it was lost, and made anew
+        opened.partition.replica = None
+        assert read(reader, 300, 500) == list(range(300, 500))
+        assert [asked.node for asked in opened.fetches][2:] == [1, 0]
+        assert read(made(opened), 0, 500) == list(range(500)) and opened.fetches[-1].rack == ""
+
+
+def test_a_replica_is_read_for_a_while_only(made: Made) -> None:
+    with brokers(2) as opened:
+        fill(opened, 500)
+        opened.partition.replica, opened.partition.replica_end = ("one", 1), 500
+        reader = made(opened, **{"client.rack": "one", "metadata.max.age.ms": "100"})
+        assert read(reader, 0, 10) == list(range(10))
+        time.sleep(0.15)
+        fill(opened, 10, start=500)
+        opened.partition.replica_end = 510
+        assert read(reader, 500, 510) == list(range(500, 510))
+        assert [asked.node for asked in opened.fetches] == [0, 1, 0, 1]
+
+
+def test_all_partitions_share_one_connection_to_a_broker(made: Made) -> None:
+    with brokers() as opened:
+        fill(opened)
+        reader = made(opened)
+        read(reader, 0, 10)
+        read(reader, 10, 1000)
+        open_ones = [one for one in opened.connections[0] if one.fileno() >= 0]
+        assert len(open_ones) == 1
 
 
 @pytest.mark.parametrize("way", ["closed", "forgotten"])
 def test_a_reader_that_ends_leaves_no_connection(way: str) -> None:
     with brokers() as opened:
         fill(opened)
-        feed = KafkaOptions(opened.bootstrap, (TOPIC,))
-        reader = WireReader(FakeLibrary().library, wire_settings(consumer_settings(feed)), feed)
+        reader = fetching(opened)
         read(reader, 0, 10)
-        (held,) = reader._held.values()
-        connection = held.client._client._leaders.link.connection  # type: ignore[attr-defined]
+        (connection,) = reader._link._manager._conns.values()
+        socket = connection.transport._sock
         if way == "closed":
             reader.close()
-        del held, reader
-        assert connection._socket.fileno() == -1
+        del reader
+        assert socket.fileno() == -1

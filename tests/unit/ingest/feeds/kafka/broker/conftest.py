@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from tests.support.kafka.fake_brokers import Brokers
-from tests.support.kafka.wire_reader import Made, wire_reader
+from tests.support.kafka.fetched import Made, fetching
 
 
 @pytest.fixture
@@ -16,8 +16,8 @@ def made() -> Iterator[Made]:
     """Makes a reader for brokers."""
     with ExitStack() as stack:
 
-        def make(opened: Brokers, *arguments: Any, **options: Any) -> WireReader:
-            reader = wire_reader(opened, *arguments, **options)
+        def make(opened: Brokers, *arguments: Any, **options: Any) -> KafkaReader:
+            reader = fetching(opened, *arguments, **options)
             stack.callback(reader.close)
             return reader
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError
-
 MOST = 512 << 20  # bytes of one batch
 _PIECE = 1 << 20
 _XERIAL, _XERIAL_HEAD = b"\x82SNAPPY\x00", 16  # magic, and two versions of four bytes
@@ -19,10 +17,10 @@ class CompressionError(ValueError):
 
 
 def unpacked(codec: int, data: memoryview, most: int = MOST) -> bytes:
-    """The records of a batch. CompressionError, also for more than ``most`` bytes; OtherClientError: another codec."""
+    """The records of a batch. CompressionError, also for more than ``most`` bytes and another codec."""
     unpack = _CODECS.get(codec)
     if unpack is None:
-        raise OtherClientError(f"messages have compression {codec}, of later clients")
+        raise CompressionError(f"they have compression {codec}, which is not known here")
     try:
         octets = unpack(data, most)
     except (pa.ArrowException, OSError, zlib.error, EOFError) as error:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
-from sparkhaven.ingest.feeds.kafka.broker.wire.requests import id_text
-from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import Position
 from sparkhaven.ingest.feeds.kafka.source import LOOK_SECONDS, TOLD_SECONDS, KafkaStream, TopicReader
@@ -16,13 +15,12 @@ from sparkhaven.readers.spark.source_api import ReadAllAvailable
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.layout import TableName
 from tests.support.kafka.fake_brokers import KAFKA_21, PARTITION, TOPIC, Brokers, brokers, offsets
-from tests.support.kafka.wire_reader import Made, fill, read
+from tests.support.kafka.fetched import ID, Made, fill, read
 
-ID = id_text(b"0123456789abcdef")
 WAIT = 0.5
 
 
-def ends(reader: WireReader, position: int, topic_id: str = ID) -> tuple[int, int] | None:
+def ends(reader: KafkaReader, position: int, topic_id: str = ID) -> tuple[int, int] | None:
     """Begin and end of the partition."""
     partition = TOPIC, PARTITION
     told = reader.ends({partition: OffsetRange(*partition, position, position, topic_id)}, WAIT)
@@ -55,7 +53,6 @@ def test_what_follows_is_asked_for_before_it_is_planned(made: Made) -> None:
             asked = len(opened.fetches)
             assert read(reader, stop - 10, stop, ID) == list(range(stop - 10, stop))
             assert len(opened.fetches) in (asked, asked + 1) and opened.fetches[-1].offset in (stop - 10, stop)
-        assert reader._admin is None, "the leader compares the id with each Fetch"
 
 
 def test_nothing_is_asked_for_while_something_waits(made: Made) -> None:
@@ -80,7 +77,7 @@ def test_where_ends_are_not_told(made: Made) -> None:
     with brokers(versions=KAFKA_21) as opened:
         fill(opened, 100)
         reader = made(opened)
-        read(reader, 0, 100)
+        read(reader, 0, 100, "")
         assert ends(reader, 100, "") is None, "an old broker does not compare ids"
     with brokers() as opened:
         fill(opened, 100)
@@ -136,7 +133,6 @@ class Stream:
         if run is None:
             return []
         with self._kept.lease(self._feed, run.ranges) as reader:
-            assert isinstance(reader, WireReader)
             return [offset for item in run.ranges for offset in read(reader, item.start, item.stop, item.topic_id)]
 
 

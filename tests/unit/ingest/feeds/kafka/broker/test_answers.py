@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from sparkhaven.ingest.feeds.kafka.broker import link
 from sparkhaven.ingest.feeds.kafka.options import ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, RetryableFeedError
@@ -14,8 +15,8 @@ from tests.support.kafka.fake_brokers import (
     TOPIC,
     brokers,
 )
+from tests.support.kafka.fetched import ID, Made, fill, read, values
 from tests.support.kafka.record_batches import ABORT, COMMIT, TRANSACTIONAL, Rec, batch, marker
-from tests.support.kafka.wire_reader import Made, fill, read, values
 
 
 def test_markers_and_what_was_aborted_are_left_out(made: Made) -> None:
@@ -84,24 +85,24 @@ def test_a_batch_that_is_larger_than_what_is_asked_for(made: Made) -> None:
         fill(opened, 10)
         opened.partition.put(10, 10, batch(10, [Rec(0, b"x" * 300_000)]))
         fill(opened, 10, start=11)
-        reader = made(opened, **{"fetch.message.max.bytes": "1000"})
+        reader = made(opened, **{"max.partition.fetch.bytes": "1000"})
         assert list(map(len, map(bytes, values(reader, 9, 12)))) == [1, 300_000, 2]  # type: ignore[arg-type]
 
 
-def test_an_answer_that_is_too_large_is_refused(made: Made) -> None:
+def test_an_answer_that_is_too_large_is_refused(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "MOST_RECEIVED", 2000)
     with brokers() as opened:
         opened.partition.put(0, 0, batch(0, [Rec(0, b"x" * 5000)]))
-        limits = {"fetch.message.max.bytes": "1000", "fetch.max.bytes": "1000", "receive.message.max.bytes": "2000"}
         with pytest.raises(RetryableFeedError, match="no message came") as caught:
-            read(made(opened, patience=0.2, **limits), 0, 1)
-        assert "receive.message.max.bytes" in str(caught.value)
+            read(made(opened, patience=0.5), 0, 1)
+        assert "an answer of 5" in str(caught.value)
 
 
 def test_a_broker_that_wants_to_be_left_alone(made: Made) -> None:
     with brokers() as opened:
         fill(opened, 2000)
         opened.partition.throttle_ms = 150
-        reader = made(opened, **{"fetch.message.max.bytes": "20000"})
+        reader = made(opened, **{"max.partition.fetch.bytes": "20000"})
         since = time.monotonic()
         assert read(reader, 0, 2000) == list(range(2000))
         assert len(opened.fetches) >= 2 and time.monotonic() - since > 0.14 * (len(opened.fetches) - 1)
@@ -111,8 +112,8 @@ def test_blocks_have_the_size_that_they_should(made: Made) -> None:
     with brokers() as opened:
         fill(opened, 1000)
         reader = made(opened, limits=ReadLimits(messages=300))
-        sizes = [len(some) for some in reader.read(OffsetRange(TOPIC, PARTITION, 5, 995))]
+        sizes = [len(some) for some in reader.read(OffsetRange(TOPIC, PARTITION, 5, 995, ID))]
         assert sizes == [300, 300, 300, 90]
         by_bytes = made(opened, limits=ReadLimits(bytes=100))  # of values and keys, of two to four bytes
-        sizes = [len(some) for some in by_bytes.read(OffsetRange(TOPIC, PARTITION, 100, 200))]
+        sizes = [len(some) for some in by_bytes.read(OffsetRange(TOPIC, PARTITION, 100, 200, ID))]
         assert sizes == [25] * 4

@@ -1,28 +1,27 @@
 """Messages that were fetched and not handed out: where they are in what was received, until a block of them is full.
 
-Payloads are copied once, into the bytes that decoders read; then the memory that they were received into is free again.
+Payloads are copied once, into the bytes that decoders read; then the memory that they were received into is free.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages, FramedPart
 from sparkhaven.ingest.feeds.kafka.options import ReadLimits
-from sparkhaven.store.native.kafka_messages import Longs
-from sparkhaven.store.native.record_batches import Octets, Records, framed
+from sparkhaven.store.native.record_batches import Longs, Octets, Records, find_headers, framed
 
 
 class _Portion:
     """Records of one piece of memory, from ``first`` on."""
 
-    __slots__ = ("buffer", "first", "octets", "records", "sizes")
+    __slots__ = ("first", "octets", "records", "sizes")
 
-    def __init__(self, octets: Octets, records: Records, buffer: Octets | None) -> None:
-        self.octets, self.records, self.buffer, self.first = octets, records, buffer, 0
+    def __init__(self, octets: Octets, records: Records) -> None:
+        self.octets, self.records, self.first = octets, records, 0
         self.sizes: Longs = np.maximum(records.values, 0) + np.maximum(records.keys, 0)
 
     def __len__(self) -> int:
@@ -34,10 +33,10 @@ class _Portion:
 
 
 class HeldMessages:
-    """``give`` gets memory back that no message is in any more."""
+    """Blocks have the headers of these names beside values and keys."""
 
-    def __init__(self, limits: ReadLimits, give: Callable[[Octets], None]) -> None:
-        self._limits, self._give = limits, give
+    def __init__(self, limits: ReadLimits, headers: Sequence[str] = ()) -> None:
+        self._limits, self._headers = limits, headers
         self._portions: deque[_Portion] = deque()
         self._count = self._size = 0
 
@@ -46,9 +45,9 @@ class HeldMessages:
         """The offset of the first of them."""
         return int(self._portions[0].records.offsets[self._portions[0].first]) if self._portions else None
 
-    def add(self, octets: Octets, records: Records, buffer: Octets | None) -> None:
-        """Further ones, behind the others. ``buffer`` is what is given back after the last of them."""
-        portion = _Portion(octets, records, buffer)
+    def add(self, octets: Octets, records: Records) -> None:
+        """Further ones, behind the others."""
+        portion = _Portion(octets, records)
         self._portions.append(portion)
         self._count += len(portion)
         self._size += int(portion.sizes.sum())
@@ -83,7 +82,7 @@ class HeldMessages:
                 break
         if not parts:
             return None
-        block = _block(parts)
+        block = _block(parts, self._headers)
         for _, records in parts:
             self._drop(self._portions[0], len(records))
         return block
@@ -95,19 +94,22 @@ class HeldMessages:
         self._count, self._size = self._count - count, self._size - int(sizes.sum())
         if not len(portion):
             self._portions.remove(portion)
-            if portion.buffer is not None:
-                self._give(portion.buffer)
 
 
-def _block(parts: list[tuple[Octets, Records]]) -> FramedMessages:
+def _block(parts: list[tuple[Octets, Records]], headers: Sequence[str]) -> FramedMessages:
     def joined(arrays: list[Longs]) -> Longs:
         return np.concatenate(arrays)
 
     values = framed([(octets, records.value_starts, records.values) for octets, records in parts])
     keys = framed([(octets, records.key_starts, records.keys) for octets, records in parts])
+    named = {}
+    for name in headers:
+        headers_of = [(octets, *find_headers(octets, records, name.encode())) for octets, records in parts]
+        named[name] = FramedPart(*framed(headers_of), joined([lengths for _, _, lengths in headers_of]) >= 0)
     return FramedMessages(
         joined([records.offsets for _, records in parts]),
         joined([records.times for _, records in parts]),
         FramedPart(*values, joined([records.values for _, records in parts]) >= 0),
         FramedPart(*keys, joined([records.keys for _, records in parts]) >= 0),
+        named,
     )
