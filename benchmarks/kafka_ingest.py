@@ -42,11 +42,11 @@ from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
-from sparkhaven.jobs.session.kafka_connector import connector_jars
+from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions, open_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
