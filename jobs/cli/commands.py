@@ -42,12 +42,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "page": ("sparkhaven.jobs.cli.reading.page", "Serves the operations page, or writes it to a file."),
     "tables": ("sparkhaven.jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
     "stats": ("sparkhaven.jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
-    "symbols": ("sparkhaven.jobs.cli.reading.symbols", "Reports symbol tables: texts, duplicates, bytes, advice."),
-    "epochs": ("sparkhaven.jobs.cli.streams.epochs", "List, show, roll back and undo epochs of a stream."),
+    "symbols": ("sparkhaven.jobs.cli.reading.stats", "Reports symbol tables: texts, duplicates, bytes, advice."),
+    "epochs": ("sparkhaven.jobs.cli.streams.streams", "List, show, roll back and undo epochs of a stream."),
     "streams": ("sparkhaven.jobs.cli.streams.streams", "List streams, and remove those of which no row is left."),
     "recover": ("sparkhaven.jobs.cli.streams.recover", "Runs crash recovery only, without ingest."),
     "quarantine": ("sparkhaven.jobs.cli.streams.quarantine", "List, requeue and drop rows that could not be stored."),
-    "jars": ("sparkhaven.jobs.cli.setup.jars", "Fetches Delta's jars, so that Spark reads the quarantine."),
+    "jars": ("sparkhaven.jobs.cli.setup.class_archive", "Fetches Delta's jars, so that Spark reads the quarantine."),
     "class-archive": (
         "sparkhaven.jobs.cli.setup.class_archive",
         "Creates a class archive, with which Spark starts faster.",
@@ -58,10 +58,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scrub": ("sparkhaven.jobs.cli.reading.scrub", "Reads all committed bytes again, at a bounded rate."),
     "compare": ("sparkhaven.jobs.cli.reading.compare", "Compares tables with those of another root, by digests."),
     "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
-    "checkpoint": ("sparkhaven.jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
+    "checkpoint": ("sparkhaven.jobs.cli.streams.recover", "Repair Spark's checkpoint of a query."),
     "schema": ("sparkhaven.jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),
     "dates": ("sparkhaven.jobs.cli.history.dates", "Move, detach, attach, adopt, drop and expire dates of history."),
-    "drop": ("sparkhaven.jobs.cli.history.drop_table", "Drops a table: rows, history, schema, quarantine and logs."),
+    "drop": ("sparkhaven.jobs.cli.history.status", "Drops a table: rows, history, schema, quarantine and logs."),
     "partitions": ("sparkhaven.jobs.cli.history.partitions", "List, add and roll storage partitions of history."),
 }
 

@@ -96,7 +96,7 @@ SOURCE = "io.sparkhaven.spark.PlanSource"
 
 
 def planned_frame(spark: SparkSession, given: Mapping[str, str], reason: str | None) -> DataFrame | None:
-    """The data frame of these options of a read; None: Python's source has to read it.
+    """The data frame of these options of a read, or None where Python's source has to read it.
 
     ``reason``: why Java cannot read in this session, None where it can. A table that cannot be planned is left to
     Python's source, which raises its errors as Spark's. SettingsError: the option ``reader`` asks for Java, which

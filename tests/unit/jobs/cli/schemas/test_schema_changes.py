@@ -113,7 +113,7 @@ def test_a_column_that_is_dropped_stays_readable_by_name_until_a_merge_that_says
     assert site.do("read", TABLE, "--where", "B = 'x'", "--columns", "A")["rows"] == 1
     for words in (["--dry-run"], []):
         merged = run(site.root, "merge", TABLE, "--date", DAY, "--local", *words)
-        assert "without B (1 rows with values)" in merged.stdout
+        assert "without B (1 row with values)" in merged.stdout
     record = newest(TablePlace(Fs(), Layout(site.root), TableName.parse(TABLE)), DAY)
     assert record is not None
     (drop,) = record.column_drops
