@@ -38,7 +38,7 @@ from benchmarks.peers import AS_IT_COMES, SINKS, WAYS, fastest, session, streame
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -6,7 +6,7 @@ table shows the fastest of the others. The peers read with Spark's Kafka connect
 ways of ``benchmarks.peers``; the fastest counts. Their output is synced at the end, and each batch takes its share.
 sparkhaven runs with ``fsync``. The same over TLS: ours, and each peer in its fastest way. "Without Spark" are the same
 tasks and the same commit in two processes. ``--parts`` adds what one process needs to read alone, and to read and
-decode, by each reader in turn.
+decode, plain and over TLS.
 
     python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 3] [--no-delta] [--no-peers] [--no-tls] [--parts]
         [--ways "as it comes" zstd tuned]
@@ -37,25 +37,23 @@ from benchmarks.peers import SINKS, WAYS, consumer, fastest, session, streamed
 from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
-from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
-from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.feeds.kafka.broker.wire.settings import wire_settings
-from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.jobs.session.kafka_connector import connector_jars
+from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions, open_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
@@ -200,49 +198,43 @@ def run_sink_over(work: Path, sink: str, way: str, tls: Tls, rows: int) -> list[
 
 
 def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
-    """CPU seconds of one process for a million messages, by each reader in turn: reading alone, and with decoding."""
-    settings = load_stream_file(Fs(), work / "bench.toml", {})
-    feed = settings.spec.feed
-    assert isinstance(feed, KafkaOptions)  # noqa: S101
-    schema = load_deployed(TablePlace(Fs(), Layout(work / "loop-db"), settings.table))
-    topic_id = KafkaTopics(feed).look()[TOPIC].topic_id
-    library = librdkafka()
-    assert library is not None  # noqa: S101
-    readers: dict[str, KafkaReader | BatchReader] = {
-        "message objects": KafkaReader(feed),
-        "batches": BatchReader(library, feed),
-        "own requests": WireReader(library, wire_settings(consumer_settings(feed)), feed),
-    }
-    size = rows // PARTITIONS
-
-    def read(reader: KafkaReader | BatchReader, split: OffsetRange) -> None:
-        for _ in reader.read(split):
-            pass
-
-    def decode(reader: KafkaReader | BatchReader, split: OffsetRange) -> None:
-        rejects = Rejects(settings.spec.bad_rows)
-        for _ in route(message_blocks(reader, split, settings.spec, feed, schema, rejects, time.time), rejects):
-            pass
-
+    """CPU seconds of one process for a million messages: reading alone, and with decoding, plain and over TLS."""
     times: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for turn in range(ROUNDS):
-        for number, step in enumerate((read, decode)):
-            for name, reader in readers.items():
+    size = rows // PARTITIONS
+    for over, name in (("plain", "bench"), ("TLS", "tls")):
+        settings = load_stream_file(Fs(), work / f"{name}.toml", {})
+        feed = settings.spec.feed
+        assert isinstance(feed, KafkaOptions)  # noqa: S101
+        schema = load_deployed(TablePlace(Fs(), Layout(work / "loop-db"), settings.table))
+        topic_id = KafkaTopics(feed).look()[TOPIC].topic_id
+        reader = KafkaReader(feed)
+
+        def read(split: OffsetRange, reader: KafkaReader = reader) -> None:
+            for _ in reader.read(split):
+                pass
+
+        def decode(
+            split: OffsetRange,
+            reader: KafkaReader = reader,
+            spec: StreamSpec = settings.spec,
+            feed: KafkaOptions = feed,
+            schema: TableSchema = schema,
+        ) -> None:
+            rejects = Rejects(spec.bad_rows)
+            for _ in route(message_blocks(reader, split, spec, feed, schema, rejects, time.time), rejects):
+                pass
+
+        for turn in range(ROUNDS):
+            for number, step in enumerate((read, decode)):
                 before, cpu = time.perf_counter(), time.process_time()
-                step(reader, OffsetRange(TOPIC, 0, number * size, (number + 1) * size, topic_id))
+                step(OffsetRange(TOPIC, 0, number * size, (number + 1) * size, topic_id))
                 spent = time.perf_counter() - before, time.process_time() - cpu
-                if turn:  # the first makes clients and imports
-                    times.setdefault((step.__name__, name), []).append(spent)
-    for (step_name, name), spent_each in times.items():
-        wall, cpu = (statistics.median(column) * 1e6 / size for column in zip(*spent_each, strict=True))
-        print(f"one process, {step_name}, {name}: {wall:.2f} s and {cpu:.2f} CPU s for 1 M messages", flush=True)
-    for step_name in ("read", "decode"):
-        objects, batches, own = (times[step_name, name] for name in readers)
-        for name, others, these in (("batches", objects, batches), ("own requests", batches, own)):
-            ratio = statistics.median(other[1] / this[1] for other, this in zip(others, these, strict=True))
-            print(f"{step_name}: {name} take {ratio:.2f} x less CPU than the way before", flush=True)
-    for reader in readers.values():
+                if turn:  # the first connects and imports
+                    times.setdefault((over, step.__name__), []).append(spent)
         reader.close()
+    for (over, step_name), spent_each in times.items():
+        wall, cpu = (statistics.median(column) * 1e6 / size for column in zip(*spent_each, strict=True))
+        print(f"one process, {step_name}, {over}: {wall:.2f} s and {cpu:.2f} CPU s for 1 M messages", flush=True)
     return [cpu for spent_each in times.values() for _, cpu in spent_each]
 
 

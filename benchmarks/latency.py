@@ -42,7 +42,7 @@ from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed
 from benchmarks.peers import TUNED, session
 from benchmarks.scratch import scratch
-from sparkhaven.jobs.session.kafka_connector import connector_jars
+from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams

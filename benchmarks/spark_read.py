@@ -30,8 +30,7 @@ from pyspark.sql import functions as f
 from benchmarks.figures import add_record, record
 from benchmarks.parts.spark_tables import DATES, Tables, spark_tables
 from benchmarks.scratch import scratch
-from sparkhaven.jobs.dataframes.frames import read_frame, register
-from sparkhaven.jobs.dataframes.planned_frame import plan_of
+from sparkhaven.jobs.dataframes.frames import plan_of, read_frame, register
 from sparkhaven.jobs.session.spark_jar import place_jar
 
 WARM_UP = 2

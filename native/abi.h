@@ -2,7 +2,7 @@
  * verify/verify.h, kafka/kafka.h, files/files.h, codings/codings.h, and some of bytes/.
  *
  * Every length has 64 bits, every buffer belongs to the caller, nothing is allocated here, and no byte is read outside
- * of the lengths given. Structures have no padding, but for that of librdkafka. A pointer to const char is Python's
+ * of the lengths given. Structures have no padding. A pointer to const char is Python's
  * bytes. After a change to a function or structure SH_ABI is one more, and `python -m native.abi` writes
  * store/native/abi.py from the headers.
  */
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 30
+#define SH_ABI 31
 #define SH_API __attribute__((visibility("default")))
 
 /* library.c: SH_ABI, and what the library is made of. */

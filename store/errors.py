@@ -382,7 +382,7 @@ EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
     "pandas": "spark",
-    "confluent_kafka": "kafka",
+    "kafka": "kafka",
     "fastavro": "kafka",
     "google": "kafka",  # protobuf
     "delta": "delta",

@@ -14,8 +14,7 @@ from pyspark.sql import functions as f
 
 from benchmarks.feeds.trades import AVRO_SCHEMA, MESSAGE, SOURCES, SPARK_FIELDS
 from benchmarks.peers import AS_IT_COMES, consumer, session, streamed
-from sparkhaven.jobs.session.jars import Artifact, jars
-from sparkhaven.jobs.session.kafka_connector import VERSION, connector_jars
+from sparkhaven.jobs.session.jars import VERSION, Artifact, connector_jars, jars
 from sparkhaven.store.io.fs import Fs
 
 FUNCTIONS = {"avro": "spark-avro", "protobuf": "spark-protobuf"}  # jars with from_avro and from_protobuf

@@ -27,7 +27,7 @@ from benchmarks.parts.decode import COLUMNS, Row, bad_one_in_a_hundred, line_tex
 from benchmarks.scratch import scratch
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

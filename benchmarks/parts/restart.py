@@ -33,7 +33,7 @@ from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, STREAM
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import open_stream
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.starting import NotStarted
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.store.io.fs import Fs

@@ -161,7 +161,7 @@ def ingest(
     from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
     from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS
     from sparkhaven.jobs.streams.process import run_streams
-    from sparkhaven.jobs.streams.reports.progress import Progress
+    from sparkhaven.jobs.streams.progress import Progress
     from sparkhaven.jobs.streams.stream import RunOptions
 
     progress = Progress(verbose=cli.verbose)
@@ -223,7 +223,7 @@ def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], faile
 
 def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
-    from sparkhaven.jobs.streams.reports.progress import taken
+    from sparkhaven.jobs.streams.progress import taken
 
     done, state = run.totals, run.state
     unit = run.settings.spec.feed.traits.unit

@@ -1,18 +1,28 @@
-"""Registers the data source, and reads a table as a data frame in one call."""
+"""Registers the data source, and reads a table as a data frame in one call.
+
+Where Java reads, this program makes the plan, and Spark's JVM reads the rows by itself.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkhaven.jobs.dataframes.planned_frame import planned_frame
-from sparkhaven.jobs.dataframes.registration import register_source
 from sparkhaven.jobs.dataframes.source import DeephavenSource
-from sparkhaven.jobs.session.interpreter import settle_interpreter
+from sparkhaven.jobs.session.interpreter import is_remote, settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
+from sparkhaven.readers.arrow.opening import open_place
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.spark.jvm.plan_file import write_plan
+from sparkhaven.readers.spark.jvm.planning import make_plan, refused, why_python
 from sparkhaven.readers.spark.option_texts import option_text
+from sparkhaven.readers.spark.options import read_options
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,3 +90,80 @@ def read_frame(
         return planned
     register_source(spark)
     return spark.read.format(DeephavenSource.name()).options(**options).load(name)
+
+
+SOURCE = "io.sparkhaven.spark.PlanSource"
+
+
+def planned_frame(spark: SparkSession, given: Mapping[str, str], reason: str | None) -> DataFrame | None:
+    """The data frame of these options of a read, or None where Python's source has to read it.
+
+    ``reason``: why Java cannot read in this session, None where it can. A table that cannot be planned is left to
+    Python's source, which raises its errors as Spark's. SettingsError: the option ``reader`` asks for Java, which
+    cannot read this.
+    """
+    if given["reader"] == "jvm" and reason is not None:
+        raise refused(reason)
+    plan = plan_of(given) if reason is None else reason
+    if isinstance(plan, str):
+        return None
+    directory = Path(tempfile.mkdtemp(prefix="sparkhaven-plan-"))
+    path = directory / "plan"
+    try:
+        write_plan(path, plan)
+        return spark.read.format(SOURCE).option("plan", str(path)).load()
+    finally:
+        path.unlink(missing_ok=True)
+        directory.rmdir()
+
+
+def plan_of(given: Mapping[str, str]) -> bytes | str:
+    """The plan, or the reason why Python reads."""
+    try:
+        options = read_options(given, os.environ, stream=False)
+        reason = why_python(options)
+        if reason is not None and options.reader != "jvm":
+            return reason
+        table = open_place(
+            options.place,
+            epoch=options.epoch,
+            as_of=options.as_of,
+            checksum_verify=options.checksum_verify,
+            null_char=options.null_char,
+            skip_set_aside=options.skip_set_aside,
+        )
+    except SparkhavenError as error:
+        return error.what
+    with gc_paused():
+        return make_plan(pinned_of(table), options)
+
+
+_NAME_IS_TAKEN = "DATA_SOURCE_ALREADY_EXISTS"
+_IN_JAVA = "org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource"
+
+
+def register_source(spark: SparkSession) -> None:
+    """Makes Python's source known to a session.
+
+    Spark takes no source of a name that it finds by itself. It may have found Python's, in the installed package. Or
+    it has found Java's, in a jar: that one asks Python's, which is then given to the session without this check.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(DeephavenSource)
+    except AnalysisException as error:
+        if error.getCondition() != _NAME_IS_TAKEN:
+            raise
+        if not is_remote(spark):
+            _register_beside_java(spark)
+
+
+def _register_beside_java(spark: SparkSession) -> None:
+    from pyspark.sql.udf import _wrap_function
+
+    name, context = DeephavenSource.name(), spark.sparkContext
+    sources = spark._jsparkSession.sessionState().dataSourceManager()
+    if not sources.dataSourceExists(name):
+        source = getattr(context._jvm, _IN_JAVA)(_wrap_function(context, DeephavenSource))
+        sources.registerDataSource(name, source)

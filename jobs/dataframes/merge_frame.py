@@ -119,8 +119,7 @@ def merge_frame(
             executor = _executor(opened, place, frame, workers)
             chosen = ImportOptions(rewrite, options, AGAIN)
             run_import = partial(import_dates, executor=executor, clock=time.time, on_progress=on_progress)
-            imported = run_import(place, schema, rows, chosen, dry_run=dry_run)
-            results = [date.merged() for date in imported]
+            results = list(run_import(place, schema, rows, chosen, dry_run=dry_run))
         if not dry_run:
             follow(place, on_progress)
     for result in results:

@@ -84,7 +84,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from sparkhaven.jobs.dataframes.source_writers import batch_writer
         from sparkhaven.jobs.dataframes.user_writer import user_writer
-        from sparkhaven.jobs.settings.user_options import names_user_table
+        from sparkhaven.jobs.settings.source_options import names_user_table
 
         if names_user_table(self.options):
             return user_writer(self.options, schema, overwrite)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from sparkhaven.jobs.settings.user_options import UserOptions, user_options
+from sparkhaven.jobs.settings.source_options import UserOptions, user_options
 from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.store.errors import StorageError
 from sparkhaven.store.io.fs import Fs

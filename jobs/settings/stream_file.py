@@ -6,6 +6,7 @@ the TOML is parsed, so a secret can never change the structure of the file; mess
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,9 +32,7 @@ from sparkhaven.ingest.spec.stream_spec import (
 from sparkhaven.ingest.spec.table_routes import TableRoutes
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
-from sparkhaven.jobs.settings.table_routes import refuse_both, routes_of
-from sparkhaven.jobs.settings.tables_model import TableModel, TablesModel, tables_model
-from sparkhaven.jobs.settings.toml_values import as_written, fill_environment, named_in
+from sparkhaven.jobs.settings.tables_model import TableModel, TablesModel, refuse_both, routes_of, tables_model
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError, replaced
 from sparkhaven.store.io.fs import Fs
@@ -293,3 +292,49 @@ def _lifted(raw: dict[str, Any], path: Path) -> dict[str, Any]:
             )
     rest = {name: entry for name, entry in columns.items() if name not in lifted}
     return {**raw, "columns": rest, **{key: columns[name] for name, key in lifted.items()}}
+
+
+SHORT = 3  # characters of a value below which it is only hidden as a whole text
+_NAME = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first is no name
+_NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def fill_environment(node: Any, environ: Mapping[str, str]) -> Any:
+    """The same tree with ``${NAME}`` in text values replaced; ``$${`` stands for ``${``. Keys stay as they are.
+
+    A name that is not set, or that is no name, is a KeyError with that name.
+    """
+    if isinstance(node, str):
+        return _NAME.sub(lambda match: _filled(match, environ), node)
+    if isinstance(node, dict):
+        return {key: fill_environment(child, environ) for key, child in node.items()}
+    if isinstance(node, list):
+        return [fill_environment(child, environ) for child in node]
+    return node
+
+
+def named_in(node: Any) -> set[str]:
+    """The names of the environment that text values of a tree take."""
+    if isinstance(node, str):
+        return {match[1] for match in _NAME.finditer(node) if match[1] is not None}
+    if isinstance(node, dict):
+        return set().union(*map(named_in, node.values()))
+    return set().union(*map(named_in, node)) if isinstance(node, list) else set()
+
+
+def as_written(text: str | None, environ: Mapping[str, str], names: set[str]) -> str | None:
+    """A message with ``${NAME}`` in place of the value of that name."""
+    for name in sorted(names, key=lambda name: -len(environ.get(name, ""))):
+        value = environ.get(name, "")
+        if text is not None and value and (text == value or len(value) >= SHORT):
+            text = text.replace(value, f"${{{name}}}")
+    return text
+
+
+def _filled(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    name = match[1]
+    if name is None:
+        return "${"
+    if not _NAME_FORM.match(name):
+        raise KeyError(name)
+    return environ[name]

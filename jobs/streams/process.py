@@ -20,7 +20,7 @@ from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.first_start import FirstLooks, FirstStart, IdleRun, remove_uncommitted, split_idle
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each

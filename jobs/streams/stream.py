@@ -23,12 +23,11 @@ from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
-from sparkhaven.jobs.streams.batch_reporter import BatchReporter
+from sparkhaven.jobs.streams.batch_reporter import BatchReporter, SchemaWatch
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
-from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_group import StreamGroup, left_tables

@@ -11,7 +11,7 @@ from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.monitor.source_watch import SourceWatch
 from sparkhaven.jobs.monitor.waiting import older_line, passed_lines
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState

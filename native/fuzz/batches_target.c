@@ -147,7 +147,41 @@ static void check_copy(const uint8_t *data, const int64_t *starts, const int64_t
     free(ends);
 }
 
-static void check_records(const uint8_t *data, const int64_t *batches, int64_t count, int64_t from, int slack) {
+/* The last header of a name, number by number; false where a header is not what it says. */
+static bool expected_header(const uint8_t *data, int64_t size, int64_t start, const char *name, int64_t *place,
+                            int64_t *length) {
+    struct cursor at = {data + start, data + size, false};
+    int64_t count = next_number(&at);
+    *place = 0;
+    *length = -1;
+    for (int64_t n = 0; !at.bad && n < count; n++) {
+        const uint8_t *key, *value;
+        int64_t key_length = next_payload(&at, &key);
+        int64_t value_length = at.bad || key_length < 0 ? -1 : next_payload(&at, &value);
+        at.bad |= key_length < 0;
+        if (!at.bad && key_length == 1 && *key == (uint8_t)*name) {
+            *place = value - data;
+            *length = value_length;
+        }
+    }
+    return !at.bad && count >= 0;
+}
+
+static void check_headers(const uint8_t *data, int64_t size, const int64_t *starts, int64_t count) {
+    int64_t *places = made(sizeof(int64_t) * (size_t)count), *lengths = made(sizeof(int64_t) * (size_t)count);
+    int64_t done = sh_kafka_headers(data, size, starts, count, "k", 1, places, lengths), place, length;
+    HOLDS(done >= 0 && done <= count);
+    for (int64_t n = 0; n < done; n++) {
+        HOLDS(expected_header(data, size, starts[n], "k", &place, &length));
+        HOLDS(lengths[n] == length && places[n] == place);
+    }
+    HOLDS(done == count || !expected_header(data, size, starts[done], "k", &place, &length));
+    free(places);
+    free(lengths);
+}
+
+static void check_records(const uint8_t *data, int64_t size, const int64_t *batches, int64_t count, int64_t from,
+                          int slack) {
     int64_t room = 0;
     for (int64_t n = 0; n < count; n++) {
         room += batches[n * SH_BATCH_FIELDS + SH_BATCH_COUNT];
@@ -159,6 +193,7 @@ static void check_records(const uint8_t *data, const int64_t *batches, int64_t c
     if (found >= 0) {
         check_copy(data, facts.value_starts, facts.values, found, slack);
         check_copy(data, facts.key_starts, facts.keys, found, -slack);
+        check_headers(data, size, facts.key_starts, found);
         if (found > 0) {
             HOLDS(sh_kafka_records(data, batches, count, from, &facts, found - 1) < 0); /* no room for the last */
         }
@@ -217,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     HOLDS(at == stopped[0]);
     HOLDS(stopped[1] != SH_BATCH_END_FULL || count == room);
     check_checksums(bytes, batches, count);
-    check_records(bytes, batches, plain, data[3], SLACKS[data[3] % 8]);
+    check_records(bytes, length, batches, plain, data[3], SLACKS[data[3] % 8]);
     free(batches);
     free(bytes);
     return 0;

@@ -217,3 +217,30 @@ int64_t sh_kafka_copy(const void *data, const int64_t *starts, const int64_t *le
     }
     return used;
 }
+
+/* Finds the value of the last header of a name in the headers of each record, which begin at `starts`; a length of -1
+ * is none. Returns how many records it has read: fewer than `count` where the next one is damaged. */
+int64_t sh_kafka_headers(const void *data, int64_t size, const int64_t *starts, int64_t count, const void *name,
+                         int64_t name_size, int64_t *places, int64_t *lengths) {
+    const uint8_t *bytes = data, *end = bytes + size;
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *p = bytes + starts[i];
+        int64_t headers, key, key_start, value, value_start;
+        places[i] = 0;
+        lengths[i] = -1;
+        if (UNLIKELY(!take_number(&p, end, &headers) || headers < 0)) {
+            return i;
+        }
+        for (int64_t n = 0; n < headers; n++) {
+            if (UNLIKELY(!take_payload(&p, end, bytes, &key_start, &key) || key < 0 ||
+                         !take_payload(&p, end, bytes, &value_start, &value))) {
+                return i;
+            }
+            if (key == name_size && memcmp(bytes + key_start, name, (size_t)key) == 0) {
+                places[i] = value_start;
+                lengths[i] = value;
+            }
+        }
+    }
+    return count;
+}

@@ -56,7 +56,9 @@ def refuse_managed_above(fs: Fs, path: Path) -> None:
 
 
 def _managed(kind: _Format, directory: Path) -> SettingsError:
-    delta = f'read it by its log: [feed] with type = "delta" and path = "{directory}", or merge NS.T --from {directory}'
+    delta = (
+        f'read it by its log: [feed] with type = "delta" and path = "{directory}", or import NS.T --from {directory}'
+    )
     none = f"tables of {kind.name} are not read. Have the rows written to a Delta table or to plain files"
     return SettingsError(
         f"the directory is that of a table of {kind.name}, whose log says which files count",

@@ -10,7 +10,7 @@ import ctypes
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
-ABI = 30
+ABI = 31
 
 # enum sh_entry
 ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
@@ -127,34 +127,6 @@ class DirectoriesLayout(ctypes.Structure):
         ("paths_size", _I64),
         ("packed", _PTR),
         ("packed_size", _I64),
-    ]
-
-
-class MessageLayout(ctypes.Structure):
-    """``struct sh_message``."""
-
-    _fields_ = [
-        ("error", _I32),
-        ("topic", _PTR),
-        ("partition", _I32),
-        ("payload", _PTR),
-        ("length", _SIZE),
-        ("key", _PTR),
-        ("key_length", _SIZE),
-        ("offset", _I64),
-        ("own", _PTR),
-    ]
-
-
-class KafkaFactsLayout(ctypes.Structure):
-    """``struct sh_kafka_facts``."""
-
-    _fields_ = [
-        ("errors", _PTR),
-        ("offsets", _PTR),
-        ("values", _PTR),
-        ("keys", _PTR),
-        ("times", _PTR),
     ]
 
 
@@ -494,13 +466,11 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_compare_directories": (_I64, [_BYTES, _PTR, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_read_whole_files": (_I64, [_BYTES, _BYTES, _I64, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
     "sh_list_directories": (_I64, [_BYTES, _BYTES, _I64, _I64, _PTR, _I64, _PTR]),
-    "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
-    "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
-    "sh_kafka_release": (None, [_PTR, _I64, _PTR]),
     "sh_kafka_batches": (_I64, [_PTR, _I64, _PTR, _I64, _PTR]),
     "sh_kafka_check": (_I64, [_PTR, _PTR, _I64]),
     "sh_kafka_records": (_I64, [_PTR, _PTR, _I64, _I64, _PTR, _I64]),
     "sh_kafka_copy": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR, _I64, _I64, _PTR]),
+    "sh_kafka_headers": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _PTR, _PTR]),
     "sh_digest_fixed": (_I64, [_U64, _I64, _PTR, _I64, _U64, _PTR, _PTR]),
     "sh_digest_coded": (_I64, [_U64, _PTR, _I64, _I64, _PTR, _PTR, _PTR]),
     "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),

@@ -21,15 +21,17 @@ from sparkhaven.store.native.abi import (
     RecordFactsLayout,
 )
 from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.kafka_messages import Longs, new_bytes
 from sparkhaven.store.native.library import core
 
 Octets = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
 Batches = npt.NDArray[np.int64]
 
 CODEC, BY_BROKER, TRANSACTIONAL, CONTROL = 7, 8, 16, 32  # bits of the attributes
 LEAST = 7  # bytes of a record
 _MOST = np.iinfo(np.int32).max
+_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # without content: whoever asks for the object fills it
+_new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
 
 
 class DamagedBatchError(ValueError):
@@ -99,6 +101,20 @@ def find_records(data: Octets, batches: Batches, start: int) -> Records:
     return records if count == len(records) else records.part(slice(count))
 
 
+def find_headers(data: Octets, records: Records, name: bytes) -> tuple[Longs, Longs]:
+    """Where the value of the last header of a name begins in each record, and its length, -1 for none.
+
+    DamagedBatchError where headers are not what they say.
+    """
+    starts = records.value_starts + np.maximum(records.values, 0)
+    value_starts, lengths = np.empty((2, len(starts)), np.int64)
+    where = address(data), len(data), address(starts), len(starts), name, len(name)
+    done: int = core().sh_kafka_headers(*where, address(value_starts), address(lengths))
+    if done < len(starts):
+        raise DamagedBatchError(done)
+    return value_starts, lengths
+
+
 def framed(parts: Sequence[tuple[Octets, Longs, Longs]]) -> tuple[bytes, npt.NDArray[np.int32]]:
     """Payloads that are there, each followed by a line feed; and where each ends, after a 0.
 
@@ -111,7 +127,7 @@ def framed(parts: Sequence[tuple[Octets, Longs, Longs]]) -> tuple[bytes, npt.NDA
         raise ValueError(f"{size} bytes of messages are too many for one block")
     ends = np.zeros(count + 1, np.int32)
     library = core()
-    data: bytes = new_bytes(None, size)
+    data: bytes = _new_bytes(None, size)
     out, used, number = address(np.frombuffer(data, np.uint8)), 0, 1
     for (octets, starts, lengths), some in zip(parts, valid, strict=True):
         where = address(octets), address(starts), address(lengths)

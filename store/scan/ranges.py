@@ -211,6 +211,13 @@ def _refuse_left(
         if (mine.rows if mine else 0) >= taken.rows or not _has_left(snapshot, value, taken):
             continue
         here = location if location is not None and location.since == taken.since else None
+        if taken.epoch < 0:
+            raise SettingsError(
+                "the epoch cannot be read. Its history has imported rows, and a later merge took others beside them",
+                where=place.merges / value,
+                found=f"epochs {snapshot.epochs}",
+                hint="read a newer epoch. `sparkhaven stats` shows which dates are merged",
+            )
         if here is None or mine is None or here.epoch > mine.epoch:
             raise SettingsError(
                 "the epoch can no longer be read. Its rows were merged later and removed from intraday",

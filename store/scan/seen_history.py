@@ -125,6 +125,7 @@ def see_date(
     # a replaced location is none, but may be one that was moved back
     others = {n: s for n, s in others.items() if (missing and n in known) or (s.device, s.inode) not in same}
     standing, unpublished = _standing(place, value, others, known)
+    standing.sort(key=lambda location: location.key.internal in known)  # a replaced location may have the same files
     moved: dict[str, str] = {}
     gone = []
     for output in missing:
@@ -236,12 +237,16 @@ def _stat(place: TablePlace, internal: str, value: str) -> Stat | None:
 
 
 def _named(place: TablePlace, value: str, record: MergeRecord | None) -> set[str]:
-    """Every storage partition that a record of the date names: replaced locations, and those that a merge writes."""
+    """Every storage partition that has rows by a record of the date: replaced locations, and those that a merge writes.
+
+    A merge that ended may have planned others, where it wrote nothing: what stands there is not its own.
+    """
     names: set[str] = set()
     numbers = generations(place, value)
     for known in (record if record and n == record.generation else load_record(place, value, n) for n in numbers):
-        names.update(known.replaces, (output.internal for output in known.outputs))
-        names.update(destination.internal for destination in known.run.destinations)
+        names.update(known.replaces, (output.internal for output in known.outputs if output.rows))
+        if not known.complete:
+            names.update(destination.internal for destination in known.run.destinations)
     return names
 
 

@@ -14,13 +14,15 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.format.table import table_size
 from tests.support.commands import run, run_json
 from tests.support.moves.operations import (
+    BOTH,
     DAY,
+    NEXT,
     OPERATIONS,
     TABLE,
     Operation,
+    Spot,
     copied_date_to_other_root,
     database,
-    location,
 )
 from tests.support.moves.page import PAGE, page
 
@@ -43,7 +45,7 @@ def shown(root: Path) -> list[int | None]:
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.name)
 def test_a_file_operation_is_understood_by_everyone(original: Path, tmp_path: Path, row: Operation) -> None:
     shutil.copytree(original, tmp_path / "db", symlinks=True)
-    root = row.do(tmp_path / "db", tmp_path / "other")
+    root = row.do(Spot(tmp_path / "db", tmp_path / "other"))
     read = run(root, "read", TABLE)
     assert read.exit_code == row.read, read.output
     for words in filter(None, row.told.split("|")):
@@ -77,7 +79,7 @@ def test_a_file_operation_is_understood_by_everyone(original: Path, tmp_path: Pa
 @pytest.mark.parametrize("row", [row for row in OPERATIONS if row.rows], ids=lambda row: row.name)
 def test_commands_take_what_stands_as_their_input(original: Path, tmp_path: Path, row: Operation) -> None:
     shutil.copytree(original, tmp_path / "db", symlinks=True)
-    root = row.do(tmp_path / "db", tmp_path / "other")
+    root = row.do(Spot(tmp_path / "db", tmp_path / "other"))
     days = sorted(set(open_table(root, TABLE).to_arrow(columns=["Date"])["Date"].to_pylist()))
     merged = run(root, "merge", TABLE, "--dates", ",".join(days), "--rewrite", "--local")
     gone = ("were removed by hand" in row.told and DAY in days) or None in (row.rows or ())
@@ -100,7 +102,7 @@ def dated(root: Path) -> list[tuple[str, int | None]]:
 def test_exports_and_comparisons_take_what_stands(original: Path, tmp_path: Path, row: Operation) -> None:
     """The exported files have the rows that a read gives; a comparison says what the values say."""
     shutil.copytree(original, tmp_path / "db", symlinks=True)
-    root, tree = row.do(tmp_path / "db", tmp_path / "root"), tmp_path / "tree"
+    root, tree = row.do(Spot(tmp_path / "db", tmp_path / "root")), tmp_path / "tree"
     exported = run(root, "export", TABLE, "--out", tree)
     assert exported.exit_code == (0 if row.rows else 2), exported.output
     for words in filter(None, row.told.split("|")):
@@ -118,14 +120,14 @@ def test_history_without_a_record_that_has_changed_is_exported_and_compared_anew
     original: Path, tmp_path: Path
 ) -> None:
     """The files have the sizes of before, and nothing has their checksums."""
-    root, tree = copied_date_to_other_root(original, tmp_path / "root"), tmp_path / "tree"
-    size = location(root) / "table.size"
+    root, tree = copied_date_to_other_root(Spot(original, tmp_path / "root")), tmp_path / "tree"
+    size = Spot(root).location / "table.size"
     size.write_bytes(table_size.encode(replace(table_size.decode(size.read_bytes(), size), checksums={})))
     other = tmp_path / "same"
     shutil.copytree(root, other, symlinks=True)
     assert run(root, "export", TABLE, "--out", tree).exit_code == 0
     assert run_json(root, "compare", other)[1]["equal"]
-    column = location(root) / "X.dat"
+    column = Spot(root).location / "X.dat"
     data = bytearray(column.read_bytes())
     data[-4:] = struct.pack("<i", 33)
     column.write_bytes(data)
@@ -143,7 +145,7 @@ def test_rows_are_deleted_and_columns_rewritten_wherever_they_stand(
 ) -> None:
     """A deletion leaves no row that matches, or refuses and names what to type first."""
     shutil.copytree(original, tmp_path / "db", symlinks=True)
-    root = row.do(tmp_path / "db", tmp_path / "other")
+    root = row.do(Spot(tmp_path / "db", tmp_path / "other"))
     assert row.rows is not None
     deleted = run(root, "delete-rows", TABLE, "--where", "X >= 2")
     if deleted.exit_code:
@@ -160,10 +162,51 @@ def test_rows_are_deleted_and_columns_rewritten_wherever_they_stand(
         assert shown(root) == [value if value is None else value + 10 for value in left]
 
 
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.effect == "moved"], ids=lambda row: row.name)
+def test_a_storage_partition_may_be_left_empty_by_moves(original: Path, tmp_path: Path, row: Operation) -> None:
+    """All its dates are found elsewhere: its volume is not missing, and merges write to it again."""
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root, spot = tmp_path / "db", Spot(tmp_path / "db")
+    shutil.rmtree(Spot(root, day=NEXT).date)
+    assert run(root, "dates", "adopt", TABLE, "--accept-loss").exit_code == 0
+    row.do(spot)
+    assert run(root, "partitions", "add", "NS", "0").exit_code == 0
+    assert shown(root) == [1, 2, 3]
+    merged = run(root, "merge", TABLE, "--dates", DAY, "--rewrite", "--local")
+    assert merged.exit_code == 0, merged.output
+    assert shown(root) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.operation == "moved" and row.effect == "moved"])
+def test_rows_count_once_beside_a_replaced_location_with_the_same_files(
+    original: Path, tmp_path: Path, row: Operation
+) -> None:
+    """A rewrite that changes nothing leaves them for an hour."""
+    shutil.copytree(original, tmp_path / "db", symlinks=True)
+    root = tmp_path / "db"
+    assert run(root, "merge", TABLE, "--dates", DAY, "--rewrite", "--local").exit_code == 0
+    row.do(Spot(root, internal="0.g2"))
+    assert shown(root) == BOTH
+    assert run(root, "dates", "adopt", TABLE).exit_code == 0
+    assert shown(root) == BOTH
+    assert run(root, "verify", TABLE, "--deep").exit_code == 0
+
+
+def test_a_location_is_read_in_a_storage_partition_of_merges(tmp_path: Path) -> None:
+    """Also where a merge might have written to it, and did not."""
+    root = database(tmp_path, "0", "1")
+    (standing,) = root.glob(f"Systems/NS/Partitions/*/{DAY}/T")
+    free = {"0", "1"} - {standing.parents[1].name}
+    shutil.copytree(standing, standing.parents[2] / free.pop() / DAY / "T")
+    read = run(root, "read", TABLE)
+    assert "no merge record vouches for" in read.output
+    assert shown(root) == [1, 1, 2, 2, 3, 3, 4, 5]
+
+
 def test_all_dates_that_stand_are_rewritten(original: Path, tmp_path: Path) -> None:
     row = next(row for row in OPERATIONS if row.rows == [1, 1, 2, 2, 3, 3, 4, 5] or "date, copy" in row.name)
     shutil.copytree(original, tmp_path / "db", symlinks=True)
-    root = row.do(tmp_path / "db", tmp_path / "other")
+    root = row.do(Spot(tmp_path / "db", tmp_path / "other"))
     rewritten = run(root, "rewrite-column", TABLE, "--dates", ALL, "--set", "X=X + 10", "--local")
     assert rewritten.exit_code == 0, rewritten.output
     assert row.rows is not None and shown(root) == [value + 10 for value in row.rows if value is not None]

@@ -1,6 +1,6 @@
 """A broker whose log was put back to an older copy and has grown again: the stream stops before it takes a message.
 
-By each of the three clients, here and in Spark. What retention or compaction took from the log is no other log.
+Here and in Spark. What retention or compaction took from the log is no other log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from typer.testing import Result
 
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
@@ -26,7 +26,6 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run
 from tests.support.kafka.messages import messages
-from tests.support.kafka.readers import KINDS, reader_of
 from tests.support.kafka.ticks import ids, stream_file, take, ticks
 from tests.support.kafka.topics import delete_before, make_topic, send
 from tests.support.servers.broker import Broker
@@ -40,23 +39,18 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.001",
     "max.compaction.lag.ms": "100",
 }
-CLIENTS = {  # by each of them a reader of another kind reads
-    "objects": 'client = { "sasl.mechanisms" = "OAUTHBEARER" }',
-    "batches": 'client = { "metadata.max.age.ms" = "60000" }',
-    "wire": "",
-}
-WAYS = (*CLIENTS, "spark")
+WAYS = ("local", "spark")
 LOST = ("grown", "equal")
 KEPT_LOGS = ("same", "expired", "compacted")
 
 
 @dataclass(frozen=True)
 class PutBack:
-    """A broker, the streams below ``base``, and readers that have read ten messages before it was put back."""
+    """A broker, the streams below ``base``, and a reader that has read ten messages before it was put back."""
 
     broker: Broker
     base: Path
-    readers: dict[str, KafkaReader | BatchReader]
+    reader: KafkaReader
 
 
 def ingest(base: Path) -> Result:
@@ -83,8 +77,7 @@ def put_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PutBack]:
             make_topic(at, settings=COMPACTED if compacted else None, name=name)
             early = 5 if name.endswith(LOST) else 10
             send(at, name, ticks(range(early)), key=b"k" if compacted else None)
-            more = CLIENTS.get(name.partition("-")[0], "")
-            stream_file(base / name, at, f'topics = ["{name}"]\n{more}')
+            stream_file(base / name, at, f'topics = ["{name}"]')
         broker.stop()
         shutil.copytree(broker.data, base / "backup")
         broker.start()
@@ -94,10 +87,9 @@ def put_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PutBack]:
             done = ingest(base / name)
             assert done.exit_code == 0 and ids(base / name) == [*range(10)], done.output
         client = ClientSettings((("reconnect.backoff.max.ms", "200"),))
-        readers = {kind: reader_of(kind, KafkaOptions(at, client=client), patience=16) for kind in KINDS}
-        for kind, reader in readers.items():
-            for case in ("same", "grown"):
-                assert len(messages(reader, OffsetRange(f"{kind}-{case}", 0, 0, 10))) == 10
+        reader = KafkaReader(KafkaOptions(at, client=client), patience=16)
+        for case in ("same", "grown"):
+            assert len(messages(reader, OffsetRange(f"local-{case}", 0, 0, 10))) == 10
         broker.stop()
         shutil.rmtree(broker.data)
         (base / "backup").rename(broker.data)
@@ -111,14 +103,13 @@ def put_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PutBack]:
         for name in names:
             if name.endswith("compacted"):
                 until_compacted(at, name)
-        yield PutBack(broker, base, readers)
-        for reader in readers.values():
-            reader.close()
+        yield PutBack(broker, base, reader)
+        reader.close()
 
 
 def until_compacted(bootstrap: str, topic: str) -> None:
     """Waits until the last message that was taken is gone."""
-    reader = reader_of("wire", KafkaOptions(bootstrap, (topic,)))
+    reader = KafkaReader(KafkaOptions(bootstrap, (topic,)))
     end, since = 15, time.monotonic()
     while messages(reader, OffsetRange(topic, 0, 9, 10)):
         assert time.monotonic() - since < 120, "nothing was compacted"
@@ -129,10 +120,9 @@ def until_compacted(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("case", LOST)
-@pytest.mark.parametrize("way", CLIENTS)
-def test_a_log_that_was_put_back_is_refused(put_back: PutBack, way: str, case: str) -> None:
+def test_a_log_that_was_put_back_is_refused(put_back: PutBack, case: str) -> None:
     """Also where it has just grown to the committed position, and nothing waits behind it."""
-    base = put_back.base / f"{way}-{case}"
+    base = put_back.base / f"local-{case}"
     last = last_of(base, base.name)
     assert last is not None and last.offset == 9 and last.epoch >= 0
     for words in ((), ("--dry-run",)):
@@ -155,20 +145,18 @@ def test_it_is_refused_in_spark(put_back: PutBack, spark: SparkSession, case: st
 
 
 @pytest.mark.parametrize("case", KEPT_LOGS)
-@pytest.mark.parametrize("way", CLIENTS)
-def test_a_log_that_only_lost_old_messages_goes_on(put_back: PutBack, way: str, case: str) -> None:
-    base = put_back.base / f"{way}-{case}"
+def test_a_log_that_only_lost_old_messages_goes_on(put_back: PutBack, case: str) -> None:
+    base = put_back.base / f"local-{case}"
     done = ingest(base)
     assert done.exit_code == 0, done.output
     assert ids(base)[:10] == [*range(10)] and 104 in ids(base)[10:] + [104] * (case == "compacted")
     assert len(ids(base)) > 10
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_reader_that_was_cut_off_compares_before_it_goes_on(put_back: PutBack, kind: str) -> None:
+def test_a_reader_that_was_cut_off_compares_before_it_goes_on(put_back: PutBack) -> None:
     """Within one process: what was read before the connection was lost, and what comes after it, are of one log."""
-    reader = put_back.readers[kind]
-    kept, lost = (OffsetRange(f"{kind}-{case}", 0, 10, 15) for case in ("same", "grown"))
+    reader = put_back.reader
+    kept, lost = (OffsetRange(f"local-{case}", 0, 10, 15) for case in ("same", "grown"))
     assert [message.value() for message in messages(reader, kept)] == ticks(range(100, 105))
     with pytest.raises(PositionGapError, match="another message at an offset") as caught:
         messages(reader, lost)

@@ -1,4 +1,4 @@
-"""SASL over TLS on a real listener: PLAIN and SCRAM let the right password in; no error, log or file shows one."""
+"""TLS and SASL on real listeners: each mechanism lets the right client in; no error, log or file shows a secret."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,9 @@ from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_USAGE, FeedError, FeedSettingsError, RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
+from tests.support.kafka.messages import messages
 from tests.support.kafka.topics import make_topic, send
 from tests.support.servers.broker import Broker, free_port
 from tests.support.servers.tls import LISTENER, server_settings
@@ -44,12 +47,15 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     name = "listener.name.secure"
     settings = {
         **own,
-        f"{name}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        f"{name}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         f"{name}.plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_reader="{READER}";',
         f"{name}.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
+        f"{name}.scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
+        f"{name}.oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;",
     }
     broker = Broker(Fs(), base, settings=settings, listeners={LISTENER: port})
-    broker.start("--add-scram", f"SCRAM-SHA-256=[name=reader,password={READER}]")
+    scram = [("--add-scram", f"SCRAM-SHA-{size}=[name=reader,password={READER}]") for size in (256, 512)]
+    broker.start(*(word for words in scram for word in words))
     try:
         make_topic(broker.bootstrap, name="t")
         send(broker.bootstrap, "t", [b"hello"])
@@ -61,23 +67,21 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 def _feed(secure: tuple[str, Path, str], mechanism: str, password: str) -> KafkaOptions:
     values = {
         "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": mechanism,
+        "sasl.mechanism": mechanism,
         "sasl.username": "reader",
         "sasl.password": password,
-        "ssl.ca.location": str(secure[1]),
+        "ssl.truststore.location": str(secure[1]),
     }
     return KafkaOptions(secure[0], ("t",), client=ClientSettings(tuple(values.items())))
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_the_right_password_reads_and_a_wrong_one_is_reported_without_it(
     secure: tuple[str, Path, str], mechanism: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     feed = _feed(secure, mechanism, READER)
     end = KafkaTopics(feed).look()["t"].partitions[0].end
-    reader = KafkaReader(feed)
-    assert [m.value() for some in reader.read(OffsetRange("t", 0, 0, end)) for m in some] == [b"hello"]
-    reader.close()
+    assert values(feed, end) == [b"hello"]
 
     wrong = _feed(secure, mechanism, "wrong-pass")
     began = time.monotonic()
@@ -96,12 +100,120 @@ def test_the_right_password_reads_and_a_wrong_one_is_reported_without_it(
     assert "uthentication" in str(read.value)
 
 
+def values(feed: KafkaOptions, end: int) -> list[bytes | None]:
+    reader = KafkaReader(feed)
+    try:
+        return [message.value() for message in messages(reader, OffsetRange("t", 0, 0, end))]
+    finally:
+        reader.close()
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Gives a token of a client that knows its secret, for a minute, as the broker takes it without a signature."""
+
+    asked: list[str] = []
+
+    def do_POST(self) -> None:
+        size = int(self.headers["Content-Length"])
+        self.asked.append(self.rfile.read(size).decode())
+        if self.headers["Authorization"] != "Basic " + base64.b64encode(f"app:{READER}".encode()).decode():
+            self.send_error(401)
+            return
+        now = int(time.time())
+        parts = [{"alg": "none"}, {"sub": "reader", "iat": now, "exp": now + 60}]
+        token = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+        answer = json.dumps({"access_token": token + ".", "expires_in": 60}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """The address of a token endpoint on loopback."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        Endpoint.asked.clear()
+        yield f"http://127.0.0.1:{server.server_port}/token"
+        server.shutdown()
+
+
+def test_tokens_of_an_endpoint(secure: tuple[str, Path, str], endpoint: str) -> None:
+    """By client id and secret; a wrong secret is reported without it."""
+
+    def by_token(secret: str) -> KafkaOptions:
+        values = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": endpoint,
+            "sasl.oauthbearer.client.credentials.client.id": "app",
+            "sasl.oauthbearer.client.credentials.client.secret": secret,
+            "sasl.oauthbearer.scope": "kafka",
+            "ssl.truststore.location": str(secure[1]),
+        }
+        return KafkaOptions(secure[0], ("t",), client=ClientSettings(tuple(values.items())))
+
+    feed = by_token(READER)
+    assert values(feed, KafkaTopics(feed).look()["t"].partitions[0].end) == [b"hello"]
+    assert len(Endpoint.asked) == 2, "one client asks once, whatever it connects to"
+    assert set(Endpoint.asked) == {"grant_type=client_credentials&scope=kafka"}
+    with pytest.raises(FeedSettingsError, match="refuses access") as caught:
+        KafkaTopics(by_token("wrong-pass"), patience=60).look()
+    assert "401" in str(caught.value) and "wrong-pass" not in str(caught.value)
+
+
+def test_a_mechanism_that_the_broker_lacks_is_named(secure: tuple[str, Path, str], tmp_path: Path) -> None:
+    broker = Broker(
+        Fs(),
+        tmp_path,
+        listeners={LISTENER: (port := free_port())},
+        settings={
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LISTENER}:SASL_PLAINTEXT",
+            "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.secure.plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_me="x";',
+        },
+    )
+    login = f'{MODULES}.plain.PlainLoginModule required username="me" password="x";'
+    jaas = ("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "PLAIN"), ("sasl.jaas.config", login)
+    scram = (*jaas[:1], ("sasl.mechanism", "SCRAM-SHA-256"), ("sasl.username", "reader"), ("sasl.password", "x"))
+    with broker:
+        make_topic(broker.bootstrap, name="t")
+        at = f"127.0.0.1:{port}"
+        assert KafkaTopics(KafkaOptions(at, ("t",), client=ClientSettings(jaas))).look()["t"].partitions[0].end == 0
+        with pytest.raises(FeedSettingsError, match="refuses access") as caught:
+            KafkaTopics(KafkaOptions(at, ("t",), client=ClientSettings(scram)), patience=60).look()
+        assert "UNSUPPORTED_SASL_MECHANISM" in str(caught.value)
+
+
 def test_a_broker_that_is_not_trusted_is_reported(secure: tuple[str, Path, str], tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("")
     feed = _feed((secure[0], tmp_path / "ca.pem", ""), "PLAIN", READER)
-    with pytest.raises(SparkhavenError) as caught:
-        KafkaTopics(feed, patience=2).look()
-    assert READER not in str(caught.value)
+    with pytest.raises(SettingsError, match="certificates or keys") as caught:
+        KafkaTopics(feed, patience=2)
+    assert READER not in str(caught.value) and "ssl.truststore.location" in str(caught.value.where)
+    _, other = server_settings(tmp_path, "SSL")  # of somebody else
+    for certificate, words in ((other, "certificate verify failed"), (None, "certificate verify failed")):
+        values = [one for one in _feed(secure, "PLAIN", READER).client.values if one[0] != "ssl.truststore.location"]
+        values += [("ssl.truststore.location", str(certificate))] if certificate else []
+        with pytest.raises(RetryableFeedError, match="cannot be read") as untrusted:
+            KafkaTopics(KafkaOptions(secure[0], ("t",), client=ClientSettings(tuple(values))), patience=2).look()
+        assert words in str(untrusted.value) and READER not in str(untrusted.value)
+
+
+def test_a_listener_of_another_protocol_is_reported(secure: tuple[str, Path, str]) -> None:
+    """TLS to a plain one, and plain to one with TLS; both go on until the patience has ended."""
+    tls = ClientSettings((("security.protocol", "SSL"), ("ssl.truststore.location", str(secure[1]))))
+    with pytest.raises(RetryableFeedError) as handshake:
+        KafkaTopics(KafkaOptions(secure[2], ("t",), client=tls), patience=1.5).look()
+    assert "TLS handshake failed" in str(handshake.value)
+    with pytest.raises(RetryableFeedError) as plain:
+        KafkaTopics(KafkaOptions(secure[0], ("t",)), patience=1.5).look()
+    assert "Has this listener another security.protocol?" in str(plain.value)
 
 
 STREAM = """name = "ticks"
@@ -115,10 +227,10 @@ format = "raw"
 max_per_trigger = {{ rows = {rows} }}
 [feed.client]
 "security.protocol" = "SASL_SSL"
-"sasl.mechanisms" = "PLAIN"
+"sasl.mechanism" = "PLAIN"
 "sasl.username" = "reader"
 "sasl.password" = "${{READER_PASSWORD}}"
-"ssl.ca.location" = "{certificate}"
+"ssl.truststore.location" = "{certificate}"
 [partition]
 internal = {{ meta = "partition" }}
 value = {{ fixed = "2026-11-21" }}

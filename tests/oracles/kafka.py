@@ -1,14 +1,12 @@
-"""Record batches and messages of Kafka, byte by byte and field by field: for property tests to compare with."""
+"""Record batches of Kafka, byte by byte: for property tests to compare with."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from struct import Struct
 
 import numpy as np
-import numpy.typing as npt
 
 from sparkhaven.store.native.abi import (
     BATCH_ATTRIBUTES,
@@ -23,21 +21,19 @@ from sparkhaven.store.native.abi import (
     BATCH_START,
     BATCH_STOP,
     BATCH_TIME,
-    MessageLayout,
 )
-from sparkhaven.store.native.kafka_messages import MessageFacts, Pointers
 from sparkhaven.store.native.record_batches import (
     BY_BROKER,
     CODEC,
     LEAST,
     Batches,
     DamagedBatchError,
+    Longs,
     Octets,
     Records,
 )
 
 _HEAD, _UNCOUNTED, _CHECKED, _FORMAT = 61, 12, 21, 2
-_time_of = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
 _Head = Struct(">qiibIhiqqqhii")  # from the first offset to the number of records
 
 
@@ -142,30 +138,24 @@ def _number(octets: bytes, position: int, stop: int) -> tuple[int, int]:
     raise ValueError(word)
 
 
-def plain_look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
-    kind, ask = ctypes.c_int(0), _time_of(time_of)
-    for n, pointer in enumerate(pointers.tolist()):
-        message = MessageLayout.from_address(pointer)
-        facts.errors[n], facts.offsets[n] = message.error, message.offset
-        facts.values[n] = facts.keys[n] = facts.times[n] = -1
-        if message.error:
-            continue
-        if message.partition != partition:
-            raise ValueError(f"a message is not of partition {partition}")
-        if message.payload is not None:
-            facts.values[n] = message.length
-        if message.key is not None:
-            facts.keys[n] = message.key_length
-        time_ms = ask(pointer, ctypes.byref(kind))
-        if kind.value and time_ms >= 0:
-            facts.times[n] = time_ms
-    return int(np.count_nonzero(facts.errors))
-
-
-def plain_frame(pointers: Pointers, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:
-    messages = map(MessageLayout.from_address, pointers.tolist())
-    spans = [(m.key, m.key_length) if keys else (m.payload, m.length) for m in messages]
-    payloads = [ctypes.string_at(payload, length) for payload, length in spans if payload is not None]
-    ends = np.zeros(len(payloads) + 1, np.int32)
-    np.cumsum([len(payload) + 1 for payload in payloads], out=ends[1:])
-    return b"\n".join([*payloads, b""]), ends
+def plain_find_headers(data: Octets, starts: Longs, name: bytes) -> tuple[Longs, Longs]:
+    octets, values = data.tobytes(), np.zeros((2, len(starts)), np.int64)
+    for number, position in enumerate(starts.tolist()):
+        values[:, number] = 0, -1
+        try:
+            count, position = _number(octets, position, len(octets))
+            if count < 0:
+                raise ValueError(count)
+            for _ in range(count):
+                size, start = _number(octets, position, len(octets))
+                if not 0 <= size <= len(octets) - start:
+                    raise ValueError(size)
+                length, position = _number(octets, start + size, len(octets))
+                if length < -1 or length > len(octets) - position:
+                    raise ValueError(length)
+                if octets[start : start + size] == name:
+                    values[:, number] = position, length
+                position += max(length, 0)
+        except ValueError:
+            raise DamagedBatchError(number) from None
+    return values[0], values[1]

@@ -16,7 +16,7 @@ from rich.console import Console
 from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
 from sparkhaven.jobs.settings.stream_file import load_stream_file
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
 from sparkhaven.jobs.streams.stream_group import StreamGroup

@@ -48,7 +48,7 @@ def test_spark_reads_every_layout_and_its_own_tree_is_imported(tmp_path: Path, s
         query = "select concat('d:', id % 2) Date, concat('s', id % 3) Sym, timestamp_micros(1700000000000000 + id) X"
         spark.sql(f"{query} from range(20)").write.partitionBy("Date").parquet(str(tree))
         layout_ = small(tmp_path / f"db{number}", "Instant")
-        assert [(each.part.value, each.part.rows) for each in bring(layout_, tree)] == [("d:0", 10), ("d:1", 10)]
+        assert [(each.value, each.given[0]) for each in bring(layout_, tree)] == [("d:0", 10), ("d:1", 10)]
         read = open_table(layout_.root, "NS.T").to_arrow(["X"])["X"].cast(pa.int64()).to_pylist()
         assert sorted(read) == [(1_700_000_000_000_000 + i) * 1000 for i in range(20)]
 
@@ -93,7 +93,7 @@ def test_a_tree_that_spark_partitions_by_several_columns(tmp_path: Path, spark: 
         " id N from range(20)"
     )
     rows.write.partitionBy("Sym", "Date", "K", "Day").parquet(str(tmp_path / "tree"))
-    assert sum(each.part.rows for each in bring(layout, tmp_path / "tree")) == 20
+    assert sum(each.given[0] for each in bring(layout, tmp_path / "tree")) == 20
     read = open_table(layout.root, "NS.T").to_arrow(["Date", "Sym", "K", "Day", "N"], dictionaries=False).to_pylist()
     assert sorted(map(repr, read)) == sorted(repr(row.asDict()) for row in rows.collect())
     assert_table_equal(spark, layout.root, "NS.T", rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.moves.operations import OPERATIONS, TABLE, database
+from tests.support.moves.operations import OPERATIONS, TABLE, Spot, database
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")]
 
@@ -19,7 +19,7 @@ def test_spark_reads_what_stands(spark: SparkSession, tmp_path: Path) -> None:
     for number, row in enumerate(row for row in OPERATIONS if row.rows is not None):
         base = tmp_path / str(number)
         shutil.copytree(original, base / "db", symlinks=True)
-        root = row.do(base / "db", base / "other")
+        root = row.do(Spot(base / "db", base / "other"))
         for reader in ("auto", "python"):
             frame = spark.read.format("deephaven").options(root=str(root), reader=reader).load(TABLE)
             values = [line.X for line in frame.collect()]

@@ -15,7 +15,7 @@ CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 REMAINING = {
     "tests/crash/spark/plain_job.py": 2,  # how long a process of its own waits for locks
     "tests/support/ingest/small_blocks.py": 3,  # limits deep inside of the reading of files, for whole runs
-    "tests/unit/ingest/feeds/kafka/test_librdkafka.py": 2,  # another release of a library
+    "tests/unit/ingest/feeds/kafka/broker/test_answers.py": 1,  # the largest answer
     "tests/unit/ingest/test_fuzz_decoders.py": 1,  # the guard, taken away to see the fuzzer fail
     "tests/unit/readers/checks/test_sound_columns.py": 1,  # an older kernel
 }

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sparkhaven.ingest.feeds.kafka import settings as kafka
+from sparkhaven.ingest.feeds.kafka.client_settings import KNOWN, OTHERS
 from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
@@ -50,7 +51,18 @@ KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false
 
 def stream_file_tables() -> str:
     """A section for each table of the file."""
-    return "\n".join(f"## {title}\n\n{table(HEAD, _rows(model))}" for title, model in SECTIONS)
+    sections = [f"## {title}\n\n{table(HEAD, _rows(model))}" for title, model in SECTIONS]
+    client = ((code(name), code(default) if default else "", words) for name, (default, words) in KNOWN.items())
+    others = ((code(other), code(name)) for other, name in OTHERS.items())
+    words = "Names are those of Java's consumer, but where it says otherwise. A name that is not here is refused."
+    return "\n".join(
+        [
+            *sections,
+            f"## `client` of a Kafka feed\n\n{words}\n\n{table(('name', 'default', 'meaning'), client)}",
+            "Names of librdkafka are refused with the name to write:\n",
+            table(("librdkafka", "write"), others),
+        ]
+    )
 
 
 HEAD = ("key", "value", "default", "meaning")

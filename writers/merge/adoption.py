@@ -17,10 +17,15 @@ import numpy as np
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.checks.column_values import Expected
+from sparkhaven.readers.checks.index_rows import check_index_rows
 from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
 from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
@@ -35,12 +40,14 @@ from sparkhaven.store.merges.merge_run import ADOPTED, MergePhase, Relocated
 from sparkhaven.store.merges.publications import begin_publication, end_publication
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.ranges import refuse_doubled
 from sparkhaven.store.scan.seen_history import SeenDate, known_values, refuse_lost, see_date
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import recorded_entries, seen_entries, store_entries, stored_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -231,7 +238,22 @@ def _scanned(pinned: PinnedTable, schema: TableSchema, location: StandingLocatio
         rows = add(rows, digest_rows(hashes))
     files = {name: with_checksum(place.fs, directory / name, state) for name, state in location.files.items()}
     digests = {name: to_hex(total) for name, total in totals.items()}
-    return MergeOutput(location.key.internal, location.rows, digests, files, row_digest=to_hex(rows))
+    indexes = _indexes(place.fs, schema, Expected("history", directory, location.rows, files, {}))
+    return MergeOutput(location.key.internal, location.rows, digests, files, indexes=indexes, row_digest=to_hex(rows))
+
+
+def _indexes(fs: Fs, schema: TableSchema, expected: Expected) -> dict[str, FileState]:
+    """The files of those indexes that stand beside the rows, and name the rows of each key. The others are not used."""
+    directory, proved = expected.directory, dict[str, FileState]()
+    for top in (name for name in fs.names(directory) if name.startswith(INDEX)):
+        sidecar = directory / sidecar_of(tuple(top.removeprefix(INDEX).split(",")))
+        beside = [sidecar] if fs.stat(sidecar) is not None else []
+        paths = [*files_below(fs, directory / top), *beside]
+        files = {str(path.relative_to(directory)): file_state(fs, path) for path in paths}
+        wanted = replace(expected, indexes=files)
+        if next(check_index_rows(fs, schema, wanted, top, sidecar=bool(beside)), None) is None:
+            proved |= files
+    return proved
 
 
 def _forget(place: TablePlace, location: StandingLocation) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sparkhaven.store.errors import SparkhavenError
@@ -11,13 +12,20 @@ from sparkhaven.writers.merge.phase_times import PhaseTimes
 
 
 class MergeOutcome(StrEnum):
-    """What a merge does or did with a date; filled: it had no rows, and got an empty location."""
+    """What a merge or import does or did with a date.
+
+    filled: it had no rows, and got an empty location; unchanged: the same rows were imported before.
+    """
 
     MERGED = "merged"
     SUPPLEMENT = "supplement"
     REWRITTEN = "rewritten"
     RESUMED = "resumed"
     NOTHING = "nothing"
+    IMPORTED = "imported"
+    REPLACED = "replaced"
+    UPSERTED = "upserted"
+    UNCHANGED = "unchanged"
     EMPTY = "empty"
     FILLED = "filled"
     PLANNED = "planned"
@@ -36,6 +44,7 @@ class DateResult:
     ``intraday``: where rows were given that are not intraday, those of the date that are, and stay there.
     ``distribution``: how the partitions of a planned or done merge were chosen.
     ``corrections``: of columns, by command.
+    ``given``: of an import, rows that were given, and files of a tree that have them. ``digests`` of its columns.
     ``phase_ms``: milliseconds of each phase that this run has finished; small dates of one task share them.
     """
 
@@ -61,3 +70,5 @@ class DateResult:
     corrections: tuple[ColumnCorrection, ...] = ()
     phase_ms: PhaseTimes = ()
     intraday: int = 0
+    given: tuple[int, int] = (0, 0)
+    digests: Mapping[str, str] = field(default_factory=dict)

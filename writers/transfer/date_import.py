@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from sparkhaven.store.digest.column_digest import add, from_hex
 from sparkhaven.store.errors import (
@@ -68,90 +67,12 @@ class ImportOptions:
 
     ``replace``: also dates that history has. ``merge``: memory, workers, order, format and rule of duplicates of the
     merge. A rule that is given and is an upsert joins what history has of a date.
-    ``again``: the options of the command by which such a date is replaced, or joined.
+    ``again``: the words of the caller by which such a date is replaced, or joined.
     """
 
     replace: bool = False
     merge: MergeOptions = field(default_factory=MergeOptions)
-    again: str = "--replace writes the tree in their place. --dates leaves the date out"
-
-
-class ImportOutcome(StrEnum):
-    """What an import does or did with a date; unchanged: it was imported before."""
-
-    IMPORTED = "imported"
-    REPLACED = "replaced"
-    UPSERTED = "upserted"
-    UNCHANGED = "unchanged"
-    PLANNED = "planned"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The result of one date; ``record`` is its merge, also an earlier one that had the same rows.
-
-    ``intraday``: rows of the date that are intraday and not merged. ``clean_error``: published, but files of the merge
-    could not be removed. ``left_out``: rows that the rule of duplicates left out, ``identical`` of them equal to a row
-    that was kept. ``history``: rows of history that were joined.
-    """
-
-    part: Part
-    outcome: ImportOutcome
-    record: MergeRecord | None = None
-    intraday: int = 0
-    seconds: float = 0.0
-    error: SparkhavenError | OSError | None = None
-    clean_error: SparkhavenError | OSError | None = None
-    left_out: int = 0
-    identical: int = 0
-    history: int = 0
-
-    @property
-    def generation(self) -> int:
-        return self.record.generation if self.record else 0
-
-    @property
-    def destinations(self) -> tuple[tuple[str, int], ...]:
-        """Internal partitions with their rows, of what was written."""
-        written = self.record if self.outcome is not ImportOutcome.UNCHANGED else None
-        return tuple((output.internal, output.rows) for output in written.outputs) if written else ()
-
-    @property
-    def digests(self) -> dict[str, str]:
-        written = self.record if self.outcome is not ImportOutcome.UNCHANGED else None
-        return written.proof.digests_out if written and written.proof else {}
-
-    def merged(self) -> DateResult:
-        """The same as the result of a merge, whose rows in are those that were given and those of history they join."""
-        record, done = self.record, self.outcome is not ImportOutcome.PLANNED
-        return DateResult(
-            self.part.value,
-            _OUTCOMES.get(self.outcome, MergeOutcome.MERGED),
-            (phase_of(self.error) or MergePhase.STAGE) if self.error else record.phase if record else MergePhase.PLAN,
-            self.seconds,
-            rows_in=self.part.rows + self.history,
-            rows_out=sum(rows for _, rows in self.destinations) if done else 0,
-            destinations=self.destinations,
-            generation=self.generation,
-            error=self.error,
-            sort=record.run.sort if record else (),
-            clean_error=self.clean_error,
-            format=record.run.format if record else None,
-            drops=record.dropped_columns if record else (),
-            left_out=self.left_out,
-            identical=self.identical,
-            distribution=record.run.distribution if record else None,
-            corrections=record.corrections if record else (),
-            intraday=self.intraday,
-        )
-
-
-_OUTCOMES = {
-    ImportOutcome.UNCHANGED: MergeOutcome.NOTHING,
-    ImportOutcome.PLANNED: MergeOutcome.PLANNED,
-    ImportOutcome.FAILED: MergeOutcome.FAILED,
-}
+    again: str = "--replace writes the rows in its place, --upsert KEYS joins it, --dates leaves it out"
 
 
 def import_dates(
@@ -164,7 +85,7 @@ def import_dates(
     clock: Callable[[], float],
     dry_run: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
-) -> Iterator[Imported]:
+) -> Iterator[DateResult]:
     """Imports under the table's lock; yields one result per date. A failed date does not stop the others.
 
     Before anything is published: what the methods of ``rows`` raise; TableExistsError, history has one of the dates;
@@ -216,14 +137,14 @@ class _Import:
         finished = resumed.history if resumed else history
         return adopted_by_command(self.place, finished, dated_partitions(self.place), self.clock, self.pins)
 
-    def looked_at(self, part: Part, history: DateHistory) -> Imported:
+    def looked_at(self, part: Part, history: DateHistory) -> DateResult:
         """What would be done. TableExistsError: history has the date, SettingsError: intraday has rows of it too."""
         base = history.current
         later = self._later(part.value, base)
         if base is None or not _rows(base) or self.options.replace:
-            return Imported(part, ImportOutcome.PLANNED, intraday=later)
+            return _result(part, MergeOutcome.PLANNED, intraday=later)
         if self._same(part, base):
-            return Imported(part, ImportOutcome.UNCHANGED, base, later)
+            return _result(part, MergeOutcome.UNCHANGED, base, intraday=later)
         if not self._upserts:
             raise TableExistsError(
                 "history has this date already",
@@ -232,7 +153,7 @@ class _Import:
                 found=f"{_rows(base)} rows",
                 hint=self.options.again,
             )
-        return Imported(part, ImportOutcome.PLANNED, intraday=later, history=_rows(base))
+        return _result(part, MergeOutcome.PLANNED, intraday=later, history=_rows(base))
 
     @property
     def _upserts(self) -> bool:
@@ -269,17 +190,17 @@ class _Import:
             return False
         return tree.id == self.rows.id_of(part, ordered=_ordered(rule))
 
-    def run(self, part: Part, history: DateHistory) -> Imported:
+    def run(self, part: Part, history: DateHistory) -> DateResult:
         begun = self.clock()
         try:
-            looked = self.looked_at(part, history)
-            if looked.outcome is ImportOutcome.UNCHANGED:
-                return replace(looked, seconds=self.clock() - begun)
-            return replace(self._imported(part, history, begun), intraday=looked.intraday, seconds=self.clock() - begun)
+            result = self.looked_at(part, history)
+            if result.outcome is not MergeOutcome.UNCHANGED:
+                result = replace(self._imported(part, history, begun), intraday=result.intraday)
         except (SparkhavenError, OSError) as error:
-            return Imported(part, ImportOutcome.FAILED, seconds=self.clock() - begun, error=error)
+            result = _result(part, MergeOutcome.FAILED, error=error)
+        return replace(result, seconds=self.clock() - begun)
 
-    def _imported(self, part: Part, history: DateHistory, begun: float) -> Imported:
+    def _imported(self, part: Part, history: DateHistory, begun: float) -> DateResult:
         fs, base = self.place.fs, history.current
         joined = base if base is not None and _rows(base) and self._upserts else None
         rule = rule_of(base, self.options.merge.dedupe, self.schema)
@@ -319,18 +240,11 @@ class _Import:
         (closed,) = self.publishing.close([history.after(record)])
         if isinstance(closed, Failure):
             raise closed.error
-        outcome = ImportOutcome.UPSERTED if joined is not None else ImportOutcome.REPLACED
+        outcome = MergeOutcome.UPSERTED if joined is not None else MergeOutcome.REPLACED
         if base is None or not _rows(base):
-            outcome = ImportOutcome.IMPORTED
-        return Imported(
-            part,
-            outcome,
-            closed.record,
-            clean_error=closed.clean_error,
-            left_out=now.rows,
-            identical=now.identical,
-            history=_rows(joined) if joined is not None else 0,
-        )
+            outcome = MergeOutcome.IMPORTED
+        result = _result(part, outcome, closed.record, history=_rows(joined) if joined is not None else 0)
+        return replace(result, clean_error=closed.clean_error, left_out=now.rows, identical=now.identical)
 
     def _merge(self, part: Part, plan: MergePlan, record: MergeRecord) -> MergeRecord:
         task = WholeDate(plan, record, record.time_ms)
@@ -394,3 +308,39 @@ def _inputs(part: Part, base: MergeRecord | None, joined: MergeRecord | None) ->
         return with_imported(joined.inputs, part.rows)
     before = base.inputs if base is not None else ()
     return with_imported([taken.without_rows() for taken in before if taken.stream], part.rows)
+
+
+def _result(
+    part: Part,
+    outcome: MergeOutcome,
+    record: MergeRecord | None = None,
+    *,
+    history: int = 0,
+    intraday: int = 0,
+    error: SparkhavenError | OSError | None = None,
+) -> DateResult:
+    """``record``: the merge, also an earlier one that had the same rows. ``history``: rows of history that are joined.
+
+    Rows in are those that were given, and those of history that they join.
+    """
+    written = record if outcome is not MergeOutcome.UNCHANGED else None
+    destinations = tuple((output.internal, output.rows) for output in written.outputs) if written else ()
+    return DateResult(
+        part.value,
+        outcome,
+        (phase_of(error) or MergePhase.STAGE) if error else record.phase if record else MergePhase.PLAN,
+        0.0,
+        rows_in=part.rows + history,
+        rows_out=sum(rows for _, rows in destinations),
+        destinations=destinations,
+        generation=record.generation if record else 0,
+        error=error,
+        sort=record.run.sort if record else (),
+        format=record.run.format if record else None,
+        drops=record.dropped_columns if record else (),
+        distribution=record.run.distribution if record else None,
+        corrections=record.corrections if record else (),
+        intraday=intraday,
+        given=(part.rows, len(part.leaves)),
+        digests=written.proof.digests_out if written and written.proof else {},
+    )

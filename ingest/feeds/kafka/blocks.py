@@ -1,4 +1,4 @@
-"""Messages of one partition, as their decoder sees them: objects of the client library here, framed in ``framed``."""
+"""Messages of one partition, as their decoder sees them: objects here, framed without an object each in ``framed``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcalle
 
 
 class Message(Protocol):
-    """What is asked of a message: that of the client library, or a row of the quarantine that was one."""
+    """What is asked of a message: one that was read, or a row of the quarantine that was one."""
 
     def offset(self) -> int:
         """Its number in the partition."""
@@ -42,7 +42,7 @@ class Message(Protocol):
         """Kind (0: it has none) and ms since the epoch."""
 
     def headers(self) -> Headers | None:
-        """Names and values in order; None where there is none, or nobody has asked the client for them."""
+        """Names and values in order; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +118,7 @@ class MessageBlock:
 
     @property
     def times(self) -> Ints:
-        timestamps = (message.timestamp() for message in self.messages)
-        return np.fromiter(
-            (at_ms if kind and at_ms >= 0 else -1 for kind, at_ms in timestamps), np.int64, len(self.messages)
-        )
+        return np.fromiter(map(time_ms, self.messages), np.int64, len(self.messages))
 
 
 def header_of(message: Message, name: str) -> bytes | None:
@@ -130,10 +127,16 @@ def header_of(message: Message, name: str) -> bytes | None:
     return values[-1] if values else None
 
 
+def time_ms(message: Message) -> int:
+    """When a message was made or taken, by the broker; -1 if it has no timestamp."""
+    kind, at_ms = message.timestamp()
+    return at_ms if kind and at_ms >= 0 else -1
+
+
 def time_ns(message: Message) -> int | None:
     """When a message was made or taken, by the broker; None if it has no timestamp. A far one saturates."""
-    kind, at_ms = message.timestamp()
-    return min(at_ms * MS, INSTANT_HIGH) if kind and at_ms >= 0 else None
+    at_ms = time_ms(message)
+    return min(at_ms * MS, INSTANT_HIGH) if at_ms >= 0 else None
 
 
 def far_times(times: Ints) -> Ints:

@@ -7,13 +7,12 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock, Messages
+from sparkhaven.ingest.feeds.kafka.blocks import Messages
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows, completed, header_names
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
@@ -29,8 +28,6 @@ from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
 
-Sized = tuple[Messages, int]
-
 
 def _decoder(spec: StreamSpec, schema: TableSchema, options: KafkaOptions) -> tuple[tuple[Target, ...], MessageRows]:
     targets = resolve_targets(spec, schema)
@@ -41,7 +38,7 @@ _DECODERS = KeptDecoders(_decoder)
 
 
 def message_blocks(
-    reader: KafkaReader | BatchReader,
+    reader: KafkaReader,
     split: OffsetRange,
     spec: StreamSpec,
     options: KafkaOptions,
@@ -58,15 +55,15 @@ def message_blocks(
     small = split.stop - split.start <= SMALL_ROWS
     targets, decoder = _DECODERS.of(spec, schema, options, small=small)
     source = partition_name(split.topic, split.partition)
-    blocks: Iterable[Sized] = _blocks(reader.read(split), options.limits)
+    blocks: Iterable[FramedMessages] = reader.read(split)
     chosen = spec.partition.clock
     clock_ns = chosen.now_ns(clock)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
-        clock_ns, sized_blocks = _newest(decoder, blocks, source, targets, options.limits, spec)
-        blocks = _blocks(reader.read(split), options.limits) if sized_blocks is None else sized_blocks
+        clock_ns, held = _newest(decoder, blocks, source, targets, options.limits, spec)
+        blocks = reader.read(split) if held is None else held
     router = Router(targets, spec.partition, source, clock_ns, "offset")
     rejects.source.count(0)
-    for block, _ in blocks:
+    for block in blocks:
         rejects.source.count(len(block.offsets))
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
             rows = decoder.decode(block, source, round(clock() * NS_PER_SECOND), rejects)
@@ -75,7 +72,7 @@ def message_blocks(
 
 
 def message_table_blocks(
-    reader: KafkaReader | BatchReader,
+    reader: KafkaReader,
     split: OffsetRange,
     tables: Mapping[int, TableRows],
     routes: TableRoutes,
@@ -98,7 +95,7 @@ def message_table_blocks(
     deciding = MessageTexts(routes, options, next(iter(tables.values())).spec, split.topic, headers)
     for table in tables.values():
         table.rejects.source.count(0)
-    for block, _ in _blocks(reader.read(split), options.limits):
+    for block in reader.read(split):
         for table in tables.values():
             table.rejects.source.count(len(block.offsets))
         received_ns = round(clock() * NS_PER_SECOND)
@@ -138,47 +135,30 @@ class MessageTexts:
         return TypedRows((pa.DictionaryArray.from_arrays(codes, pa.array([self._topic], pa.string())),), block.offsets)
 
 
-def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: ReadLimits) -> Iterator[Sized]:
-    """Messages in blocks worth decoding together, with the bytes of their values."""
-    gathered: list[Message] = []
-    size = 0
-    for messages in read:
-        if isinstance(messages, FramedMessages):  # a block already
-            yield messages, messages.size
-            continue
-        gathered += messages
-        size += sum(map(len, messages))
-        if len(gathered) >= limits.messages or size >= limits.bytes:
-            yield MessageBlock.of(gathered), size
-            gathered, size = [], 0
-    if gathered:
-        yield MessageBlock.of(gathered), size
-
-
 def _newest(
     decoder: MessageRows,
-    blocks: Iterable[Sized],
+    blocks: Iterable[FramedMessages],
     source: str,
     targets: Sequence[Target],
     limits: ReadLimits,
     spec: StreamSpec,
-) -> tuple[int, list[Sized] | None]:
+) -> tuple[int, list[FramedMessages] | None]:
     """The newest instant of a range, and its blocks; None where they are more than is held, and have to be read again.
 
     It is known when all of the range was seen.
     """
     silent, rule = Rejects(SILENT, keep=0), spec.partition.value
     instants: list[int] = []
-    sized_blocks: list[Sized] | None = []
+    held: list[FramedMessages] | None = []
     size = messages = 0
-    for block, block_bytes in blocks:
+    for block in blocks:
         with gc_paused():
             rows = decoder.decode(block, source, 0, silent)
         newest = newest_instant(rows, targets, rule)
         instants += [] if newest is None else [newest]
-        size, messages = size + block_bytes, messages + len(block.offsets)
+        size, messages = size + block.size, messages + len(block)
         if size > limits.held_bytes or messages > limits.held_messages:
-            sized_blocks = None
-        elif sized_blocks is not None:
-            sized_blocks.append((block, block_bytes))
-    return max(instants, default=0), sized_blocks
+            held = None
+        elif held is not None:
+            held.append(block)
+    return max(instants, default=0), held

@@ -90,7 +90,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         if (routes := self.spec.routes) is not None:
             yield from self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
             return
-        with KEPT.lease(self.options, [split], headers=_has_headers(self.spec)) as reader:
+        with KEPT.lease(self.options, [split], headers=_headers(self.spec)) as reader:
             yield from message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
             rejects.last = reader.last_of(split)
 
@@ -100,7 +100,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
         from sparkhaven.ingest.feeds.kafka.decode import message_table_blocks
 
-        headers = any(_has_headers(table.spec) for table in tables.values())
+        headers = _headers(*(table.spec for table in tables.values()))
         with KEPT.lease(self.options, [split], headers=headers) as reader:
             yield from message_table_blocks(reader, split, tables, routes, self.options, clock)
             for table in tables.values():
@@ -126,5 +126,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         return Broker(self.options)
 
 
-def _has_headers(spec: StreamSpec) -> bool:
-    return any(item.meta is not None and item.meta.startswith(HEADER) for item in spec.columns)
+def _headers(*specs: StreamSpec) -> tuple[str, ...]:
+    """The headers that columns take, each once."""
+    metas = [item.meta for spec in specs for item in spec.columns if item.meta is not None]
+    return tuple(dict.fromkeys(meta.removeprefix(HEADER) for meta in metas if meta.startswith(HEADER)))

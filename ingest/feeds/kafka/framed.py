@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.encodings import to_utf8
-from sparkhaven.ingest.feeds.kafka.blocks import Part, Payloads
+from sparkhaven.ingest.feeds.kafka.blocks import Headers, Part, Payloads
 from sparkhaven.ingest.spec.payload_formats import UTF8
+from sparkhaven.ingest.spec.stream_spec import HEADER
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.typed_rows import Ints
 
@@ -23,6 +25,7 @@ class FramedMessage:
     payload: bytes | None
     name: bytes | None
     time_ms: int
+    named: Headers = ()
 
     def offset(self) -> int:
         return self.at
@@ -36,14 +39,14 @@ class FramedMessage:
     def timestamp(self) -> tuple[int, int]:
         return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
 
-    def headers(self) -> None:
-        """Messages with headers that somebody wants come as objects."""
-        return
+    def headers(self) -> Headers:
+        """Those that were wanted: the last of each name."""
+        return self.named
 
 
 @dataclass(frozen=True, slots=True)
 class FramedPart:
-    """The values, or the keys, of messages: record r of ``data`` ends with a line feed before ``ends[r + 1]``.
+    """Values, keys, or headers of a name: record r of ``data`` ends with a line feed before ``ends[r + 1]``.
 
     ``there`` says which messages have one, in their order.
     """
@@ -64,6 +67,8 @@ class FramedPart:
 class FramedMessages:
     """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts.
 
+    ``headers`` are those that somebody wants, by name: the last of each message.
+
     ``epoch``: of the leader that took the last one, -1 where it is not known.
     """
 
@@ -71,6 +76,7 @@ class FramedMessages:
     times: Ints
     values: FramedPart
     keys: FramedPart
+    headers: Mapping[str, FramedPart] = field(default_factory=dict)
     chosen: Ints | None = None
     epoch: int = -1
 
@@ -79,8 +85,8 @@ class FramedMessages:
 
     @property
     def size(self) -> int:
-        """Bytes of all values, chosen or not."""
-        return len(self.values.data)
+        """Bytes of all values and keys, chosen or not."""
+        return len(self.values.data) + len(self.keys.data)
 
     def where(self, wanted: Mask) -> FramedMessages:
         """Those that are wanted; nothing is copied until their payloads are."""
@@ -90,7 +96,8 @@ class FramedMessages:
     def at(self, offset: int) -> FramedMessage:
         index = int(np.searchsorted(self.offsets, offset))
         record = index if self.chosen is None else int(self.chosen[index])
-        return FramedMessage(offset, self.values.of(record), self.keys.of(record), int(self.times[index]))
+        named = [(name, part.of(record)) for name, part in self.headers.items() if part.there[record]]
+        return FramedMessage(offset, self.values.of(record), self.keys.of(record), int(self.times[index]), named)
 
     def value_at(self, offset: int) -> bytes:
         return self.at(offset).value() or b""
@@ -100,8 +107,8 @@ class FramedMessages:
         return valid if self.chosen is None else valid[self.chosen]
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
-        """Those that are there, in UTF-8. They have no headers."""
-        part = self.values if of == "value" else self.keys
+        """Those that are there, in UTF-8."""
+        part = {"value": self.values, "key": self.keys}.get(of) or self.headers[of.removeprefix(HEADER)]
         chosen = np.arange(len(self.offsets)) if self.chosen is None else self.chosen
         valid = part.there[chosen]
         numbers = self.offsets if valid.all() else self.offsets[valid]

@@ -24,12 +24,13 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 Frame = Literal["confluent"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
-_SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
+JAAS_VALUE = re.compile(r'(?P<name>[\w.]+)\s*=\s*"(?P<value>(?:[^"\\]|\\.)*)"')
+_SECRET = re.compile(r"password|secret|token(?!\.endpoint)|jaas|username|\bkey\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Settings of librdkafka by name, beside those that are ours to choose. ``repr`` shows names only."""
+    """Settings of the client by Java's names, beside those that are ours to choose. ``repr`` shows names only."""
 
     values: tuple[tuple[str, str], ...] = ()
 
@@ -40,7 +41,8 @@ class ClientSettings:
         """The text without the values of settings that are secret."""
         for name, value in self.values:
             if _SECRET.search(name) and value:
-                text = text.replace(value, "***")
+                for secret in (value, *(part["value"] for part in JAAS_VALUE.finditer(value) if part["value"])):
+                    text = text.replace(secret, "***")
         return text
 
 
@@ -62,16 +64,14 @@ class Start:
 class ReadLimits:
     """How many messages, and bytes of values and keys, are decoded together; the last message may be large.
 
-    ``held_messages``, ``held_bytes``: of a range that is looked at twice without a second fetch. ``fetched``: messages
-    of one call of the client; larger calls wait longer for less. ``consumers``: those that a worker keeps; each has
-    threads and buffers of its own.
+    ``held_messages``, ``held_bytes``: of a range that is looked at twice without a second fetch. ``consumers``:
+    partitions whose messages a reader keeps from one batch to the next.
     """
 
     messages: int = 100_000
     bytes: int = 16 << 20
     held_messages: int = 400_000
     held_bytes: int = 64 << 20
-    fetched: int = 2000
     consumers: int = 64
 
 

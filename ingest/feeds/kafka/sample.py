@@ -35,7 +35,7 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
             first = max(bounds.beginning, bounds.end - -(-left // (len(partitions) - done)))
             whole &= first == bounds.beginning
             wanted = OffsetRange(topic, number, first, bounds.end, view[topic].topic_id)
-            messages = [message for portion in reader.read(wanted) for message in portion]
+            messages = [block.at(offset) for block in reader.read(wanted) for offset in block.offsets.tolist()]
             left -= len(messages)
             if messages:
                 blocks[partition_name(topic, number)] = MessageBlock.of(messages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from sparkhaven.ingest.feeds.kafka.client_settings import client_terms
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, Start
 from sparkhaven.ingest.settings.units import parse_instant_ns
 
@@ -33,7 +34,7 @@ def parse_start(value: object) -> Start:
 
 
 def parse_client(value: object) -> ClientSettings:
-    """``feed.client``: texts, numbers and booleans by name, as librdkafka reads them. Messages never show a value."""
+    """``feed.client``: texts, numbers and booleans by Java's names. Messages never show a value."""
     if isinstance(value, ClientSettings):
         return value
     if not isinstance(value, Mapping):
@@ -45,7 +46,9 @@ def parse_client(value: object) -> ClientSettings:
         if not isinstance(setting, str | int | float):
             raise ValueError(f"{name}: expected a text, a number or a boolean")
         settings.append((str(name), str(setting)))
-    return ClientSettings(tuple(settings))
+    client = ClientSettings(tuple(settings))
+    client_terms(client)
+    return client
 
 
 def parse_pattern(value: object) -> str:

@@ -122,7 +122,7 @@ class KafkaFeedModel(SettingsModel):
     key: KeyModel = KeyModel(format="raw")
     """How keys of messages are read, for columns with `key`."""
     client: Annotated[ClientSettings, BeforeValidator(parse_client)] = ClientSettings()
-    """Settings of the Kafka client (librdkafka), such as security; values are never logged."""
+    """Settings of the Kafka client by Java's names, such as security; values are never logged."""
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=1_000_000)
     """Largest batch, in rows or bytes."""
     tombstones: Literal["row", "ignore"] = "row"

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT, KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
-from sparkhaven.ingest.feeds.kafka.broker.wire_reader import WireReader
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -147,7 +146,7 @@ class TopicReader(RangeReader):
         positions = [(partition, self._positions[partition]) for partition in sorted(known)]
         ranges = {p: OffsetRange(*p, position.offset, position.offset, position.topic_id) for p, position in positions}
         with self._kept.lease_of(self._feed, list(ranges.values())) as reader:
-            ends = reader.ends(ranges, WAIT_SECONDS) if isinstance(reader, WireReader) else None
+            ends = None if reader is None else reader.ends(ranges, WAIT_SECONDS)
         if ends is None:
             return False
         self._view = {
@@ -225,7 +224,8 @@ class MessageSizes:
         sample = OffsetRange(*partition, start, start + min(SAMPLED_MESSAGES, waiting[partition]), topic_id)
         reader = KafkaReader(self._feed)
         try:
-            sizes = [len(m.value() or b"") + len(m.key() or b"") for messages in reader.read(sample) for m in messages]
+            sizes = [(len(block), block.size) for block in reader.read(sample)]
         finally:
             reader.close()
-        return sum(sizes) / len(sizes) if sizes else self._guess
+        messages = sum(count for count, _ in sizes)
+        return sum(size for _, size in sizes) / messages if messages else self._guess

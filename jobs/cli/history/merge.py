@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with
 from sparkhaven.jobs.cli.groups import DatedRun, with_groups
-from sparkhaven.jobs.cli.history.merge_run import MergeJob, asked_days, merge_intraday, merge_source
+from sparkhaven.jobs.cli.history.merge_run import MergeJob, asked_days, merge_intraday
 from sparkhaven.jobs.cli.history.partitions import roll_limit
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DirectIo,
-    LayoutOption,
-    LossyOption,
-    RawValuesOption,
-    ValueOption,
     help_end,
 )
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, parse_choice
@@ -45,45 +42,16 @@ from sparkhaven.writers.merge.plan.merge_plan import (
 from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
 
-if TYPE_CHECKING:
-    from sparkhaven.jobs.cli.history.merge_from import Source
-
 DEFAULT_FORMAT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class MergeSource:
-    """Rows of another source than intraday."""
-
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TREE|DELTA|SQL",
-            help="Merge rows of Parquet files, a Delta table or a SELECT over tables, and not of intraday.",
-        ),
-    ] = None
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column of --from that the table lacks. May be repeated."),
-    ] = None
-    lossy: LossyOption = None
-    layout: LayoutOption = "auto"
-    raw_values: RawValuesOption = False
-    value: ValueOption = None
-
-    @property
-    def options(self) -> list[str]:
-        """The options of ``--from`` that are given."""
-        given = {"--ignore": self.ignore, "--lossy": self.lossy, "--layout": self.layout != "auto"}
-        given |= {"--raw-values": self.raw_values, "--value": self.value is not None}
-        return [name for name, is_given in given.items() if is_given]
-
-    def of_dates(self, dates: list[str] | None) -> Source:
-        from sparkhaven.jobs.cli.history.merge_from import Source  # which other merges do not need
-
-        taken, names = tuple(dates) if dates else None, (tuple(self.ignore or ()), tuple(self.lossy or ()))
-        return Source(self.source or "", taken, *names, self.layout, self.raw_values, self.value)
+AllowEmptyOption = Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")]
+FillMissingOption = Annotated[
+    bool, typer.Option("--fill-missing", help="Write an empty location for days of --dates without history.")
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Exit 1 if a day of --dates has no history in the end, with their names.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +71,9 @@ class MergedDates:
         float, typer.Option(min=0, metavar="SECONDS", help="Grace period of --closed, after a day has ended.")
     ] = CLOSED_GRACE_S
     status: Annotated[bool, typer.Option("--status", help="Only report unfinished dates.")] = False
-    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False
-    fill_missing: Annotated[
-        bool, typer.Option("--fill-missing", help="Write an empty location for days of --dates without history.")
-    ] = False
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 if a day of --dates has no history in the end, with their names.")
-    ] = False
+    allow_empty: AllowEmptyOption = False
+    fill_missing: FillMissingOption = False
+    strict: StrictOption = False
 
     @property
     def choice(self) -> DateChoice:
@@ -121,31 +85,11 @@ class MergedDates:
         """The days that are asked for one by one."""
         return asked_days(self.dates, fill=self.fill_missing, strict=self.strict)
 
-    def refuse_mixed(self, source: MergeSource) -> None:
-        """SettingsError for ``--closed`` with ``--from``, and for options of ``--from`` without it."""
-        if source.source is not None and self.closed:
-            raise SettingsError("--closed chooses dates of intraday", expected="--from without --closed", found="both")
-        if source.source is None and source.options:
-            option = source.options[0]
-            what = f"{option} is for the rows of --from"
-            raise SettingsError(what, expected=f"--from with {option}", found="no --from")
-
 
 @dataclass(frozen=True, slots=True)
-class MergedRows:
-    """Which rows of a date, in which order, and what of those that were merged or corrected before."""
+class RowOrder:
+    """In which order rows are kept, and which of those with equal keys."""
 
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False
-    discard_corrections: Annotated[
-        bool,
-        typer.Option(
-            "--discard-corrections", help="Merge again from intraday, without what commands changed or deleted."
-        ),
-    ] = False
-    max_supplements: Annotated[
-        int,
-        typer.Option("--max-supplements", min=0, metavar="N", help="After so many, late rows merge their date anew."),
-    ] = MAX_SUPPLEMENTS
     sort: Annotated[
         str | None,
         typer.Option(
@@ -178,14 +122,31 @@ class MergedRows:
         typer.Option(metavar="COL,...", help="New rows replace those with equal keys that history has of the date."),
     ] = None
 
+    def dedupe_rule(self, schema: TableSchema) -> DedupeRule | None:
+        rule = {"dedupe": self.dedupe, "keep": self.keep, "last_by": self.last_by, "upsert": self.upsert}
+        return parse_dedupe(schema, **rule, order_by=self.order_by)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """Which rows of a date, and what of those that were merged or corrected before."""
+
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False
+    discard_corrections: Annotated[
+        bool,
+        typer.Option(
+            "--discard-corrections", help="Merge again from intraday, without what commands changed or deleted."
+        ),
+    ] = False
+    max_supplements: Annotated[
+        int,
+        typer.Option("--max-supplements", min=0, metavar="N", help="After so many, late rows merge their date anew."),
+    ] = MAX_SUPPLEMENTS
+
     @property
     def again(self) -> bool:
         """Whether merged dates are merged once more."""
         return self.rewrite or self.discard_corrections
-
-    def dedupe_rule(self, schema: TableSchema) -> DedupeRule | None:
-        rule = {"dedupe": self.dedupe, "keep": self.keep, "last_by": self.last_by, "upsert": self.upsert}
-        return parse_dedupe(schema, **rule, order_by=self.order_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +197,6 @@ def register(app: typer.Typer) -> None:
     lines = (
         "merge Nyc13.Flight --dates 2013-07-04",
         "merge Nyc13.Flight --closed",
-        "merge Nyc13.Flight --from /data/corrected --dates 2013-07-04 --rewrite",
         "merge --status",
     )
     end = help_end(
@@ -253,13 +213,11 @@ def merge(
     ctx: typer.Context,
     asked: MergedDates,
     rows: MergedRows,
+    order: RowOrder,
     files: HistoryFiles,
-    source: MergeSource,
     run: DatedRun,
 ) -> None:
     """Merges dates from intraday into sorted, grouped history.
-
-    With --from the rows are those of the source, and not of intraday. Rows that are intraday stay there.
 
     Symbols are deduplicated. Equal row counts and digests prove that history holds the same rows. At the end replaced
     generations are removed whose grace period is over, as by `clean`.
@@ -275,19 +233,31 @@ def merge(
         return
     if asked.name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
-    days = asked.days
-    asked.refuse_mixed(source)
-    choice = None if source.source is not None else asked.choice
+    days, choice = asked.days, asked.choice
     place = TablePlace(DirectFs() if files.direct_io else Fs(), cli.database(), TableName.parse(asked.name))
     schema = load_deployed(place)
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(unbuilt)
-    options = MergeOptions(
-        sort=parse_sort(rows.sort, schema),
-        dedupe=rows.dedupe_rule(schema),
+    options = replace(
+        merge_options(cli, schema, order, files, run),
         rewrite=rows.rewrite,
         discard_corrections=rows.discard_corrections,
         allow_empty=asked.allow_empty,
+        max_supplements=rows.max_supplements,
+        fill_missing=asked.fill_missing,
+    )
+    job = merge_job(cli, place, schema, options, files, run, days)
+    cli.expect_log()
+    exit_with(merge_intraday(replace(job, strict=asked.strict), choice, ask_zone=asked.closed and asked.zone is None))
+
+
+def merge_options(
+    cli: CliContext, schema: TableSchema, order: RowOrder, files: HistoryFiles, run: DatedRun
+) -> MergeOptions:
+    """What ``merge`` and ``import`` have in common. SettingsError: a word is none of its option."""
+    return MergeOptions(
+        sort=parse_sort(order.sort, schema),
+        dedupe=order.dedupe_rule(schema),
         memory=run.workers.bytes,
         workers=run.workers.workers or 1,
         format=_format(files.format, schema),
@@ -295,17 +265,26 @@ def merge(
         only=parse_names(files.only_partitions),
         sync_mode=_sync_mode(files.sync_mode),
         max_columns=files.max_columns,
-        max_supplements=rows.max_supplements,
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
-        fill_missing=asked.fill_missing,
     )
-    job = MergeJob(
+
+
+def merge_job(
+    cli: CliContext,
+    place: TablePlace,
+    schema: TableSchema,
+    options: MergeOptions,
+    files: HistoryFiles,
+    run: DatedRun,
+    days: Sequence[str],
+) -> MergeJob:
+    """The job of a command with these options."""
+    return MergeJob(
         cli,
         place,
         schema,
         options,
         days=days,
-        strict=asked.strict,
         rolling=roll_limit(files.roll_above, files.roll_to),
         roll_to=files.roll_to,
         where=run.workers.where,
@@ -313,11 +292,6 @@ def merge(
         stop_on_error=run.stop_on_error,
         dry_run=run.dry_run,
     )
-    cli.expect_log()
-    if choice is None:
-        exit_with(merge_source(job, source.of_dates(asked.dates)))
-    else:
-        exit_with(merge_intraday(job, choice, ask_zone=asked.closed and asked.zone is None))
 
 
 def _format(word: str | None, schema: TableSchema) -> Format | None:

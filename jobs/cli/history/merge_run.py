@@ -1,4 +1,4 @@
-"""A call of ``merge``: which dates, where they are merged, and what is said of each."""
+"""A call of ``merge`` or ``import``: which dates, where they are merged, and what is said of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.history.partitions import roll_first
@@ -18,7 +18,6 @@ from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, recorded_zon
 from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.jobs.session.spark_or_local import (
     Where,
-    choose,
     choose_for_merge,
     is_submitted,
     rows_of,
@@ -39,9 +38,6 @@ from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_wor
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, chosen_format
 from sparkhaven.writers.transfer.extended import follow
-
-if TYPE_CHECKING:
-    from sparkhaven.jobs.cli.history.merge_from import Source
 
 MOST_DAYS = 36_600  # a hundred years
 SHOWN = 20
@@ -104,7 +100,7 @@ class MergeJob:
     def finish(self, values: Collection[str], executor: Executor, done: set[str], code: int = EXIT_DONE) -> int:
         """Merges the dates, fills days without history, and says which days have none; the exit code."""
         if values:
-            code = show_dates(self, _noted(self.merge(sorted(values), executor), done)) or code
+            code = show_dates(self, noted(self.merge(sorted(values), executor), done)) or code
         if self.strict:
             missing = days_without_history(self.place, self.days, done if self.dry_run else ())
             code = _report_missing(self, missing) or code
@@ -115,23 +111,6 @@ class MergeJob:
     def missing(self, merged: Collection[str]) -> list[str]:
         """The days that get an empty location, if that is asked for."""
         return days_without_history(self.place, self.days, merged) if self.options.fill_missing else []
-
-
-def merge_source(job: MergeJob, source: Source) -> int:
-    """Merges the rows of another source than intraday; the exit code."""
-    from sparkhaven.jobs.cli.history.merge_from import merge_from  # which other merges do not need
-
-    done: set[str] = set()
-    with ExitStack() as opened:
-        here, start_spark = job.executors(opened)
-        fixed = choose(job.where, is_submitted(os.environ))
-        executor = start_spark() if fixed is not None and not fixed.local and not job.dry_run else here
-        job.roll()
-        results = merge_from(
-            job.cli, job.place, job.schema, source, job.options, executor=executor, dry_run=job.dry_run
-        )
-        code = show_dates(job, _noted(results, done, job.stop_on_error))
-        return job.finish(job.missing(done), executor, done, code)
 
 
 def merge_intraday(job: MergeJob, choice: DateChoice, *, ask_zone: bool) -> int:
@@ -178,7 +157,7 @@ def _show_nothing(job: MergeJob, error: TableNotFoundError) -> None:
     job.cli.result(nothing, "nothing to merge")
 
 
-def _noted(results: Iterable[DateResult], done: set[str], stop_on_error: bool = False) -> Iterator[DateResult]:
+def noted(results: Iterable[DateResult], done: set[str], stop_on_error: bool = False) -> Iterator[DateResult]:
     """The results, up to the first error with ``stop_on_error``; dates without one are added to ``done``."""
     for result in results:
         if result.error is None:
@@ -188,8 +167,10 @@ def _noted(results: Iterable[DateResult], done: set[str], stop_on_error: bool = 
             return
 
 
-def show_dates(job: MergeJob, results: Iterable[DateResult]) -> int:
-    """Prints one result a date as it comes; the exit code is that of the first error."""
+def show_dates(
+    job: MergeJob, results: Iterable[DateResult], more: Callable[[DateResult], dict[str, Any]] = lambda _: {}
+) -> int:
+    """Prints one result a date as it comes, with ``more`` members; the exit code is that of the first error."""
     cli, name, dry_run = job.cli, job.name, job.dry_run
     code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
     begun = time.monotonic()
@@ -218,6 +199,7 @@ def show_dates(job: MergeJob, results: Iterable[DateResult]) -> int:
             "seconds": round(merged.seconds, 3),
             "phase_ms": dict(merged.phase_ms),
             "dry_run": dry_run,
+            **more(merged),
         }
         if merged.error is not None:
             failed = as_ours(merged.error)
@@ -249,8 +231,8 @@ def _left_behind(name: str, merged: DateResult, error: SparkhavenError) -> str:
 
 
 def _sentence(merged: DateResult) -> str:
-    if merged.outcome is MergeOutcome.NOTHING:
-        return "merged before, nothing new"
+    if merged.outcome in (MergeOutcome.NOTHING, MergeOutcome.UNCHANGED):
+        return f"{'merged' if merged.outcome is MergeOutcome.NOTHING else 'imported'} before, nothing new"
     if merged.outcome in (MergeOutcome.EMPTY, MergeOutcome.FAILED):
         return merged.outcome
     partitions = _partitions(merged.destinations)
@@ -265,6 +247,9 @@ _VERBS = {
     MergeOutcome.MERGED: "merged {}",
     MergeOutcome.SUPPLEMENT: "merged {} that came later",
     MergeOutcome.REWRITTEN: "merged {} again",
+    MergeOutcome.IMPORTED: "imported {}",
+    MergeOutcome.REPLACED: "imported {} in place of history",
+    MergeOutcome.UPSERTED: "imported, {} together with history",
     MergeOutcome.RESUMED: "finished an interrupted merge of {}",
 }
 

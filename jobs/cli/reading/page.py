@@ -14,7 +14,7 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
 from sparkhaven.jobs.monitor.page.document import page as document
-from sparkhaven.jobs.monitor.page.drawing import Drawings, require_library
+from sparkhaven.jobs.monitor.page.pictures import Drawings, require_library
 from sparkhaven.jobs.monitor.page.server import LOOPBACK, PageCache, own_hosts, serving
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.jobs.streams.starting import load_streams

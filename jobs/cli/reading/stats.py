@@ -1,4 +1,4 @@
-"""Commands that say what is there: ``tables``, ``stats``."""
+"""Commands that say what is there: ``tables``, ``stats``, ``symbols``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
-from sparkhaven.jobs.cli.options import AsOfOption, TableAndFilesArgument, help_end, table_and_files
+from sparkhaven.jobs.cli.options import (
+    AsOfOption,
+    DatesOption,
+    TableAndFilesArgument,
+    TableArgument,
+    help_end,
+    table_and_files,
+)
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import field_words
+from sparkhaven.jobs.monitor.symbols import symbol_use
 from sparkhaven.jobs.monitor.tables import list_tables, table_figures
 from sparkhaven.jobs.monitor.waiting import passed_lines, remarks_of
 from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
@@ -30,6 +40,7 @@ def register(app: typer.Typer) -> None:
     lines = "stats Nyc13.Flight", "stats Nyc13.Flight conf/streams/flights.toml"
     retry = "a volume is not mounted, a source does not answer"
     app.command(epilog=help_end(*lines, bad_data="a table cannot be read", retry=retry))(stats)
+    _register_symbols(app)
 
 
 def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
@@ -168,3 +179,29 @@ def _joined(value: object) -> object:
     if isinstance(value, dict):
         return ", ".join(f"{key}@{number}" for key, number in sorted(value.items()))
     return value
+
+
+def _register_symbols(app: typer.Typer) -> None:
+    lines = "symbols Nyc13.Flight", "symbols Nyc13.Flight --dates 2013-07-01..2013-07-31 --json"
+    app.command(epilog=help_end(*lines, bad_data="a symbol table is damaged"))(symbols)
+
+
+def symbols(ctx: typer.Context, name: TableArgument, dates: DatesOption = None) -> None:
+    """Reports symbol tables: texts, duplicates, bytes, advice.
+
+    One line a column and date, over all locations of the date. Duplicates are entries that repeat a text of their own
+    table. Bytes are those of the tables. Locations in Parquet format have none.
+    """
+    cli: CliContext = ctx.obj
+    fs = Fs()
+    opened = pinned_of(open_table(cli.database().root, name, fs=fs))
+    lines = [use.to_json() for use in symbol_use(fs, opened, dates)]
+    header = ["column", "date", "locations", "rows", "ids", "distinct", "duplicates", "bytes", "advice"]
+
+    def print_text() -> None:
+        if lines:
+            table(header, [[line[key] for key in header] for line in lines])
+        else:
+            print(f"{name}: no symbol tables")
+
+    cli.result({"table": name, "epochs": opened.epochs, "symbols": lines}, print_text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +17,14 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import with_groups
-from sparkhaven.jobs.cli.options import help_end
-from sparkhaven.jobs.cli.schemas.written_file import NewFile
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.format.table.definition_file import read_definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
+from sparkhaven.store.schema.document.tbl_schema import lost_in_text, tbl_schema_text
 
 if TYPE_CHECKING:
     from sparkhaven.ingest.inference.fitting import Fit
@@ -88,6 +89,7 @@ def register(schema: typer.Typer) -> None:
     schema.command(epilog=help_end(*lines, usage=usage, **codes))(with_groups(infer))
     line = "schema new Equity.Trade.schema feed/trades.json.gz --name trades"
     schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(with_groups(new))
+    _register_from_tbl(schema)
 
 
 def infer(ctx: typer.Context, sample: SampledFeed, wished: InferredTable, written: NewFile) -> None:
@@ -215,3 +217,76 @@ def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
         }
         for column in proposal.columns
     ]
+
+
+def _register_from_tbl(schema: typer.Typer) -> None:
+    lines = (
+        "schema from-tbl db/Intraday/Nyc13/Flight/EWR/2013-01-01/Flight/table.tbl > Nyc13.Flight.schema",
+        "schema from-tbl Trade.tbl --out Equity.Trade.schema",
+    )
+    usage = "no such file, a file that is there already, an extended layout without --extended"
+    bad = "the definition is damaged, or has what a schema cannot say"
+    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(with_groups(from_tbl))
+
+
+def from_tbl(
+    ctx: typer.Context,
+    written: NewFile,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", parser=local_path, help="A .tbl file, or the directory of a location."),
+    ],
+    extended: Annotated[
+        str | None,
+        typer.Option("--extended", metavar="TYPE", help="Layout of a table whose storage type is Extended."),
+    ] = None,
+) -> None:
+    """Writes the schema of a table definition.
+
+    Keeps each column with its role, charset, codec, arguments and width. Key formula, rules and indexes are in no
+    definition: add them. The file goes to standard output or to --out.
+    """
+    cli: CliContext = ctx.obj
+    fs = Fs()
+    definition, path = read_definition(fs, file)
+    text = tbl_schema_text(definition, extended=extended)
+    if lost := lost_in_text(definition, text):
+        raise SchemaMismatchError(
+            "a schema cannot say what this definition has",
+            where=path,
+            expected="the same columns from the schema as from the definition",
+            found="; ".join(difference.words() for difference in lost),
+            hint="`sparkhaven inspect FILE` shows the definition",
+        )
+    record = {"table": f"{definition.namespace}.{definition.name}", "columns": len(definition.columns), "schema": text}
+    written.put(cli, fs, text, record)
+
+
+NewFileOption = Annotated[Path | None, typer.Option("--out", metavar="OUT", parser=local_path, help="File to write.")]
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """Where a text goes: to a new file, or to standard output."""
+
+    out: NewFileOption = None
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False
+    dry_run: DryRun = False
+
+    def put(self, cli: CliContext, fs: Fs, text: str, record: Mapping[str, object]) -> None:
+        """Writes the text to ``out``; prints it without one, and in a dry run. SettingsError: the file is there."""
+        out = self.out
+        exists = out is not None and fs.stat(out) is not None
+        if exists and not self.force:
+            raise SettingsError(
+                "the file is there already",
+                where=out,
+                expected="no file yet",
+                found="a file",
+                hint="name another with --out, or replace it with --force",
+            )
+        if out is not None and not self.dry_run:
+            fs.replace(out, text.encode("utf-8"))
+            cli.result({**record, "file": str(out)}, f"{out}: written")
+            return
+        cli.result(dict(record), text.removesuffix("\n"))

@@ -1,4 +1,4 @@
-"""The command ``class-archive``: the class-data archive with which Spark's JVM starts faster on this machine."""
+"""What Spark needs on this machine: the commands ``class-archive`` and ``jars``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.jobs.session.fast_start import AT_EXIT, class_archive, keep_archive
+from sparkhaven.jobs.session.jars import DELTA_VERSION, delta_jars
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -40,6 +41,7 @@ value = { fixed = "2026-01-01" }
 def register(app: typer.Typer) -> None:
     usage, retry = "no JDK, or the JVM writes no archive", "no space on the disk"
     app.command("class-archive", epilog=help_end("class-archive", usage=usage, retry=retry))(archive)
+    _register_jars(app)
 
 
 def archive(ctx: typer.Context) -> None:
@@ -87,3 +89,17 @@ def _run_stream(base: Path, target: Path) -> None:
             found=output[-500:].strip() or "no message",
             hint="Spark starts without it too, in twice the time",
         )
+
+
+def _register_jars(app: typer.Typer) -> None:
+    app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
+
+
+def jars(ctx: typer.Context) -> None:
+    """Fetches Delta's jars, so that Spark reads the quarantine.
+
+    They are those for the Spark that is installed, fetched once. No stream needs them.
+    """
+    cli: CliContext = ctx.obj
+    paths = [str(path) for path in delta_jars(Fs(), os.environ)]
+    cli.result({"delta": DELTA_VERSION, "paths": paths}, "\n".join(paths))

@@ -150,7 +150,7 @@ def requeue(
         )
     chosen = rows.chosen("pending")
     from sparkhaven.jobs.operations.requeue import Requeued, requeue_pending, try_pending
-    from sparkhaven.jobs.streams.reports.progress import Progress
+    from sparkhaven.jobs.streams.progress import Progress
     from sparkhaven.jobs.streams.stream import open_stream
 
     fs, done, before = Fs(), Requeued(), frozenset[tuple[str, int]]()

@@ -1,20 +1,30 @@
-"""Commands on whole streams: ``streams list|remove``."""
+"""Commands on streams and their epochs: ``streams list|remove``, ``epochs list|show|rollback|undo``."""
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.groups import OneStream, with_groups
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, StreamArgument, TableArgument, group, help_end
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.monitor.epochs import epoch_json, field_words
 from sparkhaven.jobs.monitor.streams import StreamFacts, table_streams
 from sparkhaven.jobs.monitor.texts import ago, iso_time
+from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.store.epochs.files.failure_note import StreamFailure
-from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
+from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.rollback import preview_rollback, require_unmerged
+from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets, plan_undo
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -34,6 +44,7 @@ def register(app: typer.Typer) -> None:
     )
     streams.command(epilog=end)(remove)
     app.add_typer(streams, name="streams")
+    _register_epochs(app)
 
 
 def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
@@ -107,3 +118,200 @@ def _json(stream: StreamFacts) -> dict[str, Any]:
     failure = asdict(stream.failure) if isinstance(stream.failure, StreamFailure) else stream.failure
     last = None if stream.last_ms is None else iso_time(stream.last_ms, "milliseconds")
     return {**{name: getattr(stream, name) for name in shown}, "failure": failure, "last_commit": last}
+
+
+def _register_epochs(app: typer.Typer) -> None:
+    epochs = group("List, show, roll back and undo epochs of a stream.")
+    usage = "wrong options, no such table, stream or epoch"
+    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(with_groups(show_epochs))
+    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(with_groups(show))
+    line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
+    usage += ", or its rows are merged"
+    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(with_groups(rollback))
+    lines = (
+        "epochs undo Nyc13.Flight flights --epoch 7 --dry-run",
+        "epochs undo NS.T STREAM --offsets flights:0:500-600",
+    )
+    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(with_groups(undo))
+    app.add_typer(epochs, name="epochs")
+
+
+def show_epochs(ctx: typer.Context, stream: OneStream) -> None:
+    """Lists epochs since the rollback floor."""
+    cli: CliContext = ctx.obj
+    place = stream.place(cli)
+    state = require_stream(place)
+    entries = list_epochs(place)
+    listed = [epoch_json(entry) for entry in entries]
+    unit = "messages" if state.offsets else "files"
+    header = [
+        "epoch",
+        "kind",
+        "live",
+        "time",
+        "rows",
+        unit,
+        "locations",
+        "restores",
+        "undoes",
+        "withdrawn",
+        "generation",
+    ]
+
+    def print_text() -> None:
+        table(header, [[_cell(entry[key]) for key in header] for entry in listed])
+        print(f"epoch {state.epoch}, floor {state.floor}: a rollback accepts any epoch from the floor on")
+
+    numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
+    cli.result({**_about(place), **numbers, "epochs": listed}, print_text)
+
+
+def show(
+    ctx: typer.Context,
+    stream: OneStream,
+    epoch: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest.")] = None,
+) -> None:
+    """Shows the state of one epoch: locations and positions."""
+    cli: CliContext = ctx.obj
+    place = stream.place(cli)
+    state = require_stream(place)
+    if epoch is not None:
+        state = load_stream(place, epoch=epoch)
+    header = ["source", "date", "rows", "withdrawn", "since", "epoch"]
+    located = [
+        {
+            "source": key.internal,
+            "date": key.value,
+            "rows": location.shown_rows,
+            "withdrawn": location.withdrawn.rows,
+            "since": location.since,
+            "epoch": location.epoch,
+        }
+        for key, location in sorted(state.locations.items())
+    ]
+    rows = _rows(state)
+    entries = list_epochs(place)
+    counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
+
+    def print_text() -> None:
+        table(header, [[location[key] for key in header] for location in located])
+        if state.offsets:
+            table(["topic partition", "next offset"], [list(position) for position in positions.items()])
+        print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
+        if ignored_in(counts):
+            print(f"fields without a column: {field_words(ignored_in(counts))}")
+        if absent_in(counts):
+            print(f"no field for columns: {field_words(absent_in(counts))}")
+
+    numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
+    positions = state.offsets.positions()
+    remembered = {"files": len(state.files), "positions": positions, "counts": counts}
+    cli.result({**_about(place), **numbers, **remembered, "locations": located}, print_text)
+
+
+def rollback(
+    ctx: typer.Context,
+    stream: OneStream,
+    to: Annotated[int, typer.Option(metavar="N", min=0, help="The epoch to restore.")],
+    dry_run: DryRun = False,
+) -> None:
+    """Restores the state of an older epoch as a new epoch.
+
+    Source positions are restored too: the stream ingests what came after them again.
+    """
+    cli: CliContext = ctx.obj
+    place = stream.place(cli)
+    now = require_stream(place)
+    then = load_stream(place, epoch=to)
+    require_unmerged(place, to)
+    dropped = _rows(now) - _rows(then)
+    epoch = now.epoch
+    if dry_run:
+        preview_rollback(place, to, time_ms=int(time.time() * 1000))
+    else:
+        with open_log(place, cli.note, leave_damaged=True) as log:
+            epoch = log.rollback(to)
+    record = {**_about(place), "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
+    verb = "drop" if dropped >= 0 else "bring back"  # rows that an epoch since has withdrawn
+    words = f"would {verb}" if dry_run else {"drop": "dropped", "bring back": "brought back"}[verb]
+    said = f"{words} {abs(dropped):,} rows"
+    cli.result(record, said if dry_run else f"epoch {to} is restored as epoch {epoch}, {said}")
+
+
+def undo(
+    ctx: typer.Context,
+    stream: OneStream,
+    epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="The epoch to undo.")] = None,
+    source_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The epoch that took this file: its path, or the end of that.")
+    ] = None,
+    offsets: Annotated[
+        str | None, typer.Option(metavar="TOPIC:P:A-B", help="The epochs that took offsets A to B (B is not taken).")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Takes out the rows of one epoch, as a new epoch.
+
+    Later epochs stay, and so do source positions: the stream does not ingest the rows again.
+    """
+    cli: CliContext = ctx.obj
+    given = [word for word in (epoch, source_file, offsets) if word is not None]
+    if len(given) != 1:
+        raise SettingsError(
+            "no epoch was given" if not given else "the epoch to undo is named in two ways",
+            expected="one of --epoch N, --source-file FILE, --offsets TOPIC:P:A-B",
+            found="none" if not given else " and ".join(map(str, given)),
+            hint=f"`sparkhaven epochs list {stream.name} {stream.stream}` shows the epochs with their offsets",
+        )
+    place = stream.place(cli)
+    require_stream(place)
+    if epoch is not None:
+        undone = [epoch]
+    elif source_file is not None:
+        undone = epochs_of_file(place, source_file)
+    else:
+        undone = epochs_of_offsets(place, *_offsets(offsets or ""))
+    planned = plan_undo(place, undone)
+    done = None
+    if planned.locations and not dry_run:
+        with open_log(place, cli.note) as log:
+            done = log.withdraw(lambda: plan_undo(place, undone))
+    record = {
+        **_about(place),
+        "undone": undone,
+        "epoch": done,
+        "rows": planned.rows,
+        "locations": [[part.key.internal, part.key.value, part.rows.rows] for part in planned.locations],
+        "dry_run": dry_run,
+    }
+    numbers = f"epoch{'s' if len(undone) > 1 else ''} {', '.join(map(str, undone))}"
+    words = f"{planned.rows:,} rows of {numbers} in {len(planned.locations):,} locations"
+    if not planned.locations:
+        words = f"nothing to do: {numbers} {'were' if len(undone) > 1 else 'was'} {planned.reason}"
+    else:
+        words = f"would undo {words}" if dry_run else f"epoch {done} undoes {words}"
+    cli.result(record, words)
+
+
+def _offsets(text: str) -> tuple[str, int, int, int]:
+    """Topic, partition, first offset and the one after the last, of ``topic:p:a-b``."""
+    match = re.fullmatch(r"(.+):([0-9]+):([0-9]+)-([0-9]+)", text)
+    if match is None or int(match[3]) >= int(match[4]):
+        raise SettingsError(
+            "--offsets is no range of offsets",
+            expected="TOPIC:PARTITION:FIRST-STOP, like flights:0:500-600",
+            found=text,
+        )
+    return match[1], int(match[2]), int(match[3]), int(match[4])
+
+
+def _about(place: StreamPlace) -> dict[str, str]:
+    return {"table": str(place.table), "stream": place.stream}
+
+
+def _rows(state: StreamState) -> int:
+    return sum(location.shown_rows for location in state.locations.values())
+
+
+def _cell(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

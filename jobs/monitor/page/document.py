@@ -7,10 +7,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from xml.etree.ElementTree import Element
 
-from sparkhaven.jobs.monitor.page.drawing import Draw
 from sparkhaven.jobs.monitor.page.facts import ErrorFacts, PageFacts
-from sparkhaven.jobs.monitor.page.markup import Content, command, element, raw, table, written
-from sparkhaven.jobs.monitor.page.number_texts import moment, number
+from sparkhaven.jobs.monitor.page.markup import Content, command, element, moment, number, raw, table, written
+from sparkhaven.jobs.monitor.page.pictures import Draw
 from sparkhaven.jobs.monitor.page.sections import dates, disk, quarantine, streams, symbols
 from sparkhaven.jobs.monitor.page.style import REFRESH, STYLE
 from sparkhaven.jobs.monitor.page.summary import newest

@@ -1,13 +1,12 @@
-"""Elements of the document: texts become nodes of a tree, which escapes all of them when it is written."""
+"""Elements of the document, texts and numbers in them: texts become nodes, which escape them when they are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, tostring
 
 from defusedxml.ElementTree import fromstring
-
-from sparkhaven.jobs.monitor.page.number_texts import number, plain
 
 Content = Element | str
 Row = Sequence[Content | float | None]
@@ -95,3 +94,38 @@ def _drawn(source: Element) -> Element:
 def written(document: Element) -> bytes:
     text = tostring(document, encoding="unicode", method="html")
     return f"<!DOCTYPE html>\n{text}\n".encode()
+
+
+MOST = 500  # characters of a text
+
+
+def plain(text: object) -> str:
+    """A text in one line without characters that a browser would not show, or would show as something else."""
+    shown = "".join(c if c.isprintable() else " " if c in "\n\t" else _escaped(c) for c in str(text))
+    return shown if len(shown) <= MOST else f"{shown[: MOST - 1]}…"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def moment(time_ms: int) -> str:
+    """A time as ISO text with seconds, UTC; one beyond the calendar as its number."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+
+
+def number(amount: float | None) -> str:
+    """A number with thousands separators, three digits of a fraction at most; a dash for none."""
+    if amount is None:
+        return "-"
+    return f"{amount:,}" if isinstance(amount, int) else f"{amount:,.3f}".rstrip("0").rstrip(".")
+
+
+def size(length: int) -> str:
+    amount, units = float(length), ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return f"{length:,} bytes" if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"

@@ -9,10 +9,9 @@ from xml.etree.ElementTree import Element
 
 from sparkhaven.jobs.monitor.dates import TIERS
 from sparkhaven.jobs.monitor.page import pictures
-from sparkhaven.jobs.monitor.page.drawing import Draw
 from sparkhaven.jobs.monitor.page.facts import PageFacts, PageTable, PageWaiting
-from sparkhaven.jobs.monitor.page.markup import Row, command, element, picture, table
-from sparkhaven.jobs.monitor.page.number_texts import moment, number, size
+from sparkhaven.jobs.monitor.page.markup import Row, command, element, moment, number, picture, size, table
+from sparkhaven.jobs.monitor.page.pictures import Draw
 from sparkhaven.jobs.monitor.page.summary import (
     MOST_ROWS,
     MOST_SOURCES,

@@ -240,11 +240,8 @@ def bring(rng: random.Random, site: Site, world: World) -> Operation | None:
     pq.write_table(arrow_rows(columns, rows), source / f"Date={date}" / "rows.parquet")
     upserts = rng.random() < 0.3 and not site.sorts
     replaces = not upserts and rng.random() < 0.5
-    if upserts or rng.random() < 0.5:
-        words = ["merge", model.name, "--local", "--from", str(source)]
-        words += ["--upsert", "Key"] if upserts else ["--rewrite"] if replaces else []
-    else:
-        words = ["import", model.name, "--from", str(source), *(["--replace"] if replaces else [])]
+    words = ["import", model.name, "--from", str(source)]
+    words += ["--upsert", "Key"] if upserts else ["--replace"] if replaces else []
 
     def step(after: Model) -> None:
         after.bring(date, rows, replaces=replaces, upserts=upserts)

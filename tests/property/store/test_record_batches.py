@@ -14,23 +14,24 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from sparkhaven.store.native.abi import BATCH_END_CUT, BATCH_END_DAMAGED, BATCH_END_MAGIC, BATCH_FIRST, BATCH_LAST
-from sparkhaven.store.native.kafka_messages import Longs
 from sparkhaven.store.native.record_batches import (
     DamagedBatchError,
+    Longs,
     Octets,
     Records,
     find_batches,
+    find_headers,
     find_records,
     framed,
     sound_batches,
 )
-from tests.oracles.kafka import plain_find_batches, plain_find_records, plain_sound_batches
+from tests.oracles.kafka import plain_find_batches, plain_find_headers, plain_find_records, plain_sound_batches
 from tests.support.guard_pages import guarded
 from tests.support.kafka.record_batches import BY_BROKER, Rec, batch, crc_castagnoli
 
 PAYLOADS = st.none() | st.sampled_from([b"", b"\n", b"x" * 200]) | st.binary(max_size=20)
 TIMES = st.sampled_from([0, -1, 1, -(2**63), 2**63 - 1, 70, 1_795_255_200_000])
-HEADERS = st.sampled_from([(), (("a", b"1"),), (("b", None), ("", b""))])
+HEADERS = st.sampled_from([(), (("a", b"1"),), (("b", None), ("", b"")), (("a", b"1"), ("aa", b"2"), ("a", b"33"))])
 RECORDS = st.lists(st.tuples(st.integers(1, 9), PAYLOADS, PAYLOADS, TIMES, HEADERS), max_size=12)
 BATCHES = st.lists(
     st.tuples(RECORDS, st.sampled_from([0, BY_BROKER]), st.integers(0, 3), TIMES, st.integers(0, 200)), max_size=5
@@ -97,6 +98,20 @@ def test_records_are_those_that_were_written(parts: list[Part], start: int, cut:
             text, ends = framed(cuts)
             assert text == b"".join(payload + b"\n" for payload in there)
             assert ends.tolist() == np.cumsum([0, *(len(payload) + 1 for payload in there)]).tolist()
+        given = [headers for part in parts for *_, headers in part[0]][len(rows) - len(records) :]
+        for name in (b"a", b"b", b"", b"c"):
+            places, lengths = find_headers(data, records, name)
+            plain_places, plain_lengths = plain_find_headers(data, header_starts(records), name)
+            assert (places.tolist(), lengths.tolist()) == (plain_places.tolist(), plain_lengths.tolist())
+            last = [dict(headers).get(name.decode()) for headers in given]
+            assert last == [
+                None if length < 0 else data[start : start + length].tobytes()
+                for start, length in zip(places.tolist(), lengths.tolist(), strict=True)
+            ]
+
+
+def header_starts(records: Records) -> Longs:
+    return records.value_starts + np.maximum(records.values, 0)
 
 
 def outcome(find: Callable[[Octets], object], data: Octets) -> object:
@@ -126,6 +141,11 @@ def test_damaged_bytes_are_refused_alike_and_nothing_beside_them_is_read(parts: 
             return [one.tolist() for one in astuple(records)] if isinstance(records, Records) else records
 
         assert found(find_records) == found(plain_find_records)
+        starts = np.sort(np.array([chance.randrange(len(data) + 1) for _ in range(5)], np.int64))
+        nothing = np.zeros(5, np.int64)
+        anywhere = Records(nothing, nothing, starts, nothing, nothing, nothing)
+        one_way = outcome(lambda held: [each.tolist() for each in find_headers(held, anywhere, b"a")], data)
+        assert one_way == outcome(lambda held: [each.tolist() for each in plain_find_headers(held, starts, b"a")], data)
 
 
 def test_what_is_behind_the_last_batch() -> None:

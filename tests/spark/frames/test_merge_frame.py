@@ -56,10 +56,10 @@ def test_a_spark_frame_becomes_history_whatever_its_tasks(spark: SparkSession, t
     done = sparkhaven.merge_frame(
         frame.repartition(3), layout.root, "NS.T", "2024-01-01..2024-01-02", ignore="More", on_progress=notes.append
     )
-    assert [(d.value, d.outcome, d.rows_out) for d in done] == [(d.value, "merged", d.rows_in) for d in looked[:2]]
+    assert [(d.value, d.outcome, d.rows_out) for d in done] == [(d.value, "imported", d.rows_in) for d in looked[:2]]
     assert "334 rows of 2 dates read" in notes
     again = sparkhaven.merge_frame(frame.repartition(4), layout.root, "NS.T", ignore="More")
-    assert [d.outcome for d in again] == ["nothing", "nothing", "merged"]
+    assert [d.outcome for d in again] == ["unchanged", "unchanged", "imported"]
     table = sparkhaven.open_table(layout.root, "NS.T").to_arrow(dictionaries=False)
     columns = [table[name].to_pylist() for name in ("Date", "Sym", "Id", "Px", "At")]
     wanted = [(str(day), sym, n, px, at) for day, sym, n, px, at, _ in rows_of(range(500))]

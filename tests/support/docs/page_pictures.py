@@ -15,7 +15,7 @@ from pathlib import Path
 from demo.feed import TABLE, rows
 from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
 from sparkhaven.jobs.monitor.page.document import page
-from sparkhaven.jobs.monitor.page.drawing import Drawings
+from sparkhaven.jobs.monitor.page.pictures import Drawings
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -13,17 +13,21 @@ from dataclasses import dataclass, field
 from struct import pack, unpack_from
 from typing import Literal
 
-FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, EPOCH_ENDS = 1, 2, 3, 18, 23
-OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, FENCED, UNKNOWN_ID = 1, 3, 6, 74, 100
-KAFKA_21 = {FETCH: (0, 10), LIST_OFFSETS: (0, 4), METADATA: (0, 7), API_VERSIONS: (0, 2), EPOCH_ENDS: (0, 2)}
-KAFKA_4 = {FETCH: (4, 18), LIST_OFFSETS: (1, 11), METADATA: (0, 13), API_VERSIONS: (0, 4), EPOCH_ENDS: (2, 4)}
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, UNSUPPORTED, FENCED, UNKNOWN_ID = 1, 3, 6, 35, 74, 100
+KAFKA_21 = {PRODUCE: (0, 7), FETCH: (10, 10), LIST_OFFSETS: (2, 2), METADATA: (7, 7), API_VERSIONS: (0, 0)}
+KAFKA_31 = {PRODUCE: (0, 9), FETCH: (13, 13), LIST_OFFSETS: (2, 2), METADATA: (10, 10), API_VERSIONS: (0, 0)}
 TOPIC, PARTITION = "ticks", 3
 Failure = Literal["end", "half", "silent", "garbage"]
 
 
 @dataclass
 class Partition:
-    """Batches by their first and last offset. ``errors`` are answered to the next Fetches, 0 for none."""
+    """Batches by their first and last offset. ``errors`` are answered to the next Fetches, 0 for none.
+
+    ``epoch_ends``: where former epochs end; others but 0 are not known. ``replica``: is named as the
+    one to read by whoever asks the leader from this rack; it has messages before ``replica_end``.
+    """
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)
     low: int = 0
@@ -36,6 +40,8 @@ class Partition:
     topic_id: bytes = b"0123456789abcdef"
     epoch_ends: dict[int, int] = field(default_factory=dict)
     throttle_ms: int = 0
+    replica: tuple[str, int] | None = None
+    replica_end: int = 0
 
     def put(self, first: int, last: int, octets: bytes) -> None:
         self.batches.append((first, last, octets))
@@ -53,13 +59,15 @@ class Asked:
     size: int
     committed: bool
     topic: bytes
+    last_epoch: int = -1
+    rack: str = ""
 
 
 class Brokers:
     """Some brokers of one cluster, which has one partition."""
 
     def __init__(self, count: int = 1, versions: dict[int, tuple[int, int]] | None = None) -> None:
-        self.partition, self.versions = Partition(), versions or KAFKA_4
+        self.partition, self.versions = Partition(), versions or KAFKA_31
         self.fetches: list[Asked] = []
         self.failures: list[Failure | None] = []  # what becomes of the next Fetches
         self.listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -121,22 +129,18 @@ class Brokers:
 
     def _answered(self, node: int, api: int, version: int, body: bytes) -> bytes:
         low, high = self.versions.get(api, (0, -1))
-        assert low <= version <= high, f"request {api} in version {version}"
         if api == API_VERSIONS:
             parts = [pack(">hhh", key, *bounds) for key, bounds in self.versions.items()]
-            return pack(">hi", 0, len(parts)) + b"".join(parts)
+            return pack(">hi", 0 if version <= high else UNSUPPORTED, len(parts)) + b"".join(parts)
+        assert low <= version <= high, f"request {api} in version {version}"
         if api == METADATA:
             return self._metadata(version)
         if api == FETCH:
             return self._fetched(node, version, body)
-        state = self.partition
-        if api == LIST_OFFSETS:
-            (time,) = unpack_from(">q", body, len(body) - 8)
-            offset = state.low if time == -2 else state.end
-            return pack(">iih", 0, 1, len(TOPIC)) + TOPIC.encode() + pack(">iihqq", 1, PARTITION, 0, -1, offset)
-        (epoch,) = unpack_from(">i", body, len(body) - 4)
-        end = state.epoch_ends.get(epoch, state.end if epoch == state.epoch else -1)
-        return pack(">iih", 0, 1, len(TOPIC)) + TOPIC.encode() + pack(">ihiiq", 1, 0, PARTITION, epoch, end)
+        assert api == LIST_OFFSETS
+        (time,) = unpack_from(">q", body, len(body) - 8)
+        offset = self.partition.low if time == -2 else self.partition.end
+        return pack(">iih", 0, 1, len(TOPIC)) + TOPIC.encode() + pack(">iihqq", 1, PARTITION, 0, -1, offset)
 
     def _metadata(self, version: int) -> bytes:
         state, newer = self.partition, version >= 10
@@ -161,34 +165,45 @@ class Brokers:
         state, newer = self.partition, version >= 13
         body = body[1:] if newer else body  # the tags of the head
         _, _, _, _, committed = unpack_from(">iiiib", body)
-        place = 25
+        place, last_epoch, rack = 25, -1, ""
         if newer:
             topic = body[place + 1 : place + 17]
             place += 18
-            partition, epoch, offset, _, _, size = unpack_from(">iiqiqi", body, place)
+            partition, epoch, offset, last_epoch, _, size = unpack_from(">iiqiqi", body, place)
+            place += 32 + 3  # tags of partition and topic, and no forgotten ones
+            rack = body[place + 1 : place + body[place]].decode()
         else:
             (length,) = unpack_from(">h", body, place + 4)
             topic = body[place + 6 : place + 6 + length]
             place += 6 + length + 4
             partition, epoch, offset, _, size = unpack_from(">iiqqi", body, place)
         assert partition == PARTITION
-        self.fetches.append(Asked(node, version, offset, epoch, size, bool(committed), topic))
+        self.fetches.append(Asked(node, version, offset, epoch, size, bool(committed), topic, last_epoch, rack))
         error = state.errors.pop(0) if state.errors else 0
-        if node != state.leader:
+        by_replica = state.replica == (rack, node)
+        if node != state.leader and not by_replica:
             error = NOT_LEADER
         elif newer and topic != state.topic_id:
             error = UNKNOWN_ID
         elif epoch not in (-1, state.epoch):
             error = FENCED
-        elif not error and not state.low <= offset <= state.end:
+        elif not error and not state.low <= offset <= (state.replica_end if by_replica else state.end):
             error = OUT_OF_RANGE
-        records = b"" if error else b"".join(octets for _, last, octets in state.batches if last >= offset)
-        first = next((len(octets) for _, last, octets in state.batches if last >= offset), 0)
-        records = records[: max(size, first)]
+        known = state.end if last_epoch in (-1, 0, state.epoch) else state.epoch_ends.get(last_epoch, -1)
+        if not error and known < 0:
+            error = OUT_OF_RANGE
+        diverging = not error and known < offset
+        named = state.replica[1] if state.replica is not None and state.replica[0] == rack and not by_replica else -1
+        there = [] if error or diverging or named >= 0 else [one for one in state.batches if one[1] >= offset]
+        if by_replica:
+            there = [one for one in there if one[1] < state.replica_end]
+        records = b"".join(octets for _, _, octets in there)
+        records = records[: max(size, len(there[0][2]) if there else 0)]
         head = pack(">ihqqq", PARTITION, error, state.end, state.end, state.low)
         if newer:
             aborted = bytes([len(state.aborted) + 1]) + b"".join(pack(">qq", *one) + b"\0" for one in state.aborted)
-            told = head + aborted + pack(">i", -1) + _compact(len(records)) + records + b"\0"
+            end = b"\1\0\x0d" + pack(">iq", last_epoch, known) + b"\0" if diverging else b"\0"
+            told = head + aborted + pack(">i", named) + _compact(len(records)) + records + end
             return b"\0" + pack(">ihi", state.throttle_ms, 0, 0) + b"\2" + topic + b"\2" + told + b"\0\0"
         aborted = pack(">i", len(state.aborted) or -1) + b"".join(pack(">qq", *one) for one in state.aborted)
         told = head + aborted + pack(">i", len(records)) + records

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sparkhaven.jobs.settings.stream_file import load_stream_file
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import Runner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.stream_group import StreamGroup

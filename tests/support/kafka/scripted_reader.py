@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from confluent_kafka import KafkaError, KafkaException
+from kafka.errors import KafkaError
 
-from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
+from sparkhaven.ingest.feeds.kafka.broker.errors import Troubles, recreated
 from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, MessageRangeReader
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
@@ -54,7 +54,7 @@ class Client:
             found()
             found = []
         if isinstance(found, KafkaError):
-            raise KafkaException(found)
+            raise found
         for at in found:
             if at < 0:
                 self.end = -at
@@ -79,7 +79,7 @@ class Client:
     def bounds(self, patience: float) -> tuple[int, int]:
         self._note("bounds", patience)
         if isinstance(self._script.bounds, KafkaError):
-            raise KafkaException(self._script.bounds)
+            raise self._script.bounds
         return self._script.bounds
 
     def close(self) -> None:
@@ -87,14 +87,21 @@ class Client:
 
 
 class Reader(MessageRangeReader[list[int]]):
-    """Of offsets."""
+    """Of offsets. ``ids``: those of topics now, and how often they were asked for."""
 
     def __init__(self, script: Script, **limits: int) -> None:
         super().__init__(replace(FEED, limits=ReadLimits(**limits)), patience=10.0, clock=lambda: script.now)
         self.script = script
+        self.ids: dict[str, str] = {}
+        self.asked = 0
 
-    def _open(self, topic: str, partition: int, topic_id: str) -> Client:
-        return Client(self.script, topic, partition)
+    def _open(self, wanted: OffsetRange) -> Client:
+        return Client(self.script, wanted.topic, wanted.partition)
+
+    def _prove(self, wanted: OffsetRange) -> None:
+        self.asked += 1
+        if self.ids[wanted.topic] != wanted.topic_id:
+            raise recreated(wanted.topic, wanted.topic_id, self.ids[wanted.topic])
 
     def _last(self, some: list[int]) -> LastMessage:
         return LastMessage(some[-1], -1, -1, self.script.crc)

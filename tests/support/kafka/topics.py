@@ -12,10 +12,16 @@ _NUMBERS = count()
 QUIET = {"log_level": 3}
 
 
-def make_topic(bootstrap: str, partitions: int = 1, settings: Mapping[str, str] | None = None, name: str = "") -> str:
+def make_topic(
+    bootstrap: str,
+    partitions: int = 1,
+    settings: Mapping[str, str] | None = None,
+    name: str = "",
+    replicas: int = 1,
+) -> str:
     """A new topic; its name."""
     name = name or f"t{next(_NUMBERS)}"
-    asked = NewTopic(name, partitions, 1, config=dict(settings or {}))
+    asked = NewTopic(name, partitions, replicas, config=dict(settings or {}))
     admin = _admin(bootstrap)  # must outlive its answer
     admin.create_topics([asked])[name].result(30)
     return name

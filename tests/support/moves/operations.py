@@ -6,9 +6,11 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 
+from sparkhaven.store.layout import TableName
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run
 from tests.support.writers.import_cases import small, write
@@ -16,11 +18,84 @@ from tests.support.writers.merge_runs import FS
 
 TABLE, DAY, NEXT, OTHER = "NS.T", "2024-03-05", "2024-03-06", "2024-03-07"
 BOTH = [1, 2, 3, 4, 5]
+NAME = TableName.parse(TABLE)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where an operation is done: below ``root``, at a storage partition and date of a table, at a column of it.
+
+    ``other``: a directory for another root. ``free``: a storage partition that has nothing of the table, ``free_day`` a
+    date of which nothing has anything.
+    """
+
+    root: Path
+    other: Path = Path("other")
+    table: TableName = NAME
+    day: str = DAY
+    internal: str = "0"
+    column: str = "X"
+    free: str = "1"
+    free_day: str = OTHER
+
+    @property
+    def namespace(self) -> Path:
+        return self.root / "Systems" / self.table.namespace
+
+    @property
+    def partition(self) -> Path:
+        """The directory of the storage partition."""
+        return self.namespace / "Partitions" / self.internal
+
+    @property
+    def freed(self) -> Path:
+        """The directory of the storage partition that is free."""
+        return self.partition.with_name(self.free)
+
+    @property
+    def link(self) -> Path:
+        """By which merges find the storage partition."""
+        return self.namespace / "WritablePartitions" / self.internal
+
+    @property
+    def date(self) -> Path:
+        return self.partition / self.day
+
+    @property
+    def location(self) -> Path:
+        return self.date / self.table.table
+
+    @property
+    def locations(self) -> list[Path]:
+        """Those of all dates of the storage partition."""
+        return sorted(self.partition.glob(f"*/{self.table.table}"))
+
+    @property
+    def file(self) -> Path:
+        """The column file."""
+        return self.location / f"{self.column}.dat"
+
+    def elsewhere(self, path: Path) -> Path:
+        """The same path below the other root."""
+        return self.other / path.relative_to(self.root)
+
+    def in_free(self, path: Path) -> Path:
+        """The same path in the storage partition that is free."""
+        return self.freed / path.relative_to(self.partition)
+
+
+Effect = Literal[
+    "same", "moved", "doubled", "copied", "renamed", "removed", "damaged", "whole", "copy", "copy with nulls", "others"
+]
+"""What becomes of the locations: they stand as before, elsewhere, twice, also under the free date, under that alone, no
+more, or cannot be read. What the other root has: all that this one had, the locations alone, or these without a column.
+``others``: none of these.
+"""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One row of the table. ``do`` gets the root of the database and another directory; it returns the root to look at.
+    """One row of the table. ``do`` gets where it is done and returns the root to look at.
 
     ``rows``: values of column X, None: there is no such table. ``told``: what a read says on standard error, empty:
     nothing. Exit codes: ``read``, ``verify``, and ``validate`` of `metadata` before anything is updated; ``update`` of
@@ -29,7 +104,8 @@ class Operation:
 
     object: str
     operation: str
-    do: Callable[[Path, Path], Path]
+    do: Callable[[Spot], Path]
+    effect: Effect
     rows: list[int | None] | None
     told: str = ""
     read: int = 0
@@ -44,11 +120,12 @@ class Operation:
         return f"{self.object}, {self.operation}"
 
 
-def database(base: Path) -> Path:
-    """Two dates of three and two rows in storage partition 0, and another table beside it; no streams."""
+def database(base: Path, *partitions: str) -> Path:
+    """Two dates of three and two rows in storage partition 0, or in one of these, and no streams."""
     root = base / "db"
     layout = small(root)
-    add_partition(FS, layout, "NS", "0")
+    for partition in partitions or ("0",):
+        add_partition(FS, layout, "NS", partition)
     tree = base / "tree"
     write(tree / f"Date={DAY}" / "part.parquet", pa.array([1, 2, 3], pa.int32()), ["a", "b", "c"])
     write(tree / f"Date={NEXT}" / "part.parquet", pa.array([4, 5], pa.int32()), ["a", "b"])
@@ -57,221 +134,216 @@ def database(base: Path) -> Path:
     return root
 
 
-def partitions(root: Path) -> Path:
-    return root / "Systems" / "NS" / "Partitions"
+def _with_schema(spot: Spot) -> Path:
+    shutil.copytree(spot.root / "Schemas", spot.other / "Schemas")
+    return spot.other
 
 
-def location(root: Path, day: str = DAY, internal: str = "0") -> Path:
-    return partitions(root) / internal / day / "T"
+def copied_database(spot: Spot) -> Path:
+    shutil.copytree(spot.root, spot.other, symlinks=True)
+    return spot.other
 
 
-def _with_schema(root: Path, other: Path) -> None:
-    shutil.copytree(root / "Schemas", other / "Schemas")
+def moved_database(spot: Spot) -> Path:
+    spot.root.rename(spot.other)
+    return spot.other
 
 
-def copied_database(root: Path, other: Path) -> Path:
-    shutil.copytree(root, other, symlinks=True)
-    return other
+def removed_database(spot: Spot) -> Path:
+    shutil.rmtree(spot.root)
+    return spot.root
 
 
-def moved_database(root: Path, other: Path) -> Path:
-    root.rename(other)
-    return other
+def copied_namespace(spot: Spot) -> Path:
+    shutil.copytree(spot.namespace, spot.elsewhere(spot.namespace), symlinks=True)
+    return _with_schema(spot)
 
 
-def removed_database(root: Path, other: Path) -> Path:
-    shutil.rmtree(root)
-    return root
+def moved_namespace(spot: Spot) -> Path:
+    spot.elsewhere(spot.namespace).parent.mkdir(parents=True)
+    spot.namespace.rename(spot.elsewhere(spot.namespace))
+    return _with_schema(spot)
 
 
-def copied_namespace(root: Path, other: Path) -> Path:
-    shutil.copytree(root / "Systems" / "NS", other / "Systems" / "NS", symlinks=True)
-    _with_schema(root, other)
-    return other
+def removed_namespace(spot: Spot) -> Path:
+    shutil.rmtree(spot.namespace)
+    return spot.root
 
 
-def moved_namespace(root: Path, other: Path) -> Path:
-    (other / "Systems").mkdir(parents=True)
-    (root / "Systems" / "NS").rename(other / "Systems" / "NS")
-    _with_schema(root, other)
-    return other
+def copied_partition(spot: Spot) -> Path:
+    shutil.copytree(spot.partition, spot.freed)
+    return spot.root
 
 
-def removed_namespace(root: Path, other: Path) -> Path:
-    shutil.rmtree(root / "Systems" / "NS")
-    return root
+def copied_partition_to_other_root(spot: Spot) -> Path:
+    shutil.copytree(spot.partition, spot.elsewhere(spot.partition))
+    return _with_schema(spot)
 
 
-def copied_partition(root: Path, other: Path) -> Path:
-    shutil.copytree(partitions(root) / "0", partitions(root) / "1")
-    return root
+def moved_partition(spot: Spot) -> Path:
+    spot.partition.rename(spot.freed)
+    spot.link.unlink(missing_ok=True)
+    return spot.root
 
 
-def copied_partition_to_other_root(root: Path, other: Path) -> Path:
-    shutil.copytree(partitions(root) / "0", partitions(other) / "0")
-    _with_schema(root, other)
-    return other
+def moved_partition_with_link(spot: Spot) -> Path:
+    spot.partition.rename(spot.freed)
+    spot.partition.symlink_to(spot.free)
+    return spot.root
 
 
-def moved_partition(root: Path, other: Path) -> Path:
-    (partitions(root) / "0").rename(partitions(root) / "1")
-    (partitions(root).with_name("WritablePartitions") / "0").unlink()
-    return root
+def removed_partition(spot: Spot) -> Path:
+    shutil.rmtree(spot.partition)
+    spot.link.unlink(missing_ok=True)
+    return spot.root
 
 
-def moved_partition_with_link(root: Path, other: Path) -> Path:
-    (partitions(root) / "0").rename(partitions(root) / "1")
-    (partitions(root) / "0").symlink_to("1")
-    return root
+def emptied_partition(spot: Spot) -> Path:
+    for date in spot.partition.iterdir():
+        shutil.rmtree(date)
+    return spot.root
 
 
-def removed_partition(root: Path, other: Path) -> Path:
-    shutil.rmtree(partitions(root) / "0")
-    (partitions(root).with_name("WritablePartitions") / "0").unlink()
-    return root
+def copied_date(spot: Spot) -> Path:
+    shutil.copytree(spot.date, spot.partition / spot.free_day)
+    return spot.root
 
 
-def emptied_partition(root: Path, other: Path) -> Path:
-    for day in (DAY, NEXT):
-        shutil.rmtree(partitions(root) / "0" / day)
-    return root
+def copied_date_to_other_root(spot: Spot) -> Path:
+    copied_date_without_schema(spot)
+    return _with_schema(spot)
 
 
-def copied_date(root: Path, other: Path) -> Path:
-    shutil.copytree(partitions(root) / "0" / DAY, partitions(root) / "0" / OTHER)
-    return root
+def copied_date_without_schema(spot: Spot) -> Path:
+    shutil.copytree(spot.date, spot.elsewhere(spot.date))
+    return spot.other
 
 
-def copied_date_to_other_root(root: Path, other: Path) -> Path:
-    shutil.copytree(partitions(root) / "0" / DAY, partitions(other) / "0" / DAY)
-    _with_schema(root, other)
-    return other
+def moved_date(spot: Spot) -> Path:
+    spot.freed.mkdir(exist_ok=True)
+    spot.date.rename(spot.in_free(spot.date))
+    return spot.root
 
 
-def copied_date_without_schema(root: Path, other: Path) -> Path:
-    shutil.copytree(partitions(root) / "0" / DAY, partitions(other) / "0" / DAY)
-    return other
+def moved_date_and_back(spot: Spot) -> Path:
+    moved_date(spot)
+    adopted = run(spot.root, "dates", "adopt", str(spot.table), "--dates", spot.day)
+    assert adopted.exit_code == 0, adopted.output
+    spot.in_free(spot.date).rename(spot.date)
+    return spot.root
 
 
-def moved_date(root: Path, other: Path) -> Path:
-    (partitions(root) / "1").mkdir()
-    (partitions(root) / "0" / DAY).rename(partitions(root) / "1" / DAY)
-    return root
+def renamed_date(spot: Spot) -> Path:
+    spot.date.rename(spot.partition / spot.free_day)
+    return spot.root
 
 
-def moved_date_and_back(root: Path, other: Path) -> Path:
-    moved_date(root, other)
-    assert run(root, "dates", "adopt", TABLE).exit_code == 0
-    (partitions(root) / "1" / DAY).rename(partitions(root) / "0" / DAY)
-    return root
+def removed_date(spot: Spot) -> Path:
+    shutil.rmtree(spot.date)
+    return spot.root
 
 
-def renamed_date(root: Path, other: Path) -> Path:
-    (partitions(root) / "0" / DAY).rename(partitions(root) / "0" / OTHER)
-    return root
+def copied_table_to_other_root(spot: Spot) -> Path:
+    for location in spot.locations:
+        shutil.copytree(location, spot.elsewhere(location))
+    return _with_schema(spot)
 
 
-def removed_date(root: Path, other: Path) -> Path:
-    shutil.rmtree(partitions(root) / "0" / DAY)
-    return root
+def moved_table(spot: Spot) -> Path:
+    for location in spot.locations:
+        spot.in_free(location).parent.mkdir(parents=True, exist_ok=True)
+        location.rename(spot.in_free(location))
+    return spot.root
 
 
-def copied_table_to_other_root(root: Path, other: Path) -> Path:
-    for day in (DAY, NEXT):
-        shutil.copytree(location(root, day), location(other, day))
-    _with_schema(root, other)
-    return other
+def removed_table(spot: Spot) -> Path:
+    for location in spot.locations:
+        shutil.rmtree(location)
+    return spot.root
 
 
-def moved_table(root: Path, other: Path) -> Path:
-    for day in (DAY, NEXT):
-        location(root, day, "1").parent.mkdir(parents=True)
-        location(root, day).rename(location(root, day, "1"))
-    return root
+def copied_location(spot: Spot) -> Path:
+    shutil.copytree(spot.location, spot.in_free(spot.location))
+    return spot.root
 
 
-def removed_table(root: Path, other: Path) -> Path:
-    for day in (DAY, NEXT):
-        shutil.rmtree(location(root, day))
-    return root
+def moved_location(spot: Spot) -> Path:
+    spot.in_free(spot.date).mkdir(parents=True, exist_ok=True)
+    spot.location.rename(spot.in_free(spot.location))
+    return spot.root
 
 
-def copied_location(root: Path, other: Path) -> Path:
-    shutil.copytree(location(root), location(root, DAY, "1"))
-    return root
+def removed_location(spot: Spot) -> Path:
+    shutil.rmtree(spot.location)
+    return spot.root
 
 
-def moved_location(root: Path, other: Path) -> Path:
-    location(root, DAY, "1").parent.mkdir(parents=True)
-    location(root).rename(location(root, DAY, "1"))
-    return root
+def copied_column(spot: Spot) -> Path:
+    shutil.copy(spot.file, spot.location / "Other.dat")
+    return spot.root
 
 
-def removed_location(root: Path, other: Path) -> Path:
-    shutil.rmtree(location(root))
-    return root
+def moved_column(spot: Spot) -> Path:
+    spot.file.rename(spot.location / "Other.dat")
+    return spot.root
 
 
-def copied_column(root: Path, other: Path) -> Path:
-    shutil.copy(location(root) / "X.dat", location(root) / "Y.dat")
-    return root
+def removed_column(spot: Spot) -> Path:
+    spot.file.unlink()
+    return spot.root
 
 
-def moved_column(root: Path, other: Path) -> Path:
-    (location(root) / "X.dat").rename(location(root) / "Y.dat")
-    return root
-
-
-def removed_column(root: Path, other: Path) -> Path:
-    (location(root) / "X.dat").unlink()
-    return root
-
-
-def removed_column_of_a_copy(root: Path, other: Path) -> Path:
-    copied_date_to_other_root(root, other)
-    (location(other) / "X.dat").unlink()
-    return other
+def removed_column_of_a_copy(spot: Spot) -> Path:
+    copied_date_to_other_root(spot)
+    spot.elsewhere(spot.file).unlink()
+    return spot.other
 
 
 UNVOUCHED, GONE = "no merge record vouches for", "were removed by hand"
 DAMAGED = {"rows": None, "read": 1, "verify": 1, "verify_updated": 1}
 
 OPERATIONS = (
-    Operation("database", "copied", copied_database, BOTH),
-    Operation("database", "moved", moved_database, BOTH),
-    Operation("database", "removed", removed_database, None, "no such database root", read=2, verify=2,
+    Operation("database", "copied", copied_database, "whole", BOTH),
+    Operation("database", "moved", moved_database, "whole", BOTH),
+    Operation("database", "removed", removed_database, "others", None, "no such database root", read=2, verify=2,
               validate=2, update=2, adopt=2, verify_updated=2),
-    Operation("namespace", "copied to another root", copied_namespace, BOTH),
-    Operation("namespace", "moved to another root", moved_namespace, BOTH),
-    Operation("namespace", "removed", removed_namespace, []),
-    Operation("storage partition", "copied", copied_partition, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], UNVOUCHED,
+    Operation("namespace", "copied to another root", copied_namespace, "copy", BOTH),
+    Operation("namespace", "moved to another root", moved_namespace, "others", BOTH),
+    Operation("namespace", "removed", removed_namespace, "others", []),
+    Operation("storage partition", "copied", copied_partition, "doubled", [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], UNVOUCHED,
               verify=1, validate=1),
-    Operation("storage partition", "copied to another root", copied_partition_to_other_root, BOTH, UNVOUCHED,
+    Operation("storage partition", "copied to another root", copied_partition_to_other_root, "copy", BOTH, UNVOUCHED,
               validate=1),
-    Operation("storage partition", "moved", moved_partition, BOTH, verify=1, validate=1),
-    Operation("storage partition", "moved, a link in its place", moved_partition_with_link, BOTH),
-    Operation("storage partition", "removed", removed_partition, [], GONE, verify=1, validate=1, update=1,
+    Operation("storage partition", "moved", moved_partition, "moved", BOTH, verify=1, validate=1),
+    Operation("storage partition", "moved, a link in its place", moved_partition_with_link, "same", BOTH),
+    Operation("storage partition", "removed", removed_partition, "removed", [], GONE, verify=1, validate=1, update=1,
               verify_updated=1),
-    Operation("storage partition", "emptied date by date", emptied_partition, [], GONE, verify=1, validate=1, update=1,
+    Operation("storage partition", "emptied date by date", emptied_partition, "removed", [], GONE, verify=1, validate=1,
+              update=1, verify_updated=1),
+    Operation("date", "copied", copied_date, "copied", [1, 1, 2, 2, 3, 3, 4, 5], UNVOUCHED, verify=1,
+              validate=1),
+    Operation("date", "copied to another root", copied_date_to_other_root, "copy", [1, 2, 3], UNVOUCHED, validate=1),
+    Operation("date", "copied without its schema", copied_date_without_schema, "others", None, "schema deploy", read=2,
+              verify=2, validate=1, verify_updated=2, adopt=2),
+    Operation("date", "moved", moved_date, "moved", BOTH, verify=1, validate=1),
+    Operation("date", "moved, adopted and moved back", moved_date_and_back, "moved", BOTH, verify=1,
+              validate=1),
+    Operation("date", "renamed", renamed_date, "renamed", BOTH, f"{UNVOUCHED}|{GONE}", verify=1, validate=1, update=1,
               verify_updated=1),
-    Operation("date", "copied", copied_date, [1, 1, 2, 2, 3, 3, 4, 5], UNVOUCHED, verify=1, validate=1),
-    Operation("date", "copied to another root", copied_date_to_other_root, [1, 2, 3], UNVOUCHED, validate=1),
-    Operation("date", "copied without its schema", copied_date_without_schema, None, "schema deploy", read=2, verify=2,
-              validate=1, verify_updated=2, adopt=2),
-    Operation("date", "moved", moved_date, BOTH, verify=1, validate=1),
-    Operation("date", "moved, adopted and moved back", moved_date_and_back, BOTH, verify=1, validate=1),
-    Operation("date", "renamed", renamed_date, BOTH, f"{UNVOUCHED}|{GONE}", verify=1, validate=1, update=1,
+    Operation("date", "removed", removed_date, "removed", [4, 5], GONE, verify=1, validate=1, update=1,
               verify_updated=1),
-    Operation("date", "removed", removed_date, [4, 5], GONE, verify=1, validate=1, update=1, verify_updated=1),
-    Operation("table", "copied to another root", copied_table_to_other_root, BOTH, UNVOUCHED, validate=1),
-    Operation("table", "moved", moved_table, BOTH, verify=1, validate=1),
-    Operation("table", "removed", removed_table, [], GONE, verify=1, validate=1, update=1, verify_updated=1),
-    Operation("location", "copied", copied_location, [1, 1, 2, 2, 3, 3, 4, 5], UNVOUCHED, verify=1, validate=1),
-    Operation("location", "moved", moved_location, BOTH, verify=1, validate=1),
-    Operation("location", "removed", removed_location, [4, 5], GONE, verify=1, validate=1, update=1, verify_updated=1),
-    Operation("column", "copied", copied_column, BOTH),
-    Operation("column", "moved", moved_column, None, "X.dat", read=1, verify=1, verify_updated=1),
-    Operation("column", "removed", removed_column, None, "X.dat", read=1, verify=1, verify_updated=1),
-    Operation("column", "removed from a copy", removed_column_of_a_copy, [None, None, None], f"{UNVOUCHED}|X of 0/",
-              validate=1, update=1),
+    Operation("table", "copied to another root", copied_table_to_other_root, "copy", BOTH, UNVOUCHED, validate=1),
+    Operation("table", "moved", moved_table, "moved", BOTH, verify=1, validate=1),
+    Operation("table", "removed", removed_table, "removed", [], GONE, verify=1, validate=1, update=1,
+              verify_updated=1),
+    Operation("location", "copied", copied_location, "doubled", [1, 1, 2, 2, 3, 3, 4, 5], UNVOUCHED, verify=1,
+              validate=1),
+    Operation("location", "moved", moved_location, "moved", BOTH, verify=1, validate=1),
+    Operation("location", "removed", removed_location, "removed", [4, 5], GONE, verify=1, validate=1, update=1,
+              verify_updated=1),
+    Operation("column", "copied", copied_column, "same", BOTH),
+    Operation("column", "moved", moved_column, "damaged", None, "X.dat", read=1, verify=1, verify_updated=1),
+    Operation("column", "removed", removed_column, "damaged", None, "X.dat", read=1, verify=1, verify_updated=1),
+    Operation("column", "removed from a copy", removed_column_of_a_copy, "copy with nulls", [None, None, None],
+              f"{UNVOUCHED}|X of 0/", validate=1, update=1),
 )  # fmt: skip

@@ -19,6 +19,7 @@ import uuid
 import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -30,17 +31,13 @@ from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
 
-VERSION = "3.9.2"
-JARS = (
-    Artifact("org.apache.kafka", "kafka_2.13", VERSION),
-    Artifact("org.slf4j", "slf4j-simple", "1.7.36", alone=True),  # Kafka 3.9 logs by slf4j 1.7
-)
+VERSION, NEWER = "3.9.2", "4.1.1"
+LOGGER = Artifact("org.slf4j", "slf4j-simple", "1.7.36", alone=True)  # Kafka logs by slf4j 1.7
 READY = "Kafka Server started"
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 SETTINGS = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
@@ -58,6 +55,22 @@ SETTINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Node:
+    """A broker's place in a cluster: its number, the port of its controller, and all controllers with their cluster."""
+
+    number: int
+    controller: int
+    voters: str
+    cluster: str = field(default_factory=lambda: base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+
+    @classmethod
+    def alone(cls) -> Node:
+        """A cluster of one."""
+        port = free_port()
+        return cls(1, port, f"1@127.0.0.1:{port}")
+
+
 class Broker:
     """One broker below ``directory``. ``settings`` override the defaults; ``heap``: maximum heap of its JVM."""
 
@@ -71,17 +84,22 @@ class Broker:
         listeners: Mapping[str, int] | None = None,
         environ: Mapping[str, str] = os.environ,
         heap: str = "256m",
+        version: str = VERSION,
+        node: Node | None = None,
     ) -> None:
         self._fs, self._directory, self._environ, self._heap = fs, directory, environ, heap
-        self._class_path = os.pathsep.join(map(str, jars(fs, f"kafka-{VERSION}", JARS, environ)))
-        self._classes = ClassArchive(fs, fs.resolve(find_java(fs, environ)), environ)
+        artifacts = Artifact("org.apache.kafka", "kafka_2.13", version), LOGGER
+        self._class_path = os.pathsep.join(map(str, jars(fs, f"kafka-{version}", artifacts, environ)))
+        self._classes = ClassArchive(fs, fs.resolve(find_java(fs, environ)), environ, version)
+        self._node = node or Node.alone()
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: Watchdog | None = None
-        self._port, controller = port or free_port(), free_port()
+        self._port = port or free_port()
         fs.mkdirs(directory)
-        ports = {"PLAINTEXT": self._port, **(listeners or {}), "CONTROLLER": controller}
+        ports = {"PLAINTEXT": self._port, **(listeners or {}), "CONTROLLER": self._node.controller}
         own = {
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "node.id": str(self._node.number),
+            "controller.quorum.voters": self._node.voters,
             "listeners": ",".join(f"{name}://127.0.0.1:{number}" for name, number in ports.items()),
             "log.dirs": str(directory / "data"),
         }
@@ -119,9 +137,9 @@ class Broker:
     def start(self, *format_options: str) -> None:
         """Starts the broker, and formats its directory the first time. RetryableFeedError if it does not start."""
         if self._fs.stat(self.data / "meta.properties") is None:
-            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            cluster = f"--cluster-id={self._node.cluster}"
             done = subprocess.run(
-                self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", *format_options, "-c"),
+                self._java("kafka.tools.StorageTool", "format", cluster, *format_options, "-c"),
                 capture_output=True,
                 text=True,
                 timeout=START_SECONDS,
@@ -196,11 +214,11 @@ class Broker:
 class ClassArchive:
     """The classes of a broker as the JVM maps them: half of its start. The first broker that ends leaves them."""
 
-    def __init__(self, fs: Fs, java: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, fs: Fs, java: Path, environ: Mapping[str, str], version: str) -> None:
         self._fs, self.java = fs, java
         stat = fs.stat(java)
         release = zlib.crc32(f"{java} {stat and stat.mtime_ns}".encode())
-        self._path = cache_directory(environ) / f"kafka-{VERSION}-{release:08x}.jsa"
+        self._path = cache_directory(environ) / f"kafka-{version}-{release:08x}.jsa"
         self._unnamed = self._path.with_suffix(f".{os.getpid()}-{id(self):x}")
 
     def options(self, whole: bool) -> list[str]:

@@ -35,7 +35,7 @@ class Tls:
     @property
     def client(self) -> str:
         """The table of a stream file."""
-        return f'[feed.client]\n"security.protocol" = "SSL"\n"ssl.ca.location" = "{self.certificate}"\n'
+        return f'[feed.client]\n"security.protocol" = "SSL"\n"ssl.truststore.location" = "{self.certificate}"\n'
 
     @property
     def connector(self) -> dict[str, str]:

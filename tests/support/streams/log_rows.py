@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.monitor.logs.append import append_rows
 from sparkhaven.jobs.monitor.logs.log_tables import LogTable
+from sparkhaven.jobs.monitor.logs.log_writer import append_rows
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
 from sparkhaven.jobs.streams.stream_group import StreamGroup

@@ -46,7 +46,7 @@ def take(
     given = FrameRows(place, schema, reader.schema, run_reader(fs, reader), choice)
     chosen = ImportOptions(rewrite, merge, "rewrite or upsert")
     results = import_dates(place, schema, given, chosen, executor=LocalExecutor(), clock=lambda: NOW_S, dry_run=dry_run)
-    done = [date.merged() for date in results]
+    done = list(results)
     for date in done:
         if date.error is not None:
             raise date.error

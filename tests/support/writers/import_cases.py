@@ -14,9 +14,10 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
+from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
-from sparkhaven.writers.transfer.date_import import Imported, ImportOptions, import_dates
+from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
 from sparkhaven.writers.transfer.trees import TreeRows, find_tree
 from tests.support.writers.merge_cases import SCHEMA
 from tests.support.writers.merge_runs import FS
@@ -53,7 +54,7 @@ def bring(
     dates: tuple[str, ...] | None = None,
     conversions: AllowedConversions = STRICT,
     **options: Any,
-) -> list[Imported]:
+) -> list[DateResult]:
     """Imports a tree; raises the error of a date."""
     schema = merged_schema(TablePlace(fs, layout, TableName.parse(table)))
     found = find_tree(fs, tree, schema, tree_layout, raw_values=raw_values)

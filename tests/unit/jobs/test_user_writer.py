@@ -19,7 +19,7 @@ from sparkhaven.jobs.dataframes.user_writer import (
     user_writer,
     write_part,
 )
-from sparkhaven.jobs.settings.user_options import user_options
+from sparkhaven.jobs.settings.source_options import user_options
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.spark.batch import SnapshotReader
 from sparkhaven.readers.spark.options import read_options

@@ -25,8 +25,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
 
 
 def test_all_pass(calls: list[tuple[str, int, int]], capsys: pytest.CaptureFixture[str]) -> None:
-    assert module.main(["--total", "1_001", "--seed", "5", "--targets", "json", "kafka"]) == 0
-    assert calls == [("json", 501, 5), ("kafka", 501, 5)]
+    assert module.main(["--total", "1_001", "--seed", "5", "--targets", "json", "batches"]) == 0
+    assert calls == [("json", 501, 5), ("batches", 501, 5)]
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(" in ")[0] for line in said[1:4:2]] == ["json: passed", "kafka: passed"]
     assert said[1].endswith("inputs a second")
@@ -68,4 +68,4 @@ def test_no_inputs_are_not_a_pass(words: list[str], calls: list[tuple[str, int, 
 
 
 def test_each_target_of_the_folder_is_run() -> None:
-    assert set(module.TARGETS) >= {"csv", "json", "kafka"}
+    assert set(module.TARGETS) >= {"csv", "json", "batches"}

@@ -10,19 +10,20 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from sparkhaven.store.errors import MergeError, TableExistsError
-from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.format.parquet.location_files import NAME
-from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.seen_history import see_table
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.writers.merge.location_index import Entries, entry_of, store_entries, stored_entries
+from sparkhaven.writers.merge.location_index import entries_of, entry_of, store_entries, stored_entries
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 
 
@@ -85,31 +86,22 @@ def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) 
         return
 
 
-def read_index(place: TablePlace) -> Entries:
-    """Entries of a table's location index; without an index those found by listing the tree."""
-    if (stored := stored_entries(place)) is not None:
-        return stored
-    entries: Entries = {}
-    base = place.partitions
-    for internal in place.fs.names(base):
-        for value in place.fs.names(base / internal):
-            key = LocationKey(internal, value)
-            size = table_size.load(place.fs, place.history_location(key))
-            if size is not None:
-                entries[key] = IndexEntry(key, size.size, size.last_modified_ms)
-    return entries
-
-
 def write_index(place: TablePlace, records: Sequence[MergeRecord]) -> None:
-    """Adds the outputs of merges to the location index and removes those they replace; idempotent."""
-    entries = read_index(place)
+    """Adds the outputs of merges to the location index and removes those they replace; idempotent.
+
+    Without an index it is that of what readers see. The outputs stand already, and are no history before their record.
+    """
+    entries = stored_entries(place)
+    if entries is None:
+        dates = (entries_of(place, replace(seen, unpublished=())) for seen in see_table(place))
+        entries = dict(chain.from_iterable(of_date.items() for of_date in dates))
     for record in records:
         for internal in record.replaces:
             entries.pop(LocationKey(internal, record.value), None)
         for output in record.outputs:
             entry = entry_of(record, output)
             known = entries.get(entry.key)
-            if known is None or known.rows != output.rows:
+            if known is None or (known.rows, known.format) != (entry.rows, entry.format):
                 entries[entry.key] = entry
     store_entries(place, entries)
 

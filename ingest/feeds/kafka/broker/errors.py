@@ -1,20 +1,88 @@
 """What can be wrong between a topic and our position in it: one error for each case, with what to do about it.
 
+``Troubles`` remembers why a connection was lost, so that a wait that only ran out of time can say it.
+
 The committed offset is never left by itself. Where messages are gone, or are not those that were read before, the
 stream stops; ``allow_gap`` lets it go on behind a gap, which is then recorded in the epoch.
 """
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError
+import kafka.errors as kp
 
-from sparkhaven.ingest.feeds.kafka.broker.clients import DENIED
+from sparkhaven.ingest.feeds.kafka.client_settings import ClientTerms, client_terms
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import LastMessage
 from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK
-from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
+from sparkhaven.store.errors import (
+    FeedError,
+    FeedSettingsError,
+    PositionGapError,
+    RetryableFeedError,
+    SettingsError,
+    SparkhavenError,
+)
 
-_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+DENIED = (kp.AuthorizationError, kp.SaslAuthenticationFailedError, kp.UnsupportedSaslMechanismError)
+_GONE = (kp.UnknownTopicOrPartitionError, kp.InvalidTopicError)
+OTHER_TOPIC = (kp.UnknownTopicIdError, kp.InconsistentTopicIdError)
+_DAMAGED = (kp.CorruptRecordError, kp.InvalidRecordError, kp.UnsupportedCompressionTypeError)
+
+
+class Troubles:
+    """The last connection trouble of a client, and the ``count`` of all.
+
+    ``denied`` is a password or right that is wrong, which waiting does not fix. It is believed when it comes a second
+    time: a broker that goes down while a client says who it is looks the same once.
+    """
+
+    def __init__(self, feed: KafkaOptions) -> None:
+        self._feed = feed
+        self._last: str | None = None
+        self._refusals = 0
+        self.count = 0
+        self.denied: kp.KafkaError | None = None
+
+    def note(self, error: kp.KafkaError) -> None:
+        """Remembers a trouble."""
+        self.count += 1
+        self._last = self._feed.client.hide(told(error))
+        if isinstance(error, DENIED):
+            self._refusals += 1
+            if self._refusals > 1:
+                self.denied = error
+
+    def take(self, otherwise: str) -> str:
+        """What the last one was."""
+        return self._last or otherwise
+
+
+def terms_of(feed: KafkaOptions) -> ClientTerms:
+    """What the client's settings mean; SettingsError for those that are not known or not the user's."""
+    try:
+        return client_terms(feed.client)
+    except ValueError as error:
+        raise SettingsError(
+            "the Kafka client refuses its settings",
+            where="feed.client",
+            expected="names and values of Java's consumer",
+            found=feed.client.hide(str(error)),
+            hint="correct feed.client. The reference of stream files has a table of the names",
+        ) from None
+
+
+def passes(error: kp.KafkaError) -> bool:
+    """Whether asking again may mend an error; a login that is refused is counted by ``Troubles``."""
+    login = kp.SaslAuthenticationFailedError, kp.UnsupportedSaslMechanismError
+    again = error.retriable or isinstance(error, (kp.KafkaProtocolError, kp.UnknownBrokerIdError, *login))
+    return again and not isinstance(error, OTHER_TOPIC)
+
+
+def told(error: BaseException) -> str:
+    """What an error says, without the library's words around it."""
+    if isinstance(error, kp.BrokerResponseError) and not error.args:
+        return f"{error.message}: {error.description}"
+    return str(error.args[0]) if error.args else type(error).__name__
 
 
 def partition_name(topic: str, partition: int) -> str:
@@ -99,14 +167,19 @@ def denied(where: str, text: str) -> SparkhavenError:
     )
 
 
-def translated(error: KafkaError, where: str, text: str, feed: KafkaOptions) -> SparkhavenError:
-    """Any other error of the client; ``text`` is what it says, without secrets."""
-    code = error.code()
-    if code in _GONE:
+def translated(error: kp.KafkaError, where: str, feed: KafkaOptions, text: str | None = None) -> SparkhavenError:
+    """Any other error of the client; ``text`` is what is known of it, if not what it says itself."""
+    text = text or feed.client.hide(told(error))
+    if isinstance(error, _GONE):
         return topic_gone(where)
-    if code in DENIED:
+    if isinstance(error, DENIED):
         return denied(where, text)
-    if code in (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG):
+    if isinstance(error, kp.UnsupportedForMessageFormatError | kp.IncompatibleBrokerVersion):
+        return FeedError(
+            "the messages cannot be read", where=where, expected="Kafka 2.1 or later, messages of 0.11 or later",
+            found=text, hint="write the topic anew by a producer of today, and read that one",
+        )  # fmt: skip
+    if isinstance(error, _DAMAGED):
         return FeedError(
             "a message is damaged", where=where, expected="a message whose checksum holds", found=text,
             hint="read what the broker logs about its segments. Nothing of this batch was committed",

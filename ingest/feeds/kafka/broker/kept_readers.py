@@ -6,23 +6,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 
-from sparkhaven.ingest.feeds.kafka.broker.batches import reason_for_objects
-from sparkhaven.ingest.feeds.kafka.broker.clients import consumer_settings
-from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
-from sparkhaven.ingest.feeds.kafka.broker.wire.settings import OtherClientError, wire_settings
-from sparkhaven.ingest.feeds.kafka.broker.wire_reader import BY_LIBRDKAFKA, WireReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 
 MOST = 8
-AT_ONCE = 8  # partitions that one reader compares, one after the other
-Reader = KafkaReader | BatchReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +23,7 @@ class _Kind:
 
     process: int
     feed: KafkaOptions
-    headers: bool
+    headers: tuple[str, ...]
 
 
 class KeptReaders:
@@ -44,25 +36,27 @@ class KeptReaders:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._free: deque[tuple[_Kind, Reader]] = deque()
+        self._free: deque[tuple[_Kind, KafkaReader]] = deque()
 
     @contextmanager
-    def lease(self, feed: KafkaOptions, ranges: Sequence[OffsetRange], *, headers: bool = False) -> Iterator[Reader]:
+    def lease(
+        self, feed: KafkaOptions, ranges: Sequence[OffsetRange], *, headers: Sequence[str] = ()
+    ) -> Iterator[KafkaReader]:
         """A reader that nobody else has meanwhile, one that goes on with the ranges if there is one.
 
-        Messages with their ``headers`` come as objects.
+        Messages have the ``headers`` of these names. SettingsError for settings that the client refuses.
         """
-        kind = _Kind(os.getpid(), feed, headers)
-        reader = self._take(kind, ranges, least=0) or make_reader(feed, headers=headers)
+        kind = _Kind(os.getpid(), feed, tuple(headers))
+        reader = self._take(kind, ranges, least=0) or KafkaReader(feed, headers=headers)
         try:
             yield reader
         finally:
             self._give(kind, reader)
 
     @contextmanager
-    def lease_of(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> Iterator[Reader | None]:
+    def lease_of(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> Iterator[KafkaReader | None]:
         """The reader that goes on with some of the ranges; None where no such reader is free."""
-        kind = _Kind(os.getpid(), feed, headers=False)
+        kind = _Kind(os.getpid(), feed, ())
         reader = self._take(kind, ranges, least=1)
         try:
             yield reader
@@ -71,18 +65,9 @@ class KeptReaders:
                 self._give(kind, reader)
 
     def compare(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> None:
-        """Compares the messages that were read before these ranges, some partitions beside each other.
-
-        Raises what ``KafkaReader.compare`` raises.
-        """
+        """Compares the messages that were read before these ranges. Raises what ``KafkaReader.compare`` raises."""
         if not ranges:
             return
-        groups = [ranges[first : first + AT_ONCE] for first in range(0, len(ranges), AT_ONCE)]
-        with ThreadPoolExecutor(min(len(groups), self._most)) as pool:
-            for done in [pool.submit(self._compare, feed, group) for group in groups]:
-                done.result()
-
-    def _compare(self, feed: KafkaOptions, ranges: Sequence[OffsetRange]) -> None:
         with self.lease(feed, ranges) as reader:
             for wanted in ranges:
                 reader.compare(wanted)
@@ -95,7 +80,7 @@ class KeptReaders:
             if kind.process == os.getpid():
                 reader.close()
 
-    def _take(self, kind: _Kind, ranges: Sequence[OffsetRange], least: int) -> Reader | None:
+    def _take(self, kind: _Kind, ranges: Sequence[OffsetRange], least: int) -> KafkaReader | None:
         """The reader that goes on with most of the ranges, with so many at least."""
         with self._lock:
             free = [(_going_on(reader, ranges), reader) for other, reader in self._free if other == kind]
@@ -105,7 +90,7 @@ class KeptReaders:
             self._free = deque(pair for pair in self._free if pair[1] is not chosen)
             return chosen
 
-    def _give(self, kind: _Kind, reader: Reader) -> None:
+    def _give(self, kind: _Kind, reader: KafkaReader) -> None:
         with self._lock:
             self._free.append((kind, reader))
             old = self._free.popleft() if len(self._free) > self._most else None
@@ -113,25 +98,9 @@ class KeptReaders:
             old[1].close()
 
 
-def _going_on(reader: Reader, ranges: Sequence[OffsetRange]) -> int:
+def _going_on(reader: KafkaReader, ranges: Sequence[OffsetRange]) -> int:
     """How many of the ranges a reader goes on with."""
     return sum(reader.stands_at(wanted.topic, wanted.partition, wanted.start) for wanted in ranges)
-
-
-def make_reader(feed: KafkaOptions, *, headers: bool = False) -> Reader:
-    """The fastest reader for a feed; SettingsError for settings that the client refuses."""
-    library = None if headers else librdkafka()
-    if library is None:
-        return KafkaReader(feed)
-    reason = reason_for_objects(library, feed)
-    if reason is not None:
-        LOG.info("librdkafka is not asked directly (%s). Results are the same, reading takes longer", reason)
-        return KafkaReader(feed)
-    try:
-        return WireReader(library, wire_settings(consumer_settings(feed)), feed)
-    except OtherClientError as unknown:
-        LOG.info(BY_LIBRDKAFKA, feed.client.hide(str(unknown)))
-        return BatchReader(library, feed)
 
 
 KEPT = KeptReaders()

@@ -1,10 +1,11 @@
-"""Exactly the messages of ``[start, stop)`` of one partition, by consumers that are kept across batches.
+"""Exactly the messages of ``[start, stop)`` of one partition, by clients that are kept across batches.
 
-One consumer a partition: a range that begins where the last one ended costs neither a seek nor a fetch that was done
-already, since messages beyond ``stop`` are held for the next range. Messages are not counted but compared by offset,
-because compaction and transactions leave holes; the broker reports where a partition ends, which is remembered.
+One client a partition, all over one connection to each broker: a range that begins where the last one ended costs
+neither a seek nor a fetch that was done already, since messages beyond ``stop`` are held for the next range. Messages
+are not counted but compared by offset, because compaction and transactions leave holes; the broker reports where a
+partition ends, which is remembered.
 
-A consumer that begins at a position, and one that was cut off from its broker, begins with the last message that was
+A client that begins at a position, and one that was cut off from its broker, begins with the last message that was
 read before, and compares it: a log that was put back to an older copy has another one there.
 """
 
@@ -12,32 +13,32 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Message as ClientMessage
-from confluent_kafka.admin import AdminClient
+import kafka.errors as kp
 
-from sparkhaven.ingest.feeds.kafka.blocks import Message
-from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
-from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin
+from sparkhaven.ingest.feeds.kafka.blocks import time_ms
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
+    OTHER_TOPIC,
+    Troubles,
     end_before_position,
     log_replaced,
     partition_name,
+    passes,
     place_of,
     recreated,
     retention_passed,
+    terms_of,
+    told,
+    topic_gone,
     translated,
     unreachable,
 )
-from sparkhaven.ingest.feeds.kafka.broker.librdkafka import Librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
-from sparkhaven.ingest.feeds.kafka.broker.partition_client import PartitionClient
-from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, ask_topics, topic_partitions
-from sparkhaven.ingest.feeds.kafka.broker.wire.client import OTHER_TOPIC
+from sparkhaven.ingest.feeds.kafka.broker.link import Leader, Link, TopicState
+from sparkhaven.ingest.feeds.kafka.broker.partition import QUIET_SECONDS, Partition, fetch
+from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
@@ -45,12 +46,28 @@ from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import PositionGapError, SparkhavenError
 
 Some = TypeVar("Some")  # messages that are handed out together
+Given = TypeVar("Given", covariant=True)  # the same, where they only come out
 
 WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
-RENEWALS = 4  # a client that stays silent is made anew so many times within the patience
+BEHIND_SECONDS = 1.0  # how much later than it should an answer about ends may come
+MS = 1000
 
-_NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
+_NOT_THERE = (kp.LogTruncationError, kp.OffsetOutOfRangeError)
+
+
+class PartitionClient(Protocol[Given]):
+    """What reads one partition; ``Partition`` says what each of these means."""
+
+    last: int
+    end: int
+
+    def assign(self, offset: int, epoch: int = -1) -> None: ...
+    def fetch(self, count: int, seconds: float) -> None: ...
+    def skip(self, start: int) -> bool: ...
+    def take(self, stop: int, *, whole: bool) -> Given | None: ...
+    def bounds(self, patience: float) -> tuple[int, int]: ...
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -70,7 +87,7 @@ class HeldClient(Generic[Some]):
 
 
 class _Silence:
-    """How long nothing has come, and since when the client is what it is."""
+    """How long nothing has come."""
 
     def __init__(self, clock: Callable[[], float], patience: float) -> None:
         self._clock, self._patience = clock, patience
@@ -78,23 +95,14 @@ class _Silence:
         self.broken()
 
     def reached(self, offset: int) -> None:
-        """A message of this offset came; one that an earlier client has received too breaks no silence."""
+        """A message of this offset came; one that was received before a connection was lost breaks no silence."""
         if offset > self._furthest:
             self._furthest = offset
             self.broken()
 
     def broken(self) -> None:
         """Something came."""
-        self._since = self._renewed = self._clock()
-
-    def renewed(self) -> None:
-        """The client is another one."""
-        self._renewed = self._clock()
-
-    @property
-    def is_long(self) -> bool:
-        """Long enough for another client."""
-        return self._clock() - self._renewed > self._patience / RENEWALS
+        self._since = self._clock()
 
     @property
     def is_over(self) -> bool:
@@ -111,15 +119,22 @@ class MessageRangeReader(ABC, Generic[Some]):
         self._feed, self._patience, self._clock = feed, patience, clock
         self._troubles = Troubles(feed)
         self._held: dict[TopicPartition, HeldClient[Some]] = {}
-        self._admin: AdminClient | None = None
 
     @abstractmethod
-    def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[Some]:
-        """A client for a partition; SettingsError for settings that it refuses."""
+    def _open(self, wanted: OffsetRange) -> PartitionClient[Some]:
+        """A client for the partition of a range."""
 
     @abstractmethod
     def _last(self, some: Some) -> LastMessage:
         """The last of some messages."""
+
+    @abstractmethod
+    def _prove(self, wanted: OffsetRange) -> None:
+        """Raises FeedError where there is no such topic, PositionGapError where it is not the one that was planned."""
+
+    def _is_proven(self, client: PartitionClient[Some]) -> bool:
+        """Whether the broker has compared the topic with each request."""
+        return False
 
     def read(self, wanted: OffsetRange) -> Iterator[Some]:
         """The messages of a range in order, some thousands at a time.
@@ -162,7 +177,6 @@ class MessageRangeReader(ABC, Generic[Some]):
     def close(self) -> None:
         for partition in list(self._held):
             self._drop(partition)
-        self._admin = None
 
     def _messages(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Iterator[Some]:
         silence = _Silence(self._clock, self._patience)
@@ -170,18 +184,14 @@ class MessageRangeReader(ABC, Generic[Some]):
             self._compare(consumer, wanted, silence)
             client = consumer.client
             all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
-            prove = self._proof(consumer, wanted) if all_there else None  # answered while the messages are decoded
-            silent = silence.is_long
-            for taken in self._taken(consumer, wanted.stop, whole=all_there or silent):
+            for taken in self._taken(consumer, wanted.stop, whole=all_there):
                 yield taken
                 silence.broken()
-            if prove is not None:
+            if all_there:
                 consumer.position = wanted.stop
-                prove()
+                if wanted.topic_id and not self._is_proven(client):
+                    self._prove(wanted)
                 return
-            if silent:
-                self._renew(consumer, wanted, silence)
-                continue
             before = client.last
             self._fetch(consumer, wanted, wanted.stop - 1 - max(before, wanted.start - 1), silence)
             if consumer.troubles != self._troubles.count:
@@ -201,13 +211,13 @@ class MessageRangeReader(ABC, Generic[Some]):
         before = client.last
         try:
             client.fetch(due, WAIT_SECONDS)
-        except KafkaException as error:
-            raise self._error(consumer, wanted, error.args[0]) from None
+        except kp.KafkaError as error:
+            raise self._error(consumer, wanted, error) from None
         denied = self._troubles.denied
         if client.last != before:
             silence.reached(client.last)
         elif denied is not None:
-            raise translated(denied, wanted.path, self._feed.client.hide(denied.str()), self._feed)
+            raise translated(denied, wanted.path, self._feed)
         elif silence.is_over:
             raise unreachable(
                 f"no message came for {self._patience:.0f} seconds",
@@ -223,7 +233,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if consumer is None:
             while len(self._held) >= self._feed.limits.consumers:
                 self._drop(next(iter(self._held)))
-            consumer = HeldClient(self._open(*partition, wanted.topic_id), wanted.topic_id, wanted.start)
+            consumer = HeldClient(self._open(wanted), wanted.topic_id, wanted.start)
             self._begin(consumer, wanted.start, wanted.after)
         elif not self._goes_on(consumer, wanted):
             known = consumer.last if consumer.position == wanted.start else None
@@ -257,9 +267,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         while not consumer.compared and (last := consumer.last) is not None:
             client, start = consumer.client, max(wanted.start, last.offset + 1)
             if client.last < start - 1 and client.end < start:
-                if silence.is_long:
-                    self._renew(consumer, wanted, silence)
-                elif not self._reaches(consumer, wanted, last, silence):
+                if not self._reaches(consumer, wanted, last, silence):
                     client.assign(start)
                     consumer.compared = True
                 continue
@@ -280,110 +288,151 @@ class MessageRangeReader(ABC, Generic[Some]):
         except PositionGapError as gap:
             try:
                 low, high = client.bounds(self._patience)
-            except KafkaException:
+            except kp.KafkaError:
                 raise gap from None
             if low <= last.offset or not low <= start <= high:
                 raise
             return False
         return True
 
-    def _renew(self, consumer: HeldClient[Some], wanted: OffsetRange, silence: _Silence) -> None:
-        """Another client in place of one that hands out nothing: some never fetch after a restart."""
-        renewed = self._open(wanted.topic, wanted.partition, wanted.topic_id)
-        consumer.client.close()
-        consumer.client = renewed
-        self._begin(consumer, wanted.start, consumer.last)
-        silence.renewed()
-
     def _drop(self, partition: TopicPartition) -> None:
         consumer = self._held.pop(partition, None)
         if consumer is not None:
             consumer.client.close()
 
-    def _error(self, consumer: HeldClient[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
-        code = error.code()
-        name = partition_name(wanted.topic, wanted.partition)
-        if code in OTHER_TOPIC:
-            return self._other_topic(wanted, error)
-        if code not in _NOT_THERE:
-            return translated(error, name, self._feed.client.hide(error.str()), self._feed)
+    def _error(self, consumer: HeldClient[Some], wanted: OffsetRange, error: kp.KafkaError) -> Exception:
+        name, words = partition_name(wanted.topic, wanted.partition), self._feed.client.hide(told(error))
+        if isinstance(error, OTHER_TOPIC):  # the leader does not know the topic by its id: what became of it
+            try:
+                self._prove(wanted)
+            except SparkhavenError as proven:
+                return proven
+            return translated(error, wanted.path, self._feed)
+        if not isinstance(error, _NOT_THERE):
+            return translated(error, name, self._feed)
         try:
             low, high = consumer.client.bounds(self._patience)
-        except KafkaException as failed:
-            return translated(failed.args[0], name, self._feed.client.hide(failed.args[0].str()), self._feed)
+        except kp.KafkaError as failed:
+            return translated(failed, name, self._feed)
         if low > wanted.start:
             return retention_passed(wanted.topic, wanted.partition, wanted.start, low)
         if high < wanted.stop:
             return end_before_position(wanted.topic, wanted.partition, wanted.stop, high)
         if consumer.last is not None:
-            words = self._feed.client.hide(error.str())
             return log_replaced(wanted.topic, wanted.partition, consumer.last, words)
         return PositionGapError(
             "the broker did not find the committed position",
             where=wanted.path,
             expected=f"an offset between {low} and {high}",
-            found=self._feed.client.hide(error.str()),
+            found=words,
             hint="start the stream again. Nothing of this batch was committed",
         )
 
-    def _other_topic(self, wanted: OffsetRange, error: KafkaError) -> Exception:
-        """The leader does not know the topic by its id: what became of it."""
-        try:
-            self._asked_for_topic(wanted)()
-        except SparkhavenError as told:
-            return told
-        return translated(error, wanted.path, error.str(), self._feed)
 
-    def _proof(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Callable[[], None]:
-        """Begins to prove that the messages of a range are of the topic that was planned; what is returned ends it."""
-        return self._asked_for_topic(wanted)
+class KafkaReader(MessageRangeReader[FramedMessages]):
+    """Hands out blocks of framed messages, with the ``headers`` of these names."""
 
-    def _asked_for_topic(self, wanted: OffsetRange) -> Callable[[], None]:
-        """Asks which topic there is, once all messages of a range are there; what is returned raises if it is another.
+    def __init__(
+        self,
+        feed: KafkaOptions,
+        *,
+        headers: Sequence[str] = (),
+        patience: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Connects to nobody yet. SettingsError for settings that cannot be used."""
+        super().__init__(feed, patience=patience, clock=clock)
+        terms = terms_of(feed)
+        self._terms, self._headers = terms.fetch, tuple(headers)
+        self._link = Link(terms, feed.bootstrap, self._troubles.note)
 
-        FeedError when there is no such topic, PositionGapError when it was recreated.
+    def close(self) -> None:
+        super().close()
+        self._link.close()
+
+    def ends(
+        self, positions: Mapping[TopicPartition, OffsetRange], seconds: float
+    ) -> dict[TopicPartition, OffsetBounds] | None:
+        """Where partitions begin and end, after at most so many seconds in which there is nothing behind ``positions``.
+
+        One request asks each leader for all its partitions; what comes with the answer is held for the next range.
+        None where that is not known: the leaders do not compare ids, or may be behind, or something is wrong, which a
+        look at the topics tells.
         """
-        if not wanted.topic_id:
-            return lambda: None
-        if self._admin is None:  # not by its truth: a client that has nothing to send is empty
-            self._admin = make_admin(self._feed, self._troubles)
-        waits = Waits(self._admin, self._feed, self._troubles)
-        topics = ask_topics(waits, [wanted.topic])
+        if not self._held or len(positions) > self._feed.limits.consumers or self._terms.rack:
+            return None
+        held = [self._hold(partition, position) for partition, position in positions.items()]
+        quiet = [_client(one) for one in held if not _has_news(one)]
+        try:
+            self._look(quiet, seconds if len(quiet) == len(held) else 0.0)
+        except kp.KafkaError as error:
+            if not passes(error):  # whoever reads or looks next is told
+                for partition in positions:
+                    self._drop(partition)
+            return None
+        bounds = {
+            one.place: OffsetBounds(*one.told) for one in map(_client, held) if one.by_id and one.told is not None
+        }
+        return bounds if len(bounds) == len(positions) else None
 
-        def prove() -> None:
-            topic_id, _ = topic_partitions(waits, [wanted.topic], topics)[wanted.topic]
-            if topic_id != wanted.topic_id:
-                raise recreated(wanted.topic, wanted.topic_id, topic_id)
+    def _look(self, clients: Sequence[Partition], seconds: float) -> None:
+        """Asks for what follows, one request a leader, and takes the answers."""
+        groups: dict[int, list[tuple[Partition, Leader]]] = {}
+        for client in clients:
+            client.told = None
+            if client.by_id and (leader := client.free_leader(seconds)) is not None:
+                groups.setdefault(leader.node, []).append((client, leader))
+        wait_ms = round(seconds * MS)
+        sent = []
+        for node, group in groups.items():
+            request = fetch(self._terms, [client.wish(leader, 1) for client, leader in group], wait_ms)
+            sent.append((self._link.send(request, node), group))
+        for future, group in sent:
+            if future is not None:
+                answer = self._link.result(future, seconds + BEHIND_SECONDS)
+                for client, _ in group:
+                    client.take_answer(answer, -1)
 
-        return prove
-
-
-class KafkaReader(MessageRangeReader[list[ClientMessage]]):
-    """Hands out lists of the Python client's messages."""
-
-    def _open(self, topic: str, partition: int, topic_id: str) -> ObjectClient:
-        return ObjectClient(self._feed, self._troubles, topic, partition)
-
-    def _last(self, some: list[ClientMessage]) -> LastMessage:
-        epoch = some[-1].leader_epoch()
-        return _last_message(some[-1], -1 if epoch is None else epoch)
-
-
-class BatchReader(MessageRangeReader[FramedMessages]):
-    """Hands out blocks of framed messages, without an object for each."""
-
-    def __init__(self, library: Librdkafka, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:
-        super().__init__(feed, patience=patience)
-        self._library = library
-
-    def _open(self, topic: str, partition: int, topic_id: str) -> PartitionClient[FramedMessages]:
-        return BatchClient(self._library, self._feed, self._troubles, topic, partition)
+    def _open(self, wanted: OffsetRange) -> Partition:
+        return Partition(self._link, self._terms, self._troubles, wanted, self._feed.limits, self._headers, self._clock)
 
     def _last(self, some: FramedMessages) -> LastMessage:
-        return _last_message(some.at(int(some.offsets[-1])), some.epoch)
+        message = some.at(int(some.offsets[-1]))
+        return LastMessage.of(message.offset(), some.epoch, time_ms(message), message.key(), message.value())
+
+    def _is_proven(self, client: object) -> bool:
+        return isinstance(client, Partition) and client.by_id
+
+    def _prove(self, wanted: OffsetRange) -> None:
+        state = self._state(wanted.topic)
+        if kp.for_code(state.error) is kp.UnknownTopicOrPartitionError:
+            raise topic_gone(wanted.topic)
+        if state.error:
+            raise translated(kp.for_code(state.error)(), wanted.topic, self._feed)
+        if wanted.topic_id and state.topic_id != wanted.topic_id:
+            raise recreated(wanted.topic, wanted.topic_id, state.topic_id)
+
+    def _state(self, topic: str) -> TopicState:
+        """What the cluster says of a topic now."""
+        end = self._clock() + self._patience
+        while True:
+            try:
+                states: dict[str, TopicState] = self._link.result(
+                    self._link.describe([topic]), max(0.0, end - self._clock())
+                )
+                return states[topic]
+            except kp.KafkaError as error:
+                if not passes(error) or self._troubles.denied is not None or self._clock() > end:
+                    raise translated(self._troubles.denied or error, topic, self._feed) from None
+                self._link.turn(QUIET_SECONDS)
 
 
-def _last_message(message: Message, epoch: int) -> LastMessage:
-    kind, at_ms = message.timestamp()
-    time_ms = at_ms if kind and at_ms >= 0 else -1
-    return LastMessage.of(message.offset(), epoch, time_ms, message.key(), message.value())
+def _client(held: HeldClient[FramedMessages]) -> Partition:
+    assert isinstance(held.client, Partition)  # noqa: S101  which _open has made
+    return held.client
+
+
+def _has_news(held: HeldClient[FramedMessages]) -> bool:
+    """Whether it is known that there is something behind what was handed out."""
+    told_ends = _client(held).told
+    return told_ends is not None and told_ends[1] > held.position

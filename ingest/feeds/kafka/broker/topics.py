@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+import kafka.errors as kp
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
-from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
-from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name, place_of, topic_gone, translated, unreachable
+from sparkhaven.ingest.feeds.kafka.broker.errors import (
+    Troubles,
+    partition_name,
+    passes,
+    terms_of,
+    topic_gone,
+    translated,
+)
+from sparkhaven.ingest.feeds.kafka.broker.link import Link, TopicState
+from sparkhaven.ingest.feeds.kafka.broker.partition import FIRST, LAST, QUIET_SECONDS, list_offsets
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
+from sparkhaven.store.errors import RetryableFeedError
+
+T = TypeVar("T")
 
 PATIENCE_SECONDS = 30.0
-LOOK_SECONDS = 0.1  # between two looks whether the client has been refused
-FIRST_WAIT_SECONDS = 0.5
-_NO_ID = "A" * 22
-_READ_UNCOMMITTED = "read_uncommitted"
-
-Answers = Mapping[TopicPartition, Future[Any]]
-"""What the broker will have answered about partitions."""
-_WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 CHECK_SECONDS = 1.5
 ASK_SECONDS = 1.0
 
@@ -53,19 +55,15 @@ def partition_ends(view: Mapping[str, TopicView]) -> dict[TopicPartition, int]:
 
 
 class KafkaTopics:
-    """The administrative side of a feed."""
+    """The administrative side of a feed. One thread asks at a time; ``stop`` may come from any."""
 
     def __init__(self, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:
+        """Connects to nobody yet. SettingsError for settings of the client that cannot be used."""
         self._feed, self._patience = feed, patience
         self._stopped = threading.Event()
-        self._described: dict[str, tuple[str, list[int]]] = {}
         self._troubles = Troubles(feed)
-        self._admin = make_admin(feed, self._troubles)
-        self._waits = Waits(self._admin, feed, self._troubles, patience, self._stopped)
-        level = dict(feed.client.values).get("isolation.level")
-        self._isolation = (
-            IsolationLevel.READ_UNCOMMITTED if level == _READ_UNCOMMITTED else IsolationLevel.READ_COMMITTED
-        )
+        self._terms = terms_of(feed)
+        self._link = Link(self._terms, feed.bootstrap, self._troubles.note)
 
     def stop(self) -> None:
         """Ends waits for an answer with RetryableFeedError, now and from now on; called by another thread."""
@@ -73,164 +71,152 @@ class KafkaTopics:
 
     def look(self) -> dict[str, TopicView]:
         """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
-        names = self._names()
-        before = self._described
-        topics = ask_topics(self._waits, names)
-        bounds = self._bounds(before)  # asked in one go: topics are mostly what they were
-        described = self._described = topic_partitions(self._waits, names, topics)
-        first, last = map(self._offsets, bounds if described == before else self._bounds(described))
-        return {
-            name: TopicView(topic_id, {n: OffsetBounds(first[name, n], last[name, n]) for n in numbers})
-            for name, (topic_id, numbers) in described.items()
-        }
-
-    def _bounds(self, described: Mapping[str, tuple[str, list[int]]]) -> tuple[Answers, Answers]:
-        """Questions where the partitions of topics begin and end."""
-        partitions = [(name, number) for name, (_, numbers) in described.items() for number in numbers]
-        beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
-        return beginnings, self._ask(partitions, lambda partition: OffsetSpec.latest())
+        return self._patiently(self._view)
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where partitions end, by one question to the broker; those that it has not are left out.
+        """Where partitions end, by one question to each broker; those that it has not are left out.
 
         Raises what ``look`` raises when it tells none.
         """
-        ends: dict[TopicPartition, int] = {}
-        failed: SparkhavenError | None = None
-        for partition, future in self._ask(partitions, lambda partition: OffsetSpec.latest()).items():
-            try:
-                ends |= self._offsets({partition: future})
-            except SparkhavenError as error:
-                failed = failed or error
-        if failed is not None and not ends:
-            raise failed
+        ends, failed = self._patiently(lambda end: self._offsets(dict.fromkeys(partitions, LAST), end))
+        if failed and not ends:
+            partition, error = next(iter(failed.items()))
+            raise translated(error, partition_name(*partition), self._feed)
         return ends
 
     def at_time(self, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time; None where there is no such message yet."""
-        offsets = self._offsets(self._ask(partitions, lambda partition: OffsetSpec.for_timestamp(at_ms)))
+        offsets = self._patiently(lambda end: self._all_offsets(dict.fromkeys(partitions, at_ms), end))
         return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         """What the consumer group of the client's settings has committed; None where it has nothing."""
-        consumer = make_consumer(self._feed, self._troubles)
-        requested = [ClientPartition(*partition) for partition in partitions]
-        try:
-            answers = self._patiently(lambda wait: consumer.committed(requested, timeout=wait), "committed offsets")
-        finally:
-            consumer.close()
-        return {(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in answers}
+        return self._patiently(lambda end: self._committed(partitions, end))
 
-    def _names(self) -> list[str]:
-        if self._feed.pattern is None:
-            return list(self._feed.topics)
-        listed = self._patiently(lambda seconds: self._admin.list_topics(timeout=seconds), self._feed.bootstrap).topics
-        wanted = re.compile(self._feed.pattern)
-        return sorted(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
+    def _view(self, end: float) -> dict[str, TopicView]:
+        described = self._described(end)
+        partitions = [(name, number) for name, state in described.items() for number in state.partitions]
+        first, last = (self._all_offsets(dict.fromkeys(partitions, which), end) for which in (FIRST, LAST))
+        return {
+            name: TopicView(
+                state.topic_id, {n: OffsetBounds(first[name, n], last[name, n]) for n in sorted(state.partitions)}
+            )
+            for name, state in described.items()
+        }
 
-    def _ask(self, partitions: Iterable[TopicPartition], spec: Any) -> Answers:
-        specs = {ClientPartition(*partition): spec(partition) for partition in partitions}
-        if not specs:
-            return {}
-        futures = self._admin.list_offsets(specs, isolation_level=self._isolation, request_timeout=self._patience)
-        return {(p.topic, p.partition): future for p, future in futures.items()}
+    def _described(self, end: float) -> dict[str, TopicState]:
+        states = self._result(self._link.describe(None if self._feed.pattern is not None else self._feed.topics), end)
+        if self._feed.pattern is not None:
+            wanted = re.compile(self._feed.pattern)
+            names = sorted(name for name in states if wanted.fullmatch(name) and not name.startswith("__"))
+            return {name: states[name] for name in names}
+        for name in self._feed.topics:
+            kind = kp.for_code(states[name].error)
+            if kind in (kp.UnknownTopicOrPartitionError, kp.InvalidTopicError):
+                raise topic_gone(name)
+            if states[name].error and not passes(kind()):
+                raise translated(kind(), name, self._feed)
+            if states[name].error:
+                raise kind(f"{name}: {kind.message}")
+        return {name: states[name] for name in self._feed.topics}
 
-    def _offsets(self, futures: Answers) -> dict[TopicPartition, int]:
-        offsets: dict[TopicPartition, int] = {}
-        for partition, future in futures.items():
-            name = partition_name(*partition)
-            try:
-                offset = self._waits.result(future).offset
-            except KafkaException as error:
-                raise self._waits.translated(error, name) from None
-            # the client answers so, without an error, if the broker dies while it is asked
-            if offset == OFFSET_INVALID:
-                where = place_of(name, self._feed)
-                raise unreachable("the broker cannot be read", where, "no answer where the partition begins or ends")
-            offsets[partition] = offset
+    def _all_offsets(self, wanted: Mapping[TopicPartition, int], end: float) -> dict[TopicPartition, int]:
+        offsets, failed = self._offsets(wanted, end)
+        for partition, error in failed.items():
+            error.place = partition_name(*partition)
+            raise error
         return offsets
 
-    def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:
-        """Asks in waits that grow, so that a refusal is reported soon and a distant broker has time to answer."""
-        wait, left = min(FIRST_WAIT_SECONDS, self._patience), self._patience
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, int], end: float
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, kp.KafkaError]]:
+        """What ListOffsets answers, and what is wrong with the other partitions."""
+        if wanted and not wanted.keys() <= self._link.leaders.keys():
+            self._result(self._link.describe({topic for topic, _ in wanted}), end)
+        by_node: dict[int, dict[TopicPartition, int]] = {}
+        failed: dict[TopicPartition, kp.KafkaError] = {}
+        for partition, time_ms in wanted.items():
+            leader = self._link.leaders.get(partition)
+            if leader is None:
+                failed[partition] = kp.LeaderNotAvailableError()
+            else:
+                by_node.setdefault(leader.node, {})[partition] = time_ms
+        committed = self._terms.fetch.committed
+        sent = [self._sent(list_offsets(some, committed=committed), node, end) for node, some in by_node.items()]
+        offsets: dict[TopicPartition, int] = {}
+        for future in sent:
+            for topic in self._result(future, end).topics:
+                for told in topic.partitions:
+                    partition = topic.name, told.partition_index
+                    if told.error_code:
+                        self._link.forget(partition)
+                        failed[partition] = kp.for_code(told.error_code)()
+                    else:
+                        offsets[partition] = told.offset
+        return offsets, failed
+
+    def _committed(self, partitions: Collection[TopicPartition], end: float) -> dict[TopicPartition, int | None]:
+        group = self._terms.group
+        self._result(self._link.describe({topic for topic, _ in partitions}), end)
+        node = next((self._link.leaders[one].node for one in partitions if one in self._link.leaders), None)
+        if node is None:
+            raise kp.LeaderNotAvailableError
+        asked = FindCoordinatorRequest(key=group, key_type=0, max_version=3)
+        coordinator = self._result(self._sent(asked, node, end), end)
+        self._checked(coordinator.error_code, group)
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+        named = OffsetFetchRequest.OffsetFetchRequestTopic
+        topics = [named(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
+        request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=False, max_version=7)
+        answer = self._result(self._sent(request, coordinator.node_id, end), end)
+        self._checked(answer.error_code, group)
+        offsets: dict[TopicPartition, int | None] = {}
+        for topic in answer.topics:
+            for told in topic.partitions:
+                self._checked(told.error_code, f"group {group} of {topic.name}")
+                offset = told.committed_offset
+                offsets[topic.name, told.partition_index] = offset if offset >= 0 else None
+        return offsets
+
+    def _checked(self, code: int | None, where: str) -> None:
+        if code:
+            error = kp.for_code(code)()
+            raise error if passes(error) else translated(error, where, self._feed)
+
+    def _sent(self, request: object, node: int, end: float) -> Any:
+        while (future := self._link.send(request, node)) is None:
+            if time.monotonic() > end:
+                raise kp.KafkaTimeoutError("no answer in time")
+            self._link.turn(QUIET_SECONDS)
+            self._check()
+        return future
+
+    def _result(self, future: Any, end: float) -> Any:
+        return self._link.result(future, end - time.monotonic(), self._check)
+
+    def _check(self) -> None:
+        if self._stopped.is_set():
+            raise RetryableFeedError(
+                "the stream was stopped while it waited for the broker", hint="start the stream again"
+            )
+
+    def _patiently(self, ask: Callable[[float], T]) -> T:
+        """Asks until there is an answer, the patience has ended, or a refusal is known to be one."""
+        end = time.monotonic() + self._patience
         while True:
             try:
-                return ask(wait)
-            except KafkaException as error:
-                failure = self._waits.translated(error, where)
-                left -= wait
-                if self._stopped.is_set():
-                    raise _not_awaited() from None
-                if left <= 0 or error.args[0].code() not in _WAITING or not failure.retryable:
-                    raise failure from None
-                wait = min(2 * wait, left)
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """How answers of one client are waited for; ``stopped`` ends a wait."""
-
-    admin: AdminClient
-    feed: KafkaOptions
-    troubles: Troubles
-    patience: float = PATIENCE_SECONDS
-    stopped: threading.Event | None = None
-
-    def result(self, future: Future[Any]) -> Any:
-        """The answer to a question; KafkaException as soon as it is known that there will be none."""
-        waited = 0.0
-        while True:
-            try:
-                return future.result(LOOK_SECONDS)
-            except TimeoutError:
-                waited += LOOK_SECONDS
-                if self.stopped is not None and self.stopped.is_set():
-                    raise _not_awaited() from None
-                self.admin.poll(0)  # lets the client tell its troubles
-                if self.troubles.denied is not None:
-                    raise KafkaException(self.troubles.denied) from None
-                if waited > self.patience + 5:  # the client keeps its own time
-                    raise
-
-    def translated(self, error: KafkaException, where: str) -> SparkhavenError:
-        """An error of the client, or the refusal that is behind it."""
-        hide = self.feed.client.hide
-        self.admin.poll(0)  # lets the client tell its troubles
-        if self.troubles.denied is not None:
-            return translated(self.troubles.denied, where, hide(self.troubles.denied.str()), self.feed)
-        failed = error.args[0]
-        return translated(failed, where, self.troubles.take(hide(failed.str())), self.feed)
-
-
-def ask_topics(waits: Waits, names: Sequence[str]) -> dict[str, Future[Any]]:
-    """A question to the broker about topics, whose answer ``topic_partitions`` takes."""
-    if not names:
-        return {}
-    futures: dict[str, Future[Any]] = waits.admin.describe_topics(
-        TopicCollection(list(names)), request_timeout=waits.patience
-    )
-    return futures
-
-
-def topic_partitions(
-    waits: Waits, names: Sequence[str], futures: Mapping[str, Future[Any]]
-) -> dict[str, tuple[str, list[int]]]:
-    """Id and partition numbers of each topic, once the broker has answered; FeedError when one does not exist."""
-    partitions: dict[str, tuple[str, list[int]]] = {}
-    for name in names:
-        try:
-            described = waits.result(futures[name])
-        except KafkaException as error:
-            raise waits.translated(error, name) from None
-        topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
-        partitions[name] = "" if topic_id == _NO_ID else topic_id, sorted(p.id for p in described.partitions)
-        if not partitions[name][1]:
-            raise topic_gone(name)
-    return partitions
-
-
-def _not_awaited() -> RetryableFeedError:
-    return RetryableFeedError("the stream was stopped while it waited for the broker", hint="start the stream again")
+                return ask(end)
+            except kp.KafkaError as error:
+                if (denied := self._troubles.denied) is not None:
+                    raise translated(denied, self._feed.bootstrap, self._feed) from None
+                if not passes(error) or time.monotonic() >= end:
+                    text = self._troubles.take("") if passes(error) else None
+                    raise translated(error, getattr(error, "place", self._feed.bootstrap), self._feed, text) from None
+            self._link.leaders.clear()
+            self._check()
+            self._link.turn(QUIET_SECONDS)
 
 
 class Broker:

@@ -74,11 +74,7 @@ def by_import(base: Path, file: Path, columns: str) -> tuple[str, ...]:
     return "import", "F.T", "--from", str(file.parent), "--dates", "2026-11-20"
 
 
-def by_merge(base: Path, file: Path, columns: str) -> tuple[str, ...]:
-    return "merge", "F.T", "--from", str(file.parent), "--dates", "2026-11-20", "--local"
-
-
-WAYS = {"files": by_files, "delta": by_delta, "import": by_import, "merge --from": by_merge}
+WAYS = {"files": by_files, "delta": by_delta, "import": by_import}
 Way = Callable[[Path, Path, str], tuple[str, ...]]
 
 

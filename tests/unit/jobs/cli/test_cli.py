@@ -54,14 +54,21 @@ def test_every_command_has_a_summary_an_example_and_its_exit_codes(words: tuple[
 def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
     """``read`` takes several internal partitions, ``import`` a date for rows without one. ``merge --keep`` chooses a
     row of a key, ``dates expire --keep`` how long dates stay. ``dates move --to`` is a partition, elsewhere an epoch.
-    ``merge --from`` takes more than a tree.
+    ``import --from`` takes more than a directory.
 
     ``doctor --all`` shows what is well. ``--source`` of a quarantine is a place of the feed.
     """
     own = {("read", "--source"), ("read", "--epoch"), ("merge", "--grace")}
     own |= {("ingest", "--memory"), ("sql", "--memory"), ("serve", "--memory"), ("doctor", "--all")}
     own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out")}
-    own |= {("export", "--out"), ("snapshot", "--out"), ("merge", "--keep"), ("dates", "--to"), ("merge", "--from")}
+    own |= {
+        ("export", "--out"),
+        ("snapshot", "--out"),
+        ("merge", "--keep"),
+        ("dates", "--to"),
+        ("import", "--from"),
+        ("import", "--keep"),
+    }
     own |= {("dates", "--out")}
     own |= {("drop", "--grace")}
     own |= {("rewrite-column", "--drop"), ("rewrite-column", "--rename")}  # in files, where a schema has them so

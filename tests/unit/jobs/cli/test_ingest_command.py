@@ -21,7 +21,7 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import process, runners
 from sparkhaven.jobs.streams import stream as ingest_run
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError

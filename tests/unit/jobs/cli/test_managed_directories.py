@@ -58,7 +58,6 @@ TABLES = {
 }
 COMMANDS: dict[str, Callable[[Path, Path], tuple[str, ...]]] = {
     "import": lambda base, path: ("import", "NS.T", "--from", str(path), "--dates", DATE),
-    "merge --from": lambda base, path: ("merge", "NS.T", "--from", str(path), "--dates", DATE, "--local"),
     "schema infer": lambda base, path: ("schema", "infer", f"{path}/*.parquet"),
     "schema new": lambda base, path: ("schema", "new", str(base / "NS.T.schema"), f"{path}/*.parquet", "--dry-run"),
     "ingest --dry-run": lambda base, path: ("ingest", stream(base, path), "--dry-run"),
@@ -87,8 +86,8 @@ def committed(base: Path) -> list[int]:
 def test_the_directory_of_a_table_is_refused_with_all_that_lies_in_it(base: Path, kind: str, command: str) -> None:
     table = TABLES[kind](base / "lake" / "t")
     places = [table / f"Date={DATE}"]
-    if command in ("import", "merge --from"):
-        places += [table] if kind != "Delta" or command == "import" else []
+    if command == "import":
+        places += [table] if kind != "Delta" else []
         (base / "link").symlink_to(places[0])
         places.append(base / "link")
     for place in places:
@@ -113,11 +112,10 @@ def sink(base: Path, *names: str) -> Path:
 
 
 @pytest.mark.parametrize("place", ["out", f"out/Date={DATE}", "link"])
-@pytest.mark.parametrize("command", ["import", "merge --from"])
-def test_of_the_output_of_a_sink_its_log_decides(base: Path, command: str, place: str) -> None:
+def test_of_the_output_of_a_sink_its_log_decides(base: Path, place: str) -> None:
     out = sink(base, "a.parquet")
     (base / "link").symlink_to(out / f"Date={DATE}")
-    found = run(base / "db", *COMMANDS[command](base, base / place))
+    found = run(base / "db", *COMMANDS["import"](base, base / place))
     assert (found.exit_code, committed(base)) == (0, [1, 2]), found.output
     assert "1 files are left out (not committed by _spark_metadata)" in found.stderr
 
@@ -155,7 +153,7 @@ def test_a_removed_delta_file_is_merged_by_the_log_alone(base: Path) -> None:
         *adds,
     )
     put_version(table, 1, {"remove": {"path": removed.name, "deletionTimestamp": 1, "dataChange": True}})
-    code, value = run_json(base / "db", *COMMANDS["import"](base, table))
-    assert (code, f"merge NS.T --from {table}" in value["error"]["hint"]) == (2, True)
-    assert run(base / "db", *COMMANDS["merge --from"](base, table)).exit_code == 0
+    code, value = run_json(base / "db", *COMMANDS["schema infer"](base, table))
+    assert (code, f"import NS.T --from {table}" in value["error"]["hint"]) == (2, True)
+    assert run(base / "db", *COMMANDS["import"](base, table)).exit_code == 0
     assert committed(base) == [9]

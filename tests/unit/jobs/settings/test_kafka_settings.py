@@ -52,7 +52,7 @@ def test_defaults_and_all_keys() -> None:
         max_per_trigger = { bytes = "64MB", rows = 5 }
         tombstones = "ignore"
         allow_gap = true
-        client = { "security.protocol" = "SASL_SSL", "check.crcs" = false, "fetch.wait.max.ms" = 5 }"""
+        client = { "security.protocol" = "SSL", "check.crcs" = false, "fetch.max.wait.ms" = 5 }"""
     )
     assert (full.pattern, full.start) == ("tick-.*", Start("timestamp", at_ms=1_795_219_200_000))
     assert (full.format, full.csv.names, full.key_format) == ("csv", ("a", "b"), "json")
@@ -60,8 +60,8 @@ def test_defaults_and_all_keys() -> None:
     assert (full.tombstones, full.allow_gap) == ("ignore", True)
     assert full.client.values == (
         ("check.crcs", "false"),
-        ("fetch.wait.max.ms", "5"),
-        ("security.protocol", "SASL_SSL"),
+        ("fetch.max.wait.ms", "5"),
+        ("security.protocol", "SSL"),
     )
 
 
@@ -133,6 +133,8 @@ def test_protobuf_by_a_descriptor_set_that_is_held_against_the_columns(tmp_path:
         ('topics = ["a"]\nstart = { timestamp = "yesterday" }', "start: "),
         ('topics = ["a"]\nformat = "csv"', 'feed: format = "csv" without names'),
         ('topics = ["a"]\nnames = ["a"]', 'feed: format is not "csv"'),
+        ('topics = ["a"]\nclient = { "ssl.ca.location" = "x" }', "client: ssl.ca.location is a name of librdkafka"),
+        ('topics = ["a"]\nclient = { "auto.offset.reset" = "x" }', "client: auto.offset.reset is a setting that the"),
         ('topics = ["a"]\nmax_per_trigger = { files = 1 }', "feed: max_per_trigger of a kafka feed"),
     ],
 )

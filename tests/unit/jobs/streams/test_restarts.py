@@ -17,7 +17,7 @@ from rich.console import Console
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import runners
 from sparkhaven.jobs.streams import stream as ingest_run
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.restarts import Backoff, is_retryable, keep_running
 from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.store.errors import (

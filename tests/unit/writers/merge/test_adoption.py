@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.adoption import adopt_dates
 from tests.support.commands import run
@@ -23,9 +25,9 @@ from tests.support.moves.operations import (
     DAY,
     OTHER,
     TABLE,
+    Spot,
     copied_date_to_other_root,
     database,
-    location,
     moved_date,
 )
 from tests.support.writers.merge_runs import FS, Killed, QuickFs
@@ -89,7 +91,7 @@ def test_killed_at_each_change(tmp_path: Path, operation: Any) -> None:
     for call in range(100):
         base = tmp_path / str(call)
         shutil.copytree(original, base / "db", symlinks=True)
-        root = operation(base / "db", base / "other")
+        root = operation(Spot(base / "db", base / "other"))
         before = values(root)
         fs = KillingFs(call)
         try:
@@ -108,7 +110,7 @@ def test_killed_at_each_change(tmp_path: Path, operation: Any) -> None:
 
 @pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date])
 def test_a_reader_that_was_open_before_an_adoption_reads_on(tmp_path: Path, operation: Any) -> None:
-    root = operation(database(tmp_path), tmp_path / "other")
+    root = operation(Spot(database(tmp_path), tmp_path / "other"))
     opened, before = open_table(root, TABLE), values(root)
     adopt(root)
     assert sorted(opened.to_arrow(columns=["X"])["X"].to_pylist()) == before
@@ -118,7 +120,7 @@ def test_a_reader_that_was_open_before_a_move_says_so(tmp_path: Path) -> None:
     root = database(tmp_path)
     opened = open_table(root, TABLE)
     tick(tmp_path)
-    moved_date(root, tmp_path)
+    moved_date(Spot(root))
     with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
         opened.to_arrow()
     assert values(root) == BOTH
@@ -128,7 +130,7 @@ def test_a_reader_that_was_open_before_a_removal_says_so(tmp_path: Path) -> None
     root = database(tmp_path)
     opened = open_table(root, TABLE)
     tick(tmp_path)
-    shutil.rmtree(location(root))
+    shutil.rmtree(Spot(root).location)
     with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
         opened.to_arrow()
 
@@ -138,16 +140,16 @@ def foreign(root: Path, form: str) -> None:
     shutil.rmtree(root / "Systems" / "NS" / "MetadataIndex")
     if form == "parquet":
         rows = open_table(root, TABLE).to_arrow(columns=["Sym", "X"], dates=[DAY])
-        shutil.rmtree(location(root))
-        location(root).mkdir()
+        shutil.rmtree(Spot(root).location)
+        Spot(root).location.mkdir()
         pq.write_table(
-            pa.table({"Sym": rows["Sym"].cast(pa.string()), "X": rows["X"]}), location(root) / "table.parquet"
+            pa.table({"Sym": rows["Sym"].cast(pa.string()), "X": rows["X"]}), Spot(root).location / "table.parquet"
         )
         return
-    size = table_size.load(FS, location(root))
+    size = table_size.load(FS, Spot(root).location)
     assert size is not None
     bare = table_size.TableSize(size.size, size.last_modified_ms, size.data_file_sizes)
-    (location(root) / "table.size").write_bytes(table_size.encode(bare))
+    (Spot(root).location / "table.size").write_bytes(table_size.encode(bare))
 
 
 @pytest.mark.parametrize("index", [True, False], ids=["with index", "without index"])
@@ -170,8 +172,8 @@ def test_history_of_another_program_is_read_verified_adopted_and_merged(tmp_path
 
 
 def test_changed_bytes_of_a_copy_are_found_by_its_own_checksums(tmp_path: Path) -> None:
-    root = copied_date_to_other_root(database(tmp_path), tmp_path / "other")
-    path = location(root) / "X.dat"
+    root = copied_date_to_other_root(Spot(database(tmp_path), tmp_path / "other"))
+    path = Spot(root).location / "X.dat"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -183,7 +185,7 @@ def test_changed_bytes_of_a_copy_are_found_by_its_own_checksums(tmp_path: Path) 
 
 @pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date])
 def test_copies_need_a_record_and_take_an_adopted_date(tmp_path: Path, operation: Any) -> None:
-    root = operation(database(tmp_path), tmp_path / "other")
+    root = operation(Spot(database(tmp_path), tmp_path / "other"))
     refused = run(root, "snapshot", TABLE, "--out", tmp_path / "copy")
     assert refused.exit_code == 1 and f"dates adopt {TABLE} --dates {DAY}" in refused.stderr, refused.output
     assert not (tmp_path / "copy").exists()
@@ -194,7 +196,7 @@ def test_copies_need_a_record_and_take_an_adopted_date(tmp_path: Path, operation
 
 
 def test_an_adopted_date_moves_and_is_detached_and_attached(tmp_path: Path) -> None:
-    root = copied_date_to_other_root(database(tmp_path), tmp_path / "other")
+    root = copied_date_to_other_root(Spot(database(tmp_path), tmp_path / "other"))
     before = values(root)
     for words in (
         ("partitions", "add", "NS", "0"),
@@ -212,9 +214,39 @@ def test_an_adopted_date_moves_and_is_detached_and_attached(tmp_path: Path) -> N
 def test_a_mirror_is_not_up_to_date_beside_history_without_a_record(tmp_path: Path) -> None:
     root, copy = database(tmp_path), tmp_path / "mirror"
     assert run(root, "mirror", root, copy).exit_code == 0
-    shutil.copytree(location(root).parent, location(root).parents[1] / OTHER)
+    shutil.copytree(Spot(root).location.parent, Spot(root).location.parents[1] / OTHER)
     refused = run(root, "mirror", root, copy)
     assert refused.exit_code == 1 and "dates adopt" in refused.stderr, refused.output
     adopt(root)
     assert run(root, "mirror", root, copy).exit_code == 0
     assert values(copy) == values(root) == [1, 1, 2, 2, 3, 3, 4, 5]
+
+
+@pytest.mark.parametrize("form", ["parquet", "both", "deephaven"])
+def test_an_adopted_location_keeps_its_indexes(tmp_path: Path, form: str) -> None:
+    """Of those that are right: another one is no longer used, and `verify` says so where engines would take it."""
+    root = database(tmp_path)
+    merged = run(root, "merge", TABLE, "--dates", DAY, "--local", "--rewrite", "--format", form)
+    assert merged.exit_code == 0, merged.output
+    spot = Spot(root, tmp_path / "other", internal="0.g2")
+    other = copied_date_to_other_root(spot)
+    files = {str(path.relative_to(spot.location)) for path in spot.location.rglob("*Sym/*") if path.is_file()}
+    assert len(files) > 2
+    shutil.copytree(other, tmp_path / "changed")
+    adopt(other)
+    (output,) = load_record(place_of(other), DAY, 1).outputs
+    assert output.indexes.keys() == files
+    assert run(other, "verify", TABLE, "--deep").exit_code == 0
+    adopt_changed(tmp_path / "changed", replace(spot, root=tmp_path / "changed"), form)
+
+
+def adopt_changed(root: Path, spot: Spot, form: str) -> None:
+    """An index whose rows are others is not taken."""
+    (path,) = spot.location.glob("Index-Sym/Sym.dat")
+    data = bytearray(path.read_bytes())
+    data[-4:] = data[-8:-4]
+    path.write_bytes(data)
+    adopt(root)
+    (output,) = load_record(place_of(root), DAY, 1).outputs
+    assert not output.indexes
+    assert run(root, "verify", TABLE, "--deep").exit_code == int(form != "deephaven")

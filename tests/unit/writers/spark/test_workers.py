@@ -137,7 +137,7 @@ def test_errors_of_spark_are_put_into_words() -> None:
     assert "/nowhere/python on 10.0.0.9" in reported and "Cannot run program" in reported
 
 
-@pytest.mark.parametrize("entry", ["ingest_stream", "merge_dates", "rewrite_dates"])
+@pytest.mark.parametrize("entry", ["import_dates", "ingest_stream", "merge_dates", "rewrite_dates"])
 def test_a_driver_without_packages_says_what_it_lacks(entry: str) -> None:
     program = [sys.executable, "-S", str(import_root() / "jobs" / f"{entry}.py")]
 

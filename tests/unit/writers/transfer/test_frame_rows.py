@@ -75,8 +75,8 @@ def test_rows_of_several_dates_become_history_once(tmp_path: Path) -> None:
     assert not list(layout.root.glob("Systems/Test/Partitions/*"))
     done = take(layout, frame, task_memory=1 << 16)  # many files a date
     assert [(r.value, r.outcome, r.rows_out, r.generation) for r in done] == [
-        (DAY, "merged", dates.count(DAY), 1),
-        (NEXT, "merged", dates.count(NEXT), 1),
+        (DAY, "imported", dates.count(DAY), 1),
+        (NEXT, "imported", dates.count(NEXT), 1),
     ]
     sound(layout, TABLE, DAY, NEXT)
     table = open_table(layout.root, str(TABLE)).to_arrow(dictionaries=False)
@@ -85,7 +85,7 @@ def test_rows_of_several_dates_become_history_once(tmp_path: Path) -> None:
     columns = [table[name].to_pylist() for name in ("Date", *names)]
     assert sorted(map(str, zip(*columns, strict=True))) == wanted
     order = pa.array(rng.sample(range(len(given)), len(given)))
-    assert {r.outcome for r in take(layout, frame.take(order))} == {"nothing"}, "the same rows in another order"
+    assert {r.outcome for r in take(layout, frame.take(order))} == {"unchanged"}, "the same rows in another order"
     record = newest(TablePlace(FS, layout, TABLE), DAY)
     assert record is not None
     assert [(i.stream, i.internal, i.epoch, i.rows) for i in record.inputs] == [("", "import", -1, dates.count(DAY))]
@@ -115,13 +115,13 @@ def test_a_date_that_history_has_is_replaced_or_joined_when_told(tmp_path: Path)
     assert record is not None and record.proof is not None
     assert (record.proof.rows_in, [i.rows for i in record.inputs]) == (5, [5])
     sound(layout, NS_T, DAY)
-    assert [r.outcome for r in take(layout, rows([2, 4], 1), DAY, table=NS_T, upsert="Id")] == ["nothing"]
+    assert [r.outcome for r in take(layout, rows([2, 4], 1), DAY, table=NS_T, upsert="Id")] == ["unchanged"]
     (again,) = take(layout, rows([4, 4], 2), DAY, table=NS_T, upsert="Id")
     assert (again.rows_in, again.left_out, again.identical) == (6, 2, 1)
     assert found(layout) == [(1, 0), (2, 1), (3, 0), (4, 2)]
     sound(layout, NS_T, DAY)
     (replaced,) = take(layout, rows([7, 7], 3), DAY, table=NS_T, rewrite=True, dedupe="none", format="both")
-    assert (replaced.outcome, replaced.generation, replaced.format) == ("merged", 4, "both")
+    assert (replaced.outcome, replaced.generation, replaced.format) == ("replaced", 4, "both")
     assert found(layout) == [(7, 3), (7, 3)]
     sound(layout, NS_T, DAY)
     assert [r.outcome for r in merge(layout, table=NS_T, rewrite=True, format="parquet")] == ["merged"]
@@ -174,7 +174,7 @@ def test_a_dropped_date_and_a_filled_one_take_rows_as_new_ones(tmp_path: Path) -
     assert found(layout) == []
     take(layout, rows([2], 2), DAY, table=NS_T)
     merge(layout, NEXT, table=NS_T, fill_missing=True)
-    assert [(r.outcome, r.generation) for r in take(layout, rows([3], 3), NEXT, table=NS_T)] == [("merged", 2)]
+    assert [(r.outcome, r.generation) for r in take(layout, rows([3], 3), NEXT, table=NS_T)] == [("imported", 2)]
     assert found(layout) == [(2, 2), (3, 3)]
     sound(layout, NS_T, DAY, NEXT)
 

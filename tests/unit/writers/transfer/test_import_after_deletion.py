@@ -13,7 +13,7 @@ from tests.support.readers.changed_history import NAME, done, filled, merged, ro
 from tests.support.writers.merge_cases import DAY
 
 
-@pytest.mark.parametrize("command", ["import", "merge", "upsert"])
+@pytest.mark.parametrize("command", ["import", "upsert"])
 def test_deleted_rows_do_not_come_back_with_an_import(tmp_path: Path, command: str) -> None:
     """All rows of a date were deleted from history, and intraday still has them as merged ones."""
     root = tmp_path / "db"
@@ -21,8 +21,7 @@ def test_deleted_rows_do_not_come_back_with_an_import(tmp_path: Path, command: s
     done(root, "delete-rows", NAME, "--where", "Size >= 0")
     words = {
         "import": ("import", NAME, "--from", "{tree}"),
-        "merge": ("merge", NAME, "--local", "--from", "{tree}"),
-        "upsert": ("merge", NAME, "--local", "--from", "{tree}", "--upsert", "Sym,Size"),
+        "upsert": ("import", NAME, "--from", "{tree}", "--upsert", "Sym,Size"),
     }[command]
     found = run(root, *filled(words, tmp_path))
     assert found.exit_code == 2, found.output

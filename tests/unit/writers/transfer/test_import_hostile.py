@@ -87,7 +87,7 @@ def test_metadata_out_of_step_with_its_files(tmp_path: Path) -> None:
         bring(layout, tmp_path / "tree")
     metadata_of(tmp_path / "tree", "d/a.parquet")  # a bare value, and no such file
     (tmp_path / "tree" / "Date=d").rename(tmp_path / "tree" / "d")
-    assert [each.part.value for each in bring(layout, tmp_path / "tree")] == ["d"]
+    assert [each.value for each in bring(layout, tmp_path / "tree")] == ["d"]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_values_of_each_type(tmp_path: Path, name: str, order: str) -> None:
         parts = [f"Date=2026-01-0{number % 2 + 1}", f"C={quote(text, safe='')}"]
         put(tree.joinpath(*(parts if order == "below" else parts[::-1]), "a.parquet"), number)
     results = bring(layout, tree)
-    assert sum(each.part.rows for each in results) == len(values) + 1
+    assert sum(each.given[0] for each in results) == len(values) + 1
     table = open_table(layout.root, "NS.T").to_arrow(["C", "N"], dictionaries=False)
     column = table["C"]
     if pa.types.is_timestamp(column.type):

@@ -76,7 +76,7 @@ def tree(tmp_path: Path, leaves: list[Leaf], kind: str, *, lacks: str = "", firs
 @pytest.mark.parametrize("first", [("D", "C"), ("C", "D")])
 def test_values_of_the_path_are_values_of_rows(tmp_path: Path, kind: str, first: tuple[str, ...]) -> None:
     layout, root = tree(tmp_path, LEAVES, kind, first=first)
-    assert [each.part.rows for each in bring(layout, root)] == [2, 4]
+    assert [each.given[0] for each in bring(layout, root)] == [2, 4]
     table = open_table(layout.root, "NS.T").to_arrow(["N", "Date", "Sym", "C", "D"], dictionaries=False)
     found = sorted(table.to_pylist(), key=lambda row: row["N"])
     expected = [{"N": 2 * n + i, **row} for n, (_, row) in enumerate(LEAVES) for i in (0, 1)]

@@ -37,7 +37,7 @@ def test_an_export_of_every_layout_comes_back(tmp_path: Path, layout: str, leaf:
     export(db.root, tmp_path / "out", layout=layout, leaf=leaf)
     other = empty(tmp_path / "other")
     done = bring(other, tmp_path / "out", table=str(TABLE))
-    assert [(each.part.value, each.outcome, each.part.rows) for each in done] == [
+    assert [(each.value, each.outcome, each.given[0]) for each in done] == [
         (DAY, "imported", 75),
         (NEXT, "imported", 15),
     ]
@@ -117,7 +117,7 @@ def test_trees_of_duckdb_and_pyarrow(tmp_path: Path, layout: str) -> None:
             pa.schema([("Date", pa.string())]), flavor="hive"))  # fmt: skip
         assert any("%" in path.name for path in tree.iterdir())
     done = bring(db, tree)
-    assert [each.part.value for each in done] == ["d 0:00", "d 1:00", "d 2:00"]
+    assert [each.value for each in done] == ["d 0:00", "d 1:00", "d 2:00"]
     wanted_rows = sorted(map(repr, rows.cast(pa.schema([("Date", pa.string()), ("Sym", pa.string()), (
         "X", pa.timestamp("ns", "UTC"))])).cast(pa.schema([("Date", pa.string()), ("Sym", pa.string()), (
             "X", pa.int64())])).to_pylist()))  # fmt: skip
@@ -133,7 +133,7 @@ def test_rows_without_a_date_get_the_one_that_is_named(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="lacks a column"):
         bring(layout, tmp_path / "tree")
     (done,) = bring(layout, tmp_path / "tree", dates=("2024-01-01",))
-    assert (done.part.value, done.part.rows) == ("2024-01-01", 4)
+    assert (done.value, done.given[0]) == ("2024-01-01", 4)
     assert values(layout) == [1, None, 3, 4]
 
 
@@ -141,7 +141,7 @@ def test_dates_of_type_date_and_of_columns_beside_their_directory(tmp_path: Path
     layout = small(tmp_path / "db")
     days = pa.array([19723, 19724, 19723], pa.int32()).cast(pa.date32())
     write(tmp_path / "flat" / "a.parquet", [1, 2, 3], Date=days)
-    assert [(e.part.value, e.part.rows) for e in bring(layout, tmp_path / "flat")] == [
+    assert [(e.value, e.given[0]) for e in bring(layout, tmp_path / "flat")] == [
         ("2024-01-01", 2),
         ("2024-01-02", 1),
     ]
@@ -162,9 +162,9 @@ def test_nested_trees_and_raw_values(tmp_path: Path) -> None:
     assert values(layout) == [1, 2, 3]
     write(tmp_path / "kv" / "Date=a%3Ab" / "a.parquet", [4])
     (done,) = bring(layout, tmp_path / "kv", raw_values=True)
-    assert done.part.value == "a%3Ab"
+    assert done.value == "a%3Ab"
     (done,) = bring(layout, tmp_path / "kv")
-    assert done.part.value == "a:b"
+    assert done.value == "a:b"
     write(tmp_path / "again" / "0.g2" / "d3" / "T" / "table.parquet", [1])
     with pytest.raises(SettingsError, match="merged again"):
         bring(layout, tmp_path / "again")

@@ -167,7 +167,7 @@ def test_a_date_that_names_no_directory_is_refused(tmp_path: Path) -> None:
         date = pa.array([days], pa.int32()).view(pa.date32())
         pq.write_table(pa.table({"Date": date, "Sym": ["a"], "X": [1]}), path)
         if fits:
-            assert bring(layout, tmp_path / "tree")[0].part.rows == 1
+            assert bring(layout, tmp_path / "tree")[0].given[0] == 1
         else:
             with pytest.raises(SchemaMismatchError, match="stored exactly in column Date"):
                 bring(layout, tmp_path / "tree")

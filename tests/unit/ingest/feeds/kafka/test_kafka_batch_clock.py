@@ -14,10 +14,13 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema, values
+from tests.support.ingest.messages import Fake
+from tests.support.kafka.laid_out import framed
 
 DAY_MS = 86_400_000
 COUNT, AT_ONCE = 3000, 100
@@ -32,48 +35,30 @@ SPEC = StreamSpec(
 )
 
 
-class Message:
-    """A message as the client hands it out; the newest instant is in the last but one."""
-
-    def __init__(self, offset: int) -> None:
-        self._offset = offset
-        days = {0: 0, COUNT - 2: 60}.get(offset, 59.5)
-        self._value = json.dumps({"v": offset, "at": round((16_000 + days) * DAY_MS) * 1_000_000}).encode()
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-    def value(self) -> bytes:
-        return self._value
-
-    def key(self) -> None:
-        return None
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 0
+def message(offset: int) -> Fake:
+    """The newest instant is in the last but one."""
+    days = {0: 0, COUNT - 2: 60}.get(offset, 59.5)
+    return Fake(offset, json.dumps({"v": offset, "at": round((16_000 + days) * DAY_MS) * 1_000_000}).encode())
 
 
 class Reader:
-    """Makes the messages of a range each time that it is asked, and knows how many are held at most."""
+    """Makes the blocks of a range each time that it is asked, and knows how many messages are held at most."""
 
     def __init__(self) -> None:
         self.reads = self.held = self.most = 0
 
-    def read(self, wanted: OffsetRange) -> Iterator[list[Message]]:
+    def read(self, wanted: OffsetRange) -> Iterator[FramedMessages]:
         self.reads += 1
         for start in range(wanted.start, wanted.stop, AT_ONCE):
-            some = [Message(offset) for offset in range(start, min(start + AT_ONCE, wanted.stop))]
-            self.held += len(some)
+            block = framed([message(offset) for offset in range(start, min(start + AT_ONCE, wanted.stop))])
+            self.held += len(block)
             self.most = max(self.most, self.held)
-            for message in some:
-                weakref.finalize(message, self._gone)
-            yield some
+            weakref.finalize(block.offsets, self._gone, len(block))
+            yield block
+            del block
 
-    def _gone(self) -> None:
-        self.held -= 1
+    def _gone(self, count: int) -> None:
+        self.held -= count
 
 
 @pytest.mark.parametrize(

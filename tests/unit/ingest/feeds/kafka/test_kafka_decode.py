@@ -10,11 +10,13 @@ from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema
 from tests.support.ingest.messages import Fake
+from tests.support.kafka.laid_out import framed
 
 COUNT = 50
 FEED = KafkaOptions("h", ("t",))
@@ -23,25 +25,26 @@ SPEC = StreamSpec(
 )
 
 
-class Watched(Fake):
-    """A message that notes whether the collector runs while its value is read."""
+class Watched:
+    """A block that notes whether the collector runs while its payloads are read."""
 
     collecting: set[bool] = set()
 
-    def value(self) -> bytes:
-        self.collecting.add(gc.isenabled())
-        return b'{"v": 1}'
+    def __init__(self, block: FramedMessages) -> None:
+        self._block = block
 
-    def __len__(self) -> int:
-        return 8
+    def __getattr__(self, name: str) -> Any:
+        if name == "payloads":
+            self.collecting.add(gc.isenabled())
+        return getattr(self._block, name)
 
 
 class Reader:
     """Two blocks of one range."""
 
-    def read(self, wanted: OffsetRange) -> Iterator[list[Fake]]:
+    def read(self, wanted: OffsetRange) -> Iterator[Watched]:
         for start in (0, COUNT):
-            yield [Watched(start + n, None) for n in range(COUNT)]
+            yield Watched(framed([Fake(start + n, b'{"v": 1}') for n in range(COUNT)]))
 
 
 def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows_are_used() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.kafka.blocks import MS, MessageBlock, Messages, far_times, time_ns
+from sparkhaven.ingest.feeds.kafka.blocks import MS, MessageBlock, Messages, far_times, header_of, time_ns
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import (
@@ -82,9 +82,13 @@ def test_both_ways_decode_the_same(
 def test_some_of_them_are_the_same_messages(
     parts: list[tuple[bytes | None, bytes | None, int]], choices: list[int]
 ) -> None:
-    messages = [Fake(5 * n, value, key, at, kind=n % 3) for n, (value, key, at) in enumerate(parts)]
+    named = [[("h", key), ("h", value)] if n % 2 else [("i", key)] for n, (value, key, _) in enumerate(parts)]
+    messages = [
+        Fake(5 * n, value, key, at, kind=n % 3, named=headers)
+        for n, ((value, key, at), headers) in enumerate(zip(parts, named, strict=True))
+    ]
     one: Messages = MessageBlock.of(messages)
-    other: Messages = framed(messages)
+    other: Messages = framed(messages, ["h", "none"])
     for bits in choices:
         wanted = np.array([bits >> n & 1 for n in range(len(one.offsets))], np.bool_)
         one, other = one.where(wanted), other.where(wanted)
@@ -99,8 +103,8 @@ def test_some_of_them_are_the_same_messages(
             b.key(),
             other.value_at(offset),
         )
-        assert time_ns(a) == time_ns(b)
-    for of in ("value", "key"):
+        assert time_ns(a) == time_ns(b) and header_of(a, "h") == header_of(b, "h")
+    for of in ("value", "key", "header:h", "header:none"):
         for encoding in ("utf-8", "latin-1", "utf-16le"):
             a_found, b_found = one.payloads(of, encoding), other.payloads(of, encoding)  # type: ignore[arg-type]
             a_block, b_block = a_found.block, b_found.block

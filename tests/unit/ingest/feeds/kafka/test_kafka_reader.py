@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaError
+from kafka.errors import (
+    CorruptRecordError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    SaslAuthenticationFailedError,
+    UnknownTopicOrPartitionError,
+)
 
-from sparkhaven.ingest.feeds.kafka.broker import reader as module
-from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
-from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader
-from sparkhaven.ingest.feeds.kafka.broker.topics import Waits
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
-from tests.support.ingest.messages import Fake
-from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
-from tests.support.kafka.scripted_reader import FEED, Reader, Script, offsets, wanted
+from tests.support.kafka.scripted_reader import Reader, Script, offsets, wanted
 
 
 def test_a_range_that_follows_costs_neither_a_seek_nor_a_second_fetch() -> None:
@@ -79,46 +79,16 @@ def test_each_partition_and_topic_has_its_consumer_and_few_are_kept() -> None:
     assert reader.called() == []
 
 
-class Admin:
-    """Like the client's: as long as what it has to send, so without truth."""
-
-    def __len__(self) -> int:
-        return 0
-
-
-@pytest.fixture
-def proven(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, str], list[object]]]:
-    """Ids of topics as the broker has them, and the administrators that were made."""
-    ids: dict[str, str] = {}
-    admins: list[object] = []
-
-    def made(feed: KafkaOptions, troubles: Troubles) -> object:
-        admins.append(Admin())
-        return admins[-1]
-
-    def asked(waits: Waits, topics: list[str]) -> dict[str, str]:
-        assert waits.admin is admins[-1]
-        return {topic: ids[topic] for topic in topics}
-
-    def found(waits: Waits, topics: list[str], answers: dict[str, str]) -> dict[str, tuple[str, list[int]]]:
-        return {topic: (answers[topic], [0]) for topic in topics}
-
-    monkeypatch.setattr(module, "make_admin", made)
-    monkeypatch.setattr(module, "ask_topics", asked)
-    monkeypatch.setattr(module, "topic_partitions", found)
-    yield ids, admins
-
-
-def test_the_topic_is_proven_after_its_messages(proven: tuple[dict[str, str], list[object]]) -> None:
-    ids, admins = proven
+def test_the_topic_is_proven_after_its_messages() -> None:
     reader = Reader(Script([[0, 1, 2], [0], [1]]))
-    ids["t"] = "one"
-    assert offsets(reader, 0, 1) == [[0]] and not admins  # a plan without an id has nothing to prove
+    reader.ids["t"] = "one"
+    assert offsets(reader, 0, 1) == [[0]]
+    asked = [reader.asked]  # a plan without an id has nothing to prove
     reader.close()
     reader.called()
     assert offsets(reader, 0, 1, topic_id="one") == [[0]] and offsets(reader, 1, 2, topic_id="one") == [[1]]
-    assert len(admins) == 1
-    ids["t"] = "two"
+    assert [*asked, reader.asked] == [0, 2]
+    reader.ids["t"] = "two"
     reader.script.fetches = [[2]]
     with pytest.raises(PositionGapError, match="recreated") as caught:
         offsets(reader, 2, 3, topic_id="one")
@@ -126,12 +96,11 @@ def test_the_topic_is_proven_after_its_messages(proven: tuple[dict[str, str], li
     assert reader.called()[-1] == ("t/0", "close")
 
 
-def test_a_consumer_of_the_old_topic_is_not_used_for_the_new_one(proven: tuple[dict[str, str], list[object]]) -> None:
-    ids, _ = proven
+def test_a_client_of_the_old_topic_is_not_used_for_the_new_one() -> None:
     reader = Reader(Script([[0, 1, 2], [1]]))
-    ids["t"] = "one"
+    reader.ids["t"] = "one"
     assert offsets(reader, 0, 1, topic_id="one") == [[0]]
-    ids["t"] = "two"
+    reader.ids["t"] = "two"
     reader.called()
     assert offsets(reader, 1, 2, topic_id="two") == [[1]]
     assert reader.called() == [("t/0", "close"), ("t/0", "open"), ("t/0", "assign", 1), ("t/0", "fetch", 1)]
@@ -139,7 +108,7 @@ def test_a_consumer_of_the_old_topic_is_not_used_for_the_new_one(proven: tuple[d
 
 @pytest.mark.parametrize("way", ["error", "abandoned"])
 def test_a_consumer_that_stands_somewhere_is_let_go(way: str) -> None:
-    reader = Reader(Script([[0, 1, 2], KafkaError(KafkaError._TRANSPORT)] if way == "error" else [[0, 1, 2]]))
+    reader = Reader(Script([[0, 1, 2], KafkaConnectionError("gone")] if way == "error" else [[0, 1, 2]]))
     reading = reader.read(wanted(0, 9))
     assert next(reading) == [0, 1, 2]
     if way == "error":
@@ -153,28 +122,13 @@ def test_a_consumer_that_stands_somewhere_is_let_go(way: str) -> None:
 
 
 def test_patience_ends_when_nothing_comes() -> None:
-    reader = Reader(Script([[1], [], [], [], [2], [], [], [], [], [-7]], passes=3.0))
+    reader = Reader(Script([[1], [], [], [], [2], [], [], [], [-7]], passes=3.0))
     with pytest.raises(RetryableFeedError, match="no message came for 10 seconds") as caught:
         offsets(reader, 0, 9)
     fetches = [call for call in reader.called() if call[1] == "fetch"]
-    assert len(fetches) == 6 + 4  # 3 s each: the fourth is beyond, after the last message or what was held is taken
+    assert len(fetches) == 5 + 4  # 3 s each: the fourth is beyond
     assert str(caught.value.where).startswith("t/0")
     assert "known to end at 7" in str(caught.value.found)
-
-
-def test_a_client_that_stays_silent_is_replaced_by_one_that_goes_on_behind_it() -> None:
-    reader = Reader(Script([[5, 6], [], [], [7], [], [8, 9]], passes=2.0))
-    assert offsets(reader, 5, 10) == [[5, 6], [7, 8, 9]]
-    assert [call[1:] for call in reader.called()] == [
-        ("open",), ("assign", 5), ("fetch", 5), ("fetch", 3), ("fetch", 3),
-        ("open",), ("close",), ("assign", 6), ("fetch", 1), ("fetch", 2), ("fetch", 2),
-    ]  # fmt: skip
-
-
-def test_a_second_silent_client_is_replaced_behind_what_the_first_one_brought() -> None:
-    reader = Reader(Script([[5, 6], [], [], [], [], [7]], passes=1.9))
-    assert offsets(reader, 5, 8) == [[5, 6], [7]]
-    assert [call[2] for call in reader.called() if call[1] == "assign"] == [5, 6, 6]
 
 
 def after(offset: int, start: int, stop: int, crc: int = 1) -> OffsetRange:
@@ -203,17 +157,17 @@ def test_a_message_that_compaction_has_taken_is_not_compared(found: list[int]) -
 
 
 def test_a_message_that_retention_has_taken_is_not_compared() -> None:
-    reader = Reader(Script([KafkaError(KafkaError._AUTO_OFFSET_RESET), [5]], bounds=(5, 6)))
+    reader = Reader(Script([OffsetOutOfRangeError(), [5]], bounds=(5, 6)))
     assert list(reader.read(after(3, 5, 6))) == [[5]]
     assert [call[1:] for call in reader.called() if call[1] == "assign"] == [("assign", 3), ("assign", 5)]
-    reader = Reader(Script([KafkaError(KafkaError._LOG_TRUNCATION, "epoch 3")], bounds=(0, 9)))
+    reader = Reader(Script([LogTruncationError({}, "epoch 3")], bounds=(0, 9)))
     with pytest.raises(PositionGapError, match="another message at an offset that was read before"):
         list(reader.read(after(3, 5, 6)))
 
 
 def test_a_client_that_is_cut_off_hands_out_what_it_had_and_compares() -> None:
     reader = Reader(Script())
-    lost = KafkaError(KafkaError._TRANSPORT)
+    lost = KafkaConnectionError("lost")
     reader.script.fetches = [[0, 1], lambda: reader.troubles.note(lost), [1, 2, 3], [4]]
     assert offsets(reader, 0, 5) == [[0, 1], [2, 3, 4]]
     assert [call[2] for call in reader.called() if call[1] == "assign"] == [0, 1]
@@ -233,7 +187,7 @@ def test_time_of_whoever_takes_the_messages_is_not_counted() -> None:
 
 def test_the_last_trouble_says_why_nothing_came() -> None:
     reader = Reader(Script(passes=6.0))
-    reader.troubles.note(KafkaError(KafkaError._TRANSPORT, "tiger was refused"))
+    reader.troubles.note(KafkaConnectionError("tiger was refused"))
     with pytest.raises(RetryableFeedError) as caught:
         offsets(reader, 0, 9)
     assert "was refused" in str(caught.value.found) and "tiger" not in str(caught.value)
@@ -242,16 +196,14 @@ def test_the_last_trouble_says_why_nothing_came() -> None:
 def test_access_that_is_denied_is_not_waited_for() -> None:
     reader = Reader(Script([[0], []]))
     for _ in range(2):
-        reader.troubles.note(KafkaError(KafkaError._AUTHENTICATION, "tiger is wrong"))
+        reader.troubles.note(SaslAuthenticationFailedError("tiger is wrong"))
     assert offsets(reader, 0, 1) == [[0]]  # while messages come, it is of no interest
     with pytest.raises(FeedSettingsError, match="refuses access") as caught:
         offsets(reader, 1, 2)
     assert "tiger" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE]
-)
+@pytest.mark.parametrize("error", [OffsetOutOfRangeError("no tiger"), LogTruncationError({}, "no tiger")])
 @pytest.mark.parametrize(
     ("bounds", "what", "found"),
     [
@@ -260,8 +212,8 @@ def test_access_that_is_denied_is_not_waited_for() -> None:
         ((5, 9), "did not find the committed position", "no ***"),
     ],
 )
-def test_a_position_that_is_not_there(code: int, bounds: tuple[int, int], what: str, found: str) -> None:
-    reader = Reader(Script([KafkaError(code, "no tiger")], bounds=bounds))
+def test_a_position_that_is_not_there(error: KafkaError, bounds: tuple[int, int], what: str, found: str) -> None:
+    reader = Reader(Script([error], bounds=bounds))
     with pytest.raises(PositionGapError, match=what) as caught:
         offsets(reader, 5, 9)
     assert found in str(caught.value.found)
@@ -269,15 +221,15 @@ def test_a_position_that_is_not_there(code: int, bounds: tuple[int, int], what: 
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("error", "kind"),
     [
-        (KafkaError.UNKNOWN_TOPIC_OR_PART, FeedSettingsError),
-        (KafkaError._BAD_MSG, FeedError),
-        (KafkaError._TRANSPORT, RetryableFeedError),
+        (UnknownTopicOrPartitionError("tiger"), FeedSettingsError),
+        (CorruptRecordError("tiger"), FeedError),
+        (KafkaConnectionError("tiger"), RetryableFeedError),
     ],
 )
-def test_other_errors_do_not_ask_where_the_partition_begins(code: int, kind: type[Exception]) -> None:
-    reader = Reader(Script([KafkaError(code, "tiger")]))
+def test_other_errors_do_not_ask_where_the_partition_begins(error: KafkaError, kind: type[Exception]) -> None:
+    reader = Reader(Script([error]))
     with pytest.raises(kind) as caught:
         offsets(reader, 5, 9)
     assert type(caught.value) is kind and "tiger" not in str(caught.value)
@@ -285,39 +237,7 @@ def test_other_errors_do_not_ask_where_the_partition_begins(code: int, kind: typ
 
 
 def test_bounds_that_cannot_be_had() -> None:
-    reader = Reader(
-        Script([KafkaError(KafkaError._AUTO_OFFSET_RESET)], bounds=KafkaError(KafkaError._TIMED_OUT, "tiger is late"))
-    )
+    reader = Reader(Script([OffsetOutOfRangeError()], bounds=KafkaTimeoutError("tiger is late")))
     with pytest.raises(RetryableFeedError, match="cannot be read") as caught:
         offsets(reader, 5, 9)
     assert "is late" in str(caught.value.found) and "tiger" not in str(caught.value)
-
-
-def test_batches_of_a_partition_with_holes() -> None:
-    log = [*numbered(500, step=3), Fake(2000, None), *numbered(40, start=2001)]
-    library = FakeLibrary(log, end=2050, portion=70)
-    reader = BatchReader(library.library, FEED)
-    with all_given_back(library):
-        for start, stop in [(0, 10), (10, 700), (702, 703), (2040, 2050), (5, 1999), (1999, 2050)]:
-            found = [
-                (m.offset(), m.value())
-                for some in reader.read(OffsetRange("ticks", PARTITION, start, stop))
-                for m in map(some.at, some.offsets.tolist())
-            ]
-            assert found == [(m.at, m.payload) for m in log if start <= m.at < stop], (start, stop)
-        library.low = 100
-        with pytest.raises(PositionGapError, match="Retention has passed"):
-            list(reader.read(OffsetRange("ticks", PARTITION, 50, 60)))
-        with pytest.raises(PositionGapError, match="ends before the committed position"):
-            list(reader.read(OffsetRange("ticks", PARTITION, 3000, 3010)))
-        reader.close()
-    assert library.names().count("destroy") == library.names().count("client") == 2  # one for each error
-
-
-def test_the_client_of_a_batch_reader() -> None:
-    library = FakeLibrary(numbered(1))
-    client = BatchReader(library.library, FEED)._open("ticks", PARTITION, "")
-    assert isinstance(client, BatchClient)
-    client.assign(0)
-    assert library.asked("assign") == [(12, b"ticks", PARTITION, 0)]
-    client.close()

@@ -1,79 +1,120 @@
-"""A broker that dies while it is asked: the client's answer has no offset and no error."""
+"""What the administrative side makes of answers: topics, ends, offsets of times, and those that are not there."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from kafka.protocol.consumer import ListOffsetsResponse
 
+from sparkhaven.ingest.feeds.kafka.broker.link import TopicState
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.store.errors import RetryableFeedError
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.errors import FeedSettingsError, RetryableFeedError
+from tests.support.kafka.fake_brokers import PARTITION, TOPIC, UNKNOWN_TOPIC, brokers
+from tests.support.kafka.fetched import ID, QUICK, fill
 
-NO_MESSAGE = -1  # what a broker answers where no message is as new as the time
-
-
-def answers(monkeypatch: pytest.MonkeyPatch, offsets: dict[tuple[str, int], int]) -> KafkaTopics:
-    """Topics whose client answers so; nothing listens at the address."""
-
-    def ask(self: KafkaTopics, partitions: Any, spec: Any) -> dict[tuple[str, int], Future[Any]]:
-        found: dict[tuple[str, int], Future[Any]] = {}
-        for partition in partitions:
-            found[partition] = Future()
-            found[partition].set_result(SimpleNamespace(offset=offsets[partition]))
-        return found
-
-    monkeypatch.setattr(KafkaTopics, "_ask", ask)
-    return KafkaTopics(KafkaOptions("127.0.0.1:1", ("t",)), patience=0.1)
+UNKNOWN, MOVED, NO_MESSAGE = 3, 6, -1
 
 
-def test_an_answer_without_an_offset_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = ("t", 0), ("t", 1)
-    topics = answers(monkeypatch, {one: 50, other: OFFSET_INVALID})
-    assert topics.ends([one, other]) == {one: 50}
-    with pytest.raises(RetryableFeedError, match="no answer where the partition begins or ends") as caught:
-        topics.ends([other])
-    assert caught.value.where == "t/1 at 127.0.0.1:1"
+class Answers:
+    """A link without brokers: what topics are, and what is answered about offsets; ``-e`` is an error of code e."""
+
+    def __init__(self, topics: Mapping[str, TopicState], offsets: dict[TopicPartition, int]) -> None:
+        self.topics, self.offsets, self.asked = dict(topics), offsets, 0
+        self.leaders: dict[TopicPartition, Any] = {}
+
+    def describe(self, names: object) -> object:
+        self.leaders = {(name, n): _Node() for name, state in self.topics.items() for n in state.partitions}
+        return self.topics
+
+    def send(self, request: Any, node: int) -> object:
+        self.asked += 1
+        made = ListOffsetsResponse.ListOffsetsTopicResponse
+        place = made.ListOffsetsPartitionResponse
+        topics = []
+        for topic in request.topics:
+            told = []
+            for one in topic.partitions:
+                answer = self.offsets[topic.name, one.partition_index]
+                code, offset = (0, answer) if answer >= -1 else (-answer, -1)
+                told.append(place(partition_index=one.partition_index, error_code=code, timestamp=-1, offset=offset))
+            topics.append(made(name=topic.name, partitions=told))
+        return ListOffsetsResponse(topics=topics)
+
+    def result(self, answer: object, seconds: float, look: object) -> object:
+        return answer
+
+    def forget(self, partition: TopicPartition) -> None:
+        self.leaders.pop(partition)
+
+    def turn(self, seconds: float) -> None: ...
 
 
-def test_an_answer_without_an_offset_is_not_that_there_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    topics = answers(monkeypatch, {("t", 0): NO_MESSAGE, ("t", 1): OFFSET_INVALID, ("t", 2): 7})
-    assert topics.at_time([("t", 0), ("t", 2)], 0) == {("t", 0): None, ("t", 2): 7}
+class _Node:
+    node = 1
+
+
+def asked(offsets: dict[TopicPartition, int]) -> tuple[KafkaTopics, Answers]:
+    topics = KafkaTopics(KafkaOptions("127.0.0.1:1", ("t",)), patience=0.1)
+    numbers = dict.fromkeys((n for _, n in offsets), 0)
+    link = Answers({"t": TopicState(0, "one", numbers)}, offsets)
+    topics._link = link  # type: ignore[assignment]
+    return topics, link
+
+
+def test_ends_that_are_not_told_are_left_out_and_none_is_an_error() -> None:
+    topics, _ = asked({("t", 0): 50, ("t", 1): -UNKNOWN})
+    assert topics.ends([("t", 0), ("t", 1)]) == {("t", 0): 50}
+    with pytest.raises(FeedSettingsError, match="no such partition") as caught:
+        topics.ends([("t", 1)])
+    assert caught.value.where == "t/1"
+    topics, _ = asked({("t", 0): -MOVED})
+    with pytest.raises(RetryableFeedError, match="cannot be read") as moved:
+        topics.ends([("t", 0)])
+    assert moved.value.where == "t/0 at 127.0.0.1:1" and "NOT_LEADER" in str(moved.value.found)
+
+
+def test_a_time_behind_the_last_message_is_not_an_error() -> None:
+    topics, _ = asked({("t", 0): NO_MESSAGE, ("t", 1): 7})
+    assert topics.at_time([("t", 0), ("t", 1)], 0) == {("t", 0): None, ("t", 1): 7}
+    topics, _ = asked({("t", 0): 7, ("t", 1): -MOVED})
     with pytest.raises(RetryableFeedError):
         topics.at_time([("t", 0), ("t", 1)], 0)
 
 
-def described(monkeypatch: pytest.MonkeyPatch, topics: dict[str, tuple[str, list[int]]]) -> None:
-    """A broker that has these topics when it is asked."""
-    module = "sparkhaven.ingest.feeds.kafka.broker.topics"
-    monkeypatch.setattr(f"{module}.ask_topics", lambda waits, names: {})
-    monkeypatch.setattr(f"{module}.topic_partitions", lambda waits, names, answers: dict(topics))
+def test_a_leader_that_has_moved_is_asked_for_until_it_is_known() -> None:
+    topics, link = asked({("t", 0): -MOVED})
+    send = link.send
 
+    def later(request: Any, node: int) -> object:
+        if link.asked == 2:
+            link.offsets["t", 0] = 5
+        return send(request, node)
 
-def test_topics_that_have_changed_are_asked_for_their_ends_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = {("t", 0): 5, ("t", 1): 6}
-    topics = answers(monkeypatch, ends)
-    described(monkeypatch, {"t": ("one", [0])})
+    link.send = later  # type: ignore[method-assign]
+    topics._patience = 60
     assert topics.look()["t"].partitions == {0: OffsetBounds(5, 5)}
-    ends["t", 0] = 7  # asked together with what the topics are
-    assert topics.look()["t"].partitions == {0: OffsetBounds(7, 7)}
-    described(monkeypatch, {"t": ("one", [0, 1])})
-    assert topics.look()["t"].partitions == {0: OffsetBounds(7, 7), 1: OffsetBounds(6, 6)}
 
 
-def test_ends_of_a_topic_that_was_made_anew_are_asked_after_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = {("t", 0): 5}
-    topics = answers(monkeypatch, ends)
-    described(monkeypatch, {"t": ("one", [0])})
-    topics.look()
-
-    def anew(waits: object, names: object, asked: object) -> dict[str, tuple[str, list[int]]]:
-        ends["t", 0] = 1
-        return {"t": ("two", [0])}
-
-    monkeypatch.setattr("sparkhaven.ingest.feeds.kafka.broker.topics.topic_partitions", anew)
-    view = topics.look()["t"]
-    assert view.topic_id == "two" and view.partitions == {0: OffsetBounds(1, 1)}
+def test_a_topic_and_its_ends() -> None:
+    with brokers() as opened:
+        fill(opened, 100)
+        opened.partition.low = 20
+        feed = KafkaOptions(opened.bootstrap, (TOPIC,), client=ClientSettings(tuple(QUICK.items())))
+        topics = KafkaTopics(feed, patience=10)
+        view = topics.look()[TOPIC]
+        assert (view.topic_id, view.partitions) == (ID, {PARTITION: OffsetBounds(20, 100)})
+        opened.disconnect(0)
+        fill(opened, 10, start=100)
+        assert topics.look()[TOPIC].partitions[PARTITION].end == 110
+        assert topics.ends([(TOPIC, PARTITION)]) == {(TOPIC, PARTITION): 110}
+        opened.partition.topic_error = UNKNOWN_TOPIC
+        with pytest.raises(FeedSettingsError, match="no such topic") as caught:
+            topics.look()
+        assert caught.value.where == TOPIC
+        pattern = KafkaOptions(opened.bootstrap, pattern="tock.*")
+        opened.partition.topic_error = 0
+        assert KafkaTopics(pattern, patience=10).look() == {}

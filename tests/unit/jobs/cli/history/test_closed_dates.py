@@ -17,7 +17,7 @@ from sparkhaven.jobs.date_choice import recorded_zone
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import stream as ingest_run
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.store.epochs.reading.stream_state import load_stream, newest_states
 from sparkhaven.store.epochs.state.log_values import Batch
 from sparkhaven.store.errors import SettingsError

@@ -28,7 +28,7 @@ def test_import_reports_each_date(tmp_path: Path) -> None:
     code, value = run_json(layout.root, *words)
     assert (code, value["error"]["type"]) == (2, "TableExistsError")
     found = run(layout.root, *words, "--replace")
-    assert (found.exit_code, found.stdout) == (0, "d1: replaced, 1 rows of 1 files\n")
+    assert (found.exit_code, found.stdout) == (0, "d1: imported 1 row in place of history into partition 0.g2\n")
     assert values(layout) == [3]
 
 
@@ -38,7 +38,7 @@ def test_a_date_that_cannot_be_stored_ends_with_an_error_and_the_others_go_on(tm
     write(tmp_path / "tree" / "Date=d2" / "a.parquet", [2])
     found = run(layout.root, "import", "NS.T", "--from", str(tmp_path / "tree"))
     assert found.exit_code == 2
-    assert found.stdout == "d1: failed, 1 rows of 1 files\nd2: imported, 1 rows of 1 files\n"
+    assert found.stdout == "d1: failed\nd2: imported 1 row into partition 0\n"
     assert "row group 0" in found.stderr
     assert values(layout) == [2]
 

@@ -58,6 +58,17 @@ def test_a_date_as_parquet_through_all_commands(tmp_path: Path) -> None:
     assert run_json(root, "read", NAME, "--out", str(out))[1]["rows"] == 40
 
 
+@pytest.mark.parametrize("form", ["parquet", "both", "deephaven"])
+def test_the_location_index_of_a_first_merge_has_its_format(tmp_path: Path, form: str) -> None:
+    """An engine that believes another one looks for files that are not there."""
+    root = database(tmp_path)
+    assert run(root, "merge", NAME, "--date", DAY, "--local", "--format", form).exit_code == 0
+    (location,) = run_json(root, "metadata", "list", NAME)[1]["entries"]
+    assert location["format"] == ("PARQUET" if form == "parquet" else "DEEPHAVEN")
+    found = run(root, "metadata", "validate", NAME)
+    assert found.exit_code == 0, found.output
+
+
 @pytest.mark.slow
 def test_nothing_but_its_own_lines_is_told_at_the_end(tmp_path: Path) -> None:
     """DuckDB tells of objects that are left where a process takes its modules apart."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.jobs.monitor.logs.log_tables import ADMIN
-from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
+from sparkhaven.jobs.streams.batch_reporter import SchemaWatch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
@@ -113,7 +113,7 @@ def test_a_column_that_is_dropped_stays_readable_by_name_until_a_merge_that_says
     assert site.do("read", TABLE, "--where", "B = 'x'", "--columns", "A")["rows"] == 1
     for words in (["--dry-run"], []):
         merged = run(site.root, "merge", TABLE, "--date", DAY, "--local", *words)
-        assert "without B (1 rows with values)" in merged.stdout
+        assert "without B (1 row with values)" in merged.stdout
     record = newest(TablePlace(Fs(), Layout(site.root), TableName.parse(TABLE)), DAY)
     assert record is not None
     (drop,) = record.column_drops

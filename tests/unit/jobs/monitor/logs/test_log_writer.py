@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.monitor.logs.append import STREAMS, stream_name
 from sparkhaven.jobs.monitor.logs.log_tables import ADMIN, MERGE, STORAGE
-from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
+from sparkhaven.jobs.monitor.logs.log_writer import STREAMS, LogWriter, stream_name
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.generation import Opening

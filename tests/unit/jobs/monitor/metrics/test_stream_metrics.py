@@ -17,7 +17,7 @@ from sparkhaven.jobs.monitor.metrics.catalogue import CATALOGUE, OF_TABLES, PREF
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
 from sparkhaven.jobs.monitor.source_watch import SourceWatch
 from sparkhaven.jobs.monitor.streams import read_stream
-from sparkhaven.jobs.streams.reports.progress import PartitionProgress, Progress, taken, total_lag
+from sparkhaven.jobs.streams.progress import PartitionProgress, Progress, taken, total_lag
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
