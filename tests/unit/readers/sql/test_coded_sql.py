@@ -1,4 +1,4 @@
-"""Queries and where-expressions over dates, times and decimals: the right rows, asked twice, and few that are read."""
+"""Queries and conditions over dates, times and decimals: the right rows, asked twice, and few that are read."""
 
 from __future__ import annotations
 

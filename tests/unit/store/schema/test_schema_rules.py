@@ -71,7 +71,7 @@ GOOD = """
     <assertPercentile column="D" percentile="0.9" min="1" max="2"/>
     <assertNumberDistinctValues columns="A,B" min="1" max="2"/>
     <assertFracNan column="D" min="0" max="0.1"/>
-    <assertFracWhere filter="D &gt; 1 &amp;&amp; !isNull(B)" min="0" max="0.1"/>
+    <assertFracWhere filter="D &gt; 1 AND B IS NOT NULL" min="0" max="0.1"/>
     <assertLess column1="A" column2="D"/>
     <assertDigestEqual/>
     <NonEmptyValidator modes="SIMPLE_TABLE"/>
