@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -193,7 +194,7 @@ def import_rows(
             on_progress=cli.note,
         )
 
-        def more(date: DateResult) -> dict[str, Any]:
+        def more(date: DateResult) -> Mapping[str, object]:
             said = {"from": rows.name, "layout": rows.layout, "digests": dict(date.digests)}
             return {**said, "rows": date.given[0], "files": date.given[1]}
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.history.partitions import roll_first
@@ -168,7 +167,7 @@ def noted(results: Iterable[DateResult], done: set[str], stop_on_error: bool = F
 
 
 def show_dates(
-    job: MergeJob, results: Iterable[DateResult], more: Callable[[DateResult], dict[str, Any]] = lambda _: {}
+    job: MergeJob, results: Iterable[DateResult], more: Callable[[DateResult], Mapping[str, object]] = lambda _: {}
 ) -> int:
     """Prints one result a date as it comes, with ``more`` members; the exit code is that of the first error."""
     cli, name, dry_run = job.cli, job.name, job.dry_run
