@@ -5,6 +5,7 @@
     SparkhavenError
     ├─ FormatError              bytes on disk violate the format          exit 1
     │  ├─ CorruptFileError      damaged: truncated, bits flipped, inconsistent
+    │  │  └─ OtherColumnError   its prefix or field says that it is of another column
     │  └─ UnsupportedVersionError  sound, but of an unsupported version or class
     ├─ SchemaError                                                                  exit 2
     │  ├─ SchemaParseError      the schema file: code, file, line, column
@@ -113,6 +114,10 @@ class FormatError(SparkhavenError):
 
 class CorruptFileError(FormatError):
     """A file is damaged: truncated, bits flipped, or inconsistent with what was committed."""
+
+
+class OtherColumnError(CorruptFileError):
+    """A file says that it is of another column than the one it was opened for."""
 
 
 class UnsupportedVersionError(FormatError):

@@ -161,11 +161,11 @@ def symbol_use(fs: Fs, table: PinnedTable, dates: Sequence[str] | None = None) -
 
 
 def _of_column(fs: Fs, column: Column, slices: Iterable[Slice]) -> Iterator[SymbolUse]:
-    having = [slice_ for slice_ in slices if f"{column.within(slice_.files).name}{SYM}" in slice_.files]
+    having = [slice_ for slice_ in slices if f"{slice_.placed(column).name}{SYM}" in slice_.files]
     for date, parts in by_date(having).items():
         use, tables = SymbolUse(column.name, date, column.storage is Storage.SET), list[pa.Array]()
         for slice_ in parts:
-            tables.append(_count(fs, column.within(slice_.files), slice_, use))
+            tables.append(_count(fs, slice_.placed(column), slice_, use))
         use.distinct = int(pc.count_distinct(pa.chunked_array(tables, pa.string()), mode="only_valid").as_py())
         yield use
 

@@ -39,7 +39,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import NOW, TableSchema
 from sparkhaven.writers.append.location_room import LocationRoom, committed_room, may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
@@ -86,8 +86,8 @@ class CommittedLocations:
     def room(self, key: LocationKey, schema: TableSchema) -> LocationRoom:
         """What a location can take."""
         location = self.state.locations.get(key)
-        files = {} if location is None else location.files
-        return committed_room(self.place.fs, schema, self.place.intraday_location(key), files)
+        files, named = ({}, NOW) if location is None else (location.files, location.named_by)
+        return committed_room(self.place.fs, schema, self.place.intraday_location(key), files, named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,12 @@ def filled_rows(place: TablePlace, names: Sequence[str]) -> dict[str, int]:
     return {
         column.name: sum(
             filled(
-                place.fs, slice_.directory, column, slice_.files, slice_.stats, (slice_.start, slice_.stop, slice_.rows)
+                place.fs,
+                slice_.directory,
+                column.at(slice_.named_by),
+                slice_.files,
+                slice_.stats.get(column.name, ()),
+                (slice_.start, slice_.stop, slice_.rows),
             )
             for slice_ in slices
         )

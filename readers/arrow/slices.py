@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.epochs.pins import Pin, left
-from sparkhaven.store.errors import FormatError, SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.errors import FormatError, OtherColumnError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.layout import table_of
@@ -145,10 +145,11 @@ class SliceReader:
         slice_ = self._slice
         try:
             opened = self._open_file(column)
-        except SchemaMismatchError as error:
+        except (SchemaMismatchError, OtherColumnError) as error:
             if not slice_.newer:
                 raise
-            raise schema_moved(slice_.directory, column.name, "has another type now") from error
+            what = "type" if isinstance(error, SchemaMismatchError) else "name"
+            raise schema_moved(slice_.directory, column.name, f"has another {what} now") from error
         if slice_.newer and opened.absent:  # not null: it was renamed or dropped
             raise schema_moved(slice_.directory, column.name, "is no longer stored")
         return opened
@@ -158,7 +159,7 @@ class SliceReader:
             return self._files.column(self._slice, column, self._sizes)
         if self._parquet is None:
             self._parquet = self._files.parquet(self._slice)
-        return self._parquet.column(column)
+        return self._parquet.column(column.at(self._slice.named_by))
 
     def _column(self, column: Column, rows: RowRanges) -> pa.Array:
         if column.kind is Kind.PARTITIONING:

@@ -24,7 +24,7 @@ from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
 from sparkhaven.store.types.codings.string_set import StringSets
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.model import NOW, Column, Kind, Storage
 
 BLOCK = 1 << 17  # rows that are read at once, so that what is made of them stays in the processor's cache
 
@@ -46,6 +46,7 @@ class Expected:
     published: bytes | None = None  # content of ``table.size``, where it follows from the log
     indexes: Mapping[str, FileState] = field(default_factory=dict)  # files of indexes, by their path below the location
     vouched: bool = True
+    named_by: int = NOW  # the version of the schema by which the files are named
 
     @property
     def key(self) -> LocationKey:
@@ -53,7 +54,10 @@ class Expected:
 
 
 def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFinding]:
-    """Reads a whole column, ``BLOCK`` rows at a time. Damage that stops a read is raised; other damage is a finding."""
+    """Reads a whole column, ``BLOCK`` rows at a time, under the name that it has there (``Column.at``).
+
+    Damage that stops a read is raised; other damage is a finding.
+    """
     sizes = {name: state.size for name, state in expected.files.items()}
     parquet = in_parquet(sizes)
     path = expected.directory / (NAME if parquet else column.files[0])

@@ -65,8 +65,8 @@ def check_index_rows(
     ``sidecar``: so is the one beside ``table.parquet``, if there is one.
     """
     path, stored = expected.directory / name, tuple(name.removeprefix(INDEX).split(","))
-    by_name = {column.name: column for column in schema.stored}
-    columns = [by_name.get(schema.labels.get(label, label)) for label in stored]
+    by_name = {column.stem(expected.named_by): column.at(expected.named_by) for column in schema.stored}
+    columns = [by_name.get(label) for label in stored]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns):
         return  # of a column that was dropped: no read uses it

@@ -61,7 +61,7 @@ def check_location(
         return
     if expected.vouched:
         yield from check_record(fs, expected, names, later)
-    every = (c.within(expected.files) for c in (*schema.stored, *schema.retired) if c.files)
+    every = (c.at(expected.named_by).within(expected.files) for c in (*schema.stored, *schema.retired) if c.files)
     columns = [c for c in every if c.files[0] in expected.files and c.files[0] in names]
     sound = {name for c in columns if deep and is_sound(fs, expected, c) for name in c.files}
     damaged: set[str] = set()
@@ -220,7 +220,7 @@ def _of_other_writers(path: Path, prefix: Prefix) -> Iterator[CheckFinding]:
 
 
 def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[CheckFinding]:
-    overflow = {column.name + OVR for column in schema.columns}
+    overflow = {column.stem(expected.named_by) + OVR for column in schema.columns}
     indexed = {path.partition("/")[0] for path in expected.indexes}
     for name in names:
         if (

@@ -43,7 +43,7 @@ def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool
                 found=name,
                 hint="merge the date again with --rewrite",
             )
-    for column in schema.stored:
+    for column in (column.at(expected.named_by) for column in schema.stored):
         try:
             opened.column(column)
             if deep and in_parquet(expected.files):

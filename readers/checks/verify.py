@@ -188,7 +188,8 @@ class _TableCheck:
             for output in (*seen.outputs, *seen.gone, *empty):
                 yield from self._output(schema, LocationKey(output.internal, value), output, generation)
             for location in seen.unvouched:
-                output = MergeOutput(location.key.internal, location.rows, files=dict(location.files))
+                files, named = dict(location.files), location.named_by
+                output = MergeOutput(location.key.internal, location.rows, files=files, named_by=named)
                 yield from self._output(schema, location.key, output, generation, vouched=False)
 
     def _output(
@@ -200,8 +201,9 @@ class _TableCheck:
         except SparkhavenError as error:
             yield from_error(error, directory)
             return
-        expected = Expected("history", directory, output.rows, output.files, output.stats, indexes=output.indexes)
-        yield from self._location(schema, replace(expected, vouched=vouched), (generation,))
+        committed, named = (output.rows, output.files, output.stats), output.named_by
+        expected = Expected("history", directory, *committed, indexes=output.indexes, vouched=vouched, named_by=named)
+        yield from self._location(schema, expected, (generation,))
 
     def _location(
         self, schema: TableSchema, expected: Expected, state: Hashable, later: LaterEpochs | None = None
@@ -324,7 +326,7 @@ class _TableCheck:
 def _intraday(place: StreamPlace, location: LocationState) -> Expected:
     directory, published = place.intraday_location(location.key), record_bytes(place.stream, location)
     committed = location.rows, location.files, location.stats, location.epoch, location.truncated
-    return Expected("intraday", directory, *committed, published)
+    return Expected("intraday", directory, *committed, published, named_by=location.named_by)
 
 
 def _emptied(stream: StreamState) -> frozenset[tuple[LocationKey, int]]:

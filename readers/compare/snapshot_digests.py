@@ -12,7 +12,7 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, from_hex, tag_of
 from sparkhaven.store.digest.row_hashes import digest_rows
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.history import in_columns
+from sparkhaven.store.merges.history import of_now
 from sparkhaven.store.merges.merge_records import MergeOutput
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.scan.ranges import ReadPlan
@@ -54,8 +54,8 @@ class SnapshotDigests:
         self._outputs: dict[LocationKey, MergeOutput] = {}
         if recorded and len(columns) == len(pinned.schema.stored) and all(map(self._is_recorded, columns, like)):
             for record in self.plan.records:
-                for output in in_columns(record, pinned.schema).outputs:
-                    self._outputs[LocationKey(output.internal, record.value)] = output
+                for output in record.outputs:
+                    self._outputs[LocationKey(output.internal, record.value)] = of_now(output, pinned.schema)
 
     def _is_recorded(self, column: Column, like: Column) -> bool:
         return column.id == like.id and tag_of(column) == tag_of(like) and not has_other_null(column)

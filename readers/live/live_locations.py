@@ -13,7 +13,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import NOW, Column
 
 AGAIN = "open the table again. It has the same name"
 
@@ -45,13 +45,14 @@ class LiveLocation:
 class Committed:
     """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file.
 
-    ``indexes``: the same of files of its indexes.
+    ``named_by``: the version of the schema by which the files are named. ``indexes``: the same of files of its indexes.
     """
 
     rows: int
     epoch: int
     files: Mapping[str, FileState]
     indexes: Mapping[str, FileState] = field(default_factory=dict)
+    named_by: int = NOW
 
 
 @dataclass(slots=True)
@@ -75,7 +76,8 @@ class Held:
     def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
         reader = self.columns.get(column.name)
         if reader is None:
-            reader = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, column, checks))
+            named = column.at(self.committed.named_by)
+            reader = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, named, checks))
         return reader
 
     def keep(self, fs: Fs, columns: tuple[Column, ...], checks: Checks | None) -> None:

@@ -58,7 +58,7 @@ from sparkhaven.store.scan.narrowing import indexed_rows
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.model import Column, Form, Kind, TableSchema
+from sparkhaven.store.types.model import NOW, Column, Form, Kind, TableSchema
 from sparkhaven.store.types.null_char import has_other_null, with_null_char
 from sparkhaven.store.types.row_ranges import RowRanges
 
@@ -219,11 +219,12 @@ class LiveIndexes:
     def rows(self, held: Held, shown: Committed, name: str, keys: Sequence[Key]) -> RowRanges | None:
         """Rows of a location in which a column has one of these values; None: no index tells, or it saves nothing."""
         column = self._column(name)
-        if held.place.tier != "history" or column is None:
-            return None
+        if held.place.tier != "history" or column is None or self._schema.version < shown.named_by < NOW:
+            return None  # of a later version it is not known whose names an index has
         rows = (0, shown.rows, shown.rows)
         held_at = held.place.at, str(held.directory)
-        whole = Slice("history", None, *held_at, *rows, shown.files, {}, indexes=shown.indexes)
+        named = shown.named_by
+        whole = Slice("history", None, *held_at, *rows, shown.files, {}, indexes=shown.indexes, named_by=named)
         values = tuple(None if key == column.type.null else key for key in keys)
         return indexed_rows(self._files, self._schema, whole, Lookup("in", name, values))
 
@@ -273,7 +274,7 @@ class LiveTable:
             self._shown.merged.note(record)
         for slice_ in plan.slices:
             if slice_.stream is None:
-                committed = Committed(slice_.rows, 0, slice_.files, slice_.indexes)
+                committed = Committed(slice_.rows, 0, slice_.files, slice_.indexes, slice_.named_by)
                 self._shown.add_history(slice_.key, committed, slice_.chosen)
             else:
                 self._shown.grow(slice_.stream, self._streams[slice_.stream].state.locations[slice_.key])

@@ -150,12 +150,12 @@ class ShownPlaces:
             if state.rows > first:
                 self._begin(stream, state, first, directory or self._place.intraday_location(state.key))
         elif state.rows > held.committed.rows and not held.left:
-            held.committed = Committed(state.rows, state.epoch, state.files)
+            held.committed = Committed(state.rows, state.epoch, state.files, named_by=state.named_by)
             self.held[held.place] = self.pending[held.place] = held
 
     def _begin(self, stream: str, state: LocationState, first: int, directory: Path) -> None:
         """A location from row ``first`` on: a place that grows, and one for the rows before each withdrawn range."""
-        committed = Committed(state.rows, state.epoch, state.files)
+        committed = Committed(state.rows, state.epoch, state.files, named_by=state.named_by)
         pieces = [(first, state.rows)]
         if state.withdrawn:
             pieces = pieces_of(state.withdrawn.outside(first, state.rows), directory)
@@ -272,7 +272,7 @@ class ShownPlaces:
                 raise self.unseen(record.value)
             for output in record.outputs:
                 if output.rows:
-                    committed = Committed(output.rows, 0, output.files, output.indexes)
+                    committed = Committed(output.rows, 0, output.files, output.indexes, output.named_by)
                     self.add_history(LocationKey(output.internal, record.value), committed)
         self.merged.note(record)
 

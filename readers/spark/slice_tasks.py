@@ -64,7 +64,7 @@ def read_task(
 
 
 def _cost(slice_: Slice, columns: Sequence[Column]) -> int:
-    names = [name for column in columns for name in column.within(slice_.files).files]
+    names = [name for column in columns for name in slice_.placed(column).files]
     size = sum(slice_.files[name].size for name in names if name in slice_.files)
     if in_parquet(slice_.files):  # the part of these columns is not known before the file is opened
         size = slice_.files[NAME].size * len(columns) // max(len(slice_.stats), len(columns), 1)
@@ -84,7 +84,7 @@ def _divided(slice_: Slice, columns: Sequence[Column], target: int) -> Iterator[
 
 
 def _lightened(slice_: Slice, columns: Sequence[Column]) -> Slice:
-    names = (name for column in columns for name in column.within(slice_.files).files)
+    names = (name for column in columns for name in slice_.placed(column).files)
     files = {name: slice_.files[name] for name in names if name in slice_.files}
     if in_parquet(slice_.files):
         files = {NAME: slice_.files[NAME]}

@@ -40,7 +40,7 @@ from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
 from sparkhaven.store.scan.pruning import kept_slices
 from sparkhaven.store.scan.ranges import intraday_slice
 from sparkhaven.store.scan.selection import Selection
-from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.scan.slices import NamesOfNow, Slice
 from sparkhaven.store.scan.source_names import refuse_ambiguous_source
 
 
@@ -168,6 +168,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         selection = Selection.of(self._options.dates, self._options.sources)
         states = {state.stream: state for state in table.snapshot.streams}
         compared = bool(selection.sources) or not all(map(is_well_formed, selection.values or ()))  # with the table's
+        names = NamesOfNow(self._schema)
         keys = [key for state in states.values() for key in state.locations] if compared else []
         for source in selection.sources or ():
             refuse_ambiguous_source(self._place.table, source, {key.internal for key in keys})
@@ -183,9 +184,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 if loc is None or loc.truncated or (loc.since != since if since is not None else loc.since > after):
                     raise changes.left_unread(key, after, until)
                 if selection.takes_value(key.value) and selection.takes_source(key.internal):
-                    newer = loc.schema_version > self._schema.version
                     rows = added.start, added.stop
-                    slice_ = intraday_slice(self._place.layout, self._place.table, stream, loc, *rows, newer=newer)
+                    slice_ = intraday_slice(self._place.layout, self._place.table, stream, loc, *rows, names=names)
                     if slice_ is not None:
                         yield slice_
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
-from sparkhaven.store.merges.merge_records import InputKey, MergeRecord, generations, load_record
+from sparkhaven.store.merges.merge_records import InputKey, MergeOutput, MergeRecord, generations, load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import Column, TableSchema
 
@@ -75,9 +75,12 @@ def row_content(record: MergeRecord | None) -> RowContent:
     return RowContent(sum(output.rows for output in outputs), to_hex(digest))
 
 
-def has_digests_of(schema: TableSchema, digests: Mapping[str, str]) -> bool:
-    """Whether recorded digests are of no column but those that are stored now, so that one of rows is of these too."""
-    return set(renamed(digests, schema.labels)) <= {column.name for column in schema.stored}
+def has_digests_of(schema: TableSchema, digests: Mapping[str, str], version: int) -> bool:
+    """Whether digests are of no column but those that are stored now, so that one of rows is of these too.
+
+    ``version``: that of the schema whose names they have.
+    """
+    return set(renamed(digests, schema.names_at(version))) <= {column.name for column in schema.stored}
 
 
 def keeps_rows(before: MergeRecord | None, after: MergeRecord, columns: Collection[int]) -> bool:
@@ -121,7 +124,10 @@ def _adds(before: MergeRecord, after: MergeRecord, rows: int) -> bool:
 
 
 def totals(record: MergeRecord | None) -> tuple[int, dict[str, str]]:
-    """Rows of a date in history, and digests of the columns that all of its locations have; 0 without a record."""
+    """Rows of a date in history, and digests of the columns that all of its locations have; 0 without a record.
+
+    Its outputs are ``of_now`` where columns were renamed.
+    """
     outputs = record.outputs if record is not None else ()
     names = {name for output in outputs for name in output.digests}
     common = sorted(name for name in names if all(name in output.digests for output in outputs))
@@ -135,29 +141,44 @@ def column_digests(record: MergeRecord | None, columns: Collection[Column]) -> d
     for column in columns:
         total = 0
         for output in record.outputs if record is not None else ():
-            name = next((name for name in (column.name, *column.labels) if name in output.digests), None)
-            total = add(total, digest_nulls(column, output.rows) if name is None else from_hex(output.digests[name]))
+            name = column.stem(output.named_by)
+            known = from_hex(output.digests[name]) if name in output.digests else digest_nulls(column, output.rows)
+            total = add(total, known)
         digests[column.name] = to_hex(total)
     return digests
 
 
-def in_columns(record: MergeRecord, schema: TableSchema) -> MergeRecord:
-    """The record as the columns of now have it; names of files stay.
+def of_now(output: MergeOutput, schema: TableSchema) -> MergeOutput:
+    """A location with its digests and statistics by the names of now; those of files stay, and ``named_by`` says whose.
 
-    Digests and statistics are under the names of now. The proof has every stored column, in all of its rows: one that
-    the record does not know is null there.
+    Such an output is looked at and never stored.
     """
-    labels, proof = schema.labels, record.proof
-    if labels:
-        outputs = (
-            replace(o, digests=renamed(o.digests, labels), stats=renamed(o.stats, labels)) for o in record.outputs
-        )
-        record = replace(record, outputs=tuple(outputs))
+    names = schema.names_at(output.named_by)
+    if not names:
+        return output
+    return replace(output, digests=renamed(output.digests, names), stats=renamed(output.stats, names))
+
+
+def outputs_of_now(record: MergeRecord, schema: TableSchema) -> MergeRecord:
+    """The record with its outputs ``of_now``, to be looked at."""
+    return replace(record, outputs=tuple(of_now(output, schema) for output in record.outputs))
+
+
+def in_columns(record: MergeRecord, schema: TableSchema) -> MergeRecord:
+    """The record as the schema has it: proof, order and rule by the names of now; outputs are as they were.
+
+    The proof has every stored column, in all of its rows: one that the record does not know is null there.
+    """
+    names, proof, run = schema.names_at(record.schema_version), record.proof, record.run
+    if names:
+        sort = tuple(f"{names.get(name, name)}{rest}" for name, rest in map(_split_key, run.sort))
+        run = replace(run, sort=sort, dedupe=None if run.dedupe is None else run.dedupe.renamed(names))
+    record = replace(record, schema_version=schema.version, run=run)
     if proof is None:
         return record
 
     def whole(digests: Mapping[str, str], rows: int) -> dict[str, str]:
-        known = renamed(digests, labels)
+        known = renamed(digests, names)
         newer = (column for column in schema.stored if column.name not in known)
         return known | {column.name: to_hex(digest_nulls(column, rows)) for column in newer}
 
@@ -168,5 +189,12 @@ def in_columns(record: MergeRecord, schema: TableSchema) -> MergeRecord:
     return replace(record, proof=replace(proof, digests_in=kept[0], digests_out=kept[1], left_out=left_out))
 
 
-def renamed(values: Mapping[str, V], labels: Mapping[str, str]) -> dict[str, V]:
-    return {labels.get(name, name): value for name, value in values.items()}
+def _split_key(text: str) -> tuple[str, str]:
+    """A sort key as the name of its column and the rest: ``:desc``, or nothing."""
+    name, colon, direction = text.partition(":")
+    return name, colon + direction
+
+
+def renamed(values: Mapping[str, V], names: Mapping[str, str]) -> dict[str, V]:
+    """Values by the names of now; ``names``: those of then that differ -> those of now."""
+    return {names.get(name, name): value for name, value in values.items()}

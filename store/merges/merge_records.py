@@ -43,6 +43,7 @@ from sparkhaven.store.merges.merge_run import (
 )
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
+from sparkhaven.store.types.model import NOW
 from sparkhaven.store.types.row_ranges import RowRanges
 
 MAGIC = b"SHVMRG3\n"
@@ -98,7 +99,9 @@ class MergeOutput:
     ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
     ``stats`` may be empty: then nothing can be skipped. ``indexes``: files of indexes, by their path below the
     location, with size and CRC-32 of the whole file. ``row_digest``: of its rows, all columns together, by
-    ``store.digest.row_hashes``, as 32 hex digits. It decides whether two locations have the same rows.
+    ``store.digest.row_hashes``, as 32 hex digits. It decides whether two locations have the same rows. ``named_by``:
+    the version of the schema whose names the files, digests and statistics have (``Column.at``), not beyond that of the
+    record.
     """
 
     internal: str
@@ -108,16 +111,18 @@ class MergeOutput:
     stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
     indexes: dict[str, FileState] = field(default_factory=dict)
     row_digest: str = NO_ROWS
+    named_by: int = NOW
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRecord:
     """The state of one merge of one date: ``phase`` is the last finished one.
 
-    ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
-    ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``run``: sort columns, formula, plan
-    and times of the merge; readers ignore it. ``column_drops``: what the outputs lack by command; ``corrections``: what
-    they have otherwise than the sources, by command.
+    ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is ``intraday``,
+    ``history`` (re-merge after intraday was removed) or ``import``. ``run``: sort columns, formula, plan and times of
+    the merge; readers ignore it. ``schema_version``: whose names the proof and the run have, and the outputs that were
+    written then; those that were kept or copied say by which they are named. ``column_drops``: what the outputs lack by
+    command; ``corrections``: what they have otherwise than the sources, by command.
     """
 
     table: str
@@ -358,6 +363,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
                 "files": _files(output.files),
                 "stats": {name: [encode_range(s) for s in ranges] for name, ranges in output.stats.items()},
                 **({"indexes": _files(output.indexes)} if output.indexes else {}),
+                **({"namedBy": output.named_by} if output.named_by < record.schema_version else {}),
             }
             for output in record.outputs
         ],
@@ -392,6 +398,7 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
                 {name: tuple(decode_range(s) for s in ranges) for name, ranges in entry["stats"].items()},
                 {name: FileState(*state) for name, state in entry.get("indexes", {}).items()},
                 entry["rowDigest"],
+                entry.get("namedBy", data["schemaVersion"]),
             )
             for entry in data["outputs"]
         ),

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError, OtherColumnError
 from sparkhaven.store.format.column.codecs import Reading, codec_for
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, MAX_DATA_OFFSET, Prefix, check_prefix, decode_prefix
 from sparkhaven.store.format.column.region import DAT, Region
@@ -97,12 +97,13 @@ class WrittenColumn:
 def committed_column(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> WrittenColumn:
     """How a committed ``.dat`` file has a column; ``head``: its first bytes, if known.
 
-    Raises as ``column_header`` and ``check_prefix``; another column's id is a CorruptFileError: a name belongs to one
-    column for as long as the table has data, so either this file or the history of the schema is damaged.
+    Raises as ``column_header`` and ``check_prefix``; another column's id is an OtherColumnError: in a location a name
+    is of one column, so either this file, or what says which version has named it, or the history of the schema is
+    damaged.
     """
     prefix = column_header(fs, path, head)
     if prefix.column_id not in (None, column.id):
-        raise CorruptFileError(
+        raise OtherColumnError(
             f"file of column {column.name} says that it belongs to another column",
             where=path,
             expected=f"columnId {column.id}",
@@ -180,10 +181,11 @@ def open_column(
     *,
     check: Callable[[Path, pa.Buffer], None] = _unchecked,
 ) -> ColumnFile:
-    """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
+    """Opens a column, under the name that it has in the location (``Column.at``).
 
-    A column that has no committed ``.dat`` is all null. ``check`` is given the committed bytes of each file before
-    they are decoded, and raises if they changed.
+    ``files`` has the committed bytes of each file's data region, by file name. A column that has no committed ``.dat``
+    is all null. ``check`` is given the committed bytes of each file before they are decoded, and raises if they
+    changed.
     """
     if in_parquet(files):
         return open_parquet(fs, directory, files, rows, check=check).column(column)

@@ -34,19 +34,18 @@ def filled(
     directory: Path,
     column: Column,
     files: Mapping[str, FileState],
-    stats: Mapping[str, Sequence[RangeStats]],
+    stats: Sequence[RangeStats],
     rows: tuple[int, int, int],
 ) -> int:
     """Rows from ``rows[0]`` to ``rows[1]`` of a location of ``rows[2]`` rows in which the column has a value.
 
-    Raises what ``open_column`` raises.
+    ``column``: under the name that it has there (``Column.at``); ``stats``: of it. Raises what ``open_column`` raises.
     """
     start, stop, all_rows = rows
     stored = column.within(files)
     if not in_parquet(files) and stored.files[0] not in files:
         return 0
-    column_stats = next((stats[name] for name in (stored.name, column.name, *column.labels) if name in stats), ())
-    known = filled_by_stats(column_stats, start, stop)
+    known = filled_by_stats(stats, start, stop)
     if known is not None:
         return known
     sizes = {name: state.size for name, state in files.items()}

@@ -62,13 +62,15 @@ class LocationFiles:
         ``sizes``: those of the slice, from who opens many columns.
         """
 
+        column = column.at(slice_.named_by)
+
         def opened() -> ColumnFile:
             of_files = slice_.sizes if sizes is None else sizes
             return open_column(self.fs, slice_.directory, column, of_files, slice_.rows, check=self._check_of(slice_))
 
         if slice_.tier != "history" or not self._most or slice_.count * PART > slice_.rows:
             return opened()
-        name = column.within(slice_.files).name
+        name = column.name
         names = [file for suffix in SUFFIXES if (file := name + suffix) in slice_.files]
         request = column, slice_.rows, slice_.files
         return self._get(slice_.directory, name, names, request, opened, ColumnFile.again)

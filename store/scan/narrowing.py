@@ -49,7 +49,7 @@ class Groups:
 
 def stored_groups(files: LocationFiles, slice_: Slice, column: Column) -> Groups | None:
     """The grouping of a column as its files have it; None where there is none, or not that of the rows."""
-    stored = column.within(slice_.files)
+    stored = slice_.placed(column)
     state = slice_.files.get(stored.files[0])
     if state is None or state.crc == UNKNOWN or column.forms:  # the keys may be of another type
         return None
@@ -176,10 +176,9 @@ class _Location:
         self._columns = {column.name: column for column in schema.stored}
         names = dict.fromkeys(path.partition("/")[0] for path in whole.indexes)
         listed = [tuple(name.removeprefix(INDEX).split(",")) for name in names if name.startswith(INDEX)]
-        labels = schema.labels
+        now = schema.names_at(whole.named_by)
         self._indexes = [
-            (tuple(labels.get(name, name) for name in stored), stored)
-            for stored in sorted(listed, key=len, reverse=True)
+            (tuple(now.get(name, name) for name in stored), stored) for stored in sorted(listed, key=len, reverse=True)
         ]
 
     def rows(self, lookup: Lookup) -> RowRanges | None:
@@ -225,7 +224,7 @@ class _Location:
             return None
         keys = [self._columns[name] for name in columns]
         if columns != stored:
-            keys = [replace(column, name=name) for column, name in zip(keys, stored, strict=True)]
+            keys = [column.at(self._whole.named_by) for column in keys]
         index = self._files.index(self._whole, keys)
         try:
             return None if index is None else index.find(wanted)

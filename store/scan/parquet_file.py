@@ -17,6 +17,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.parquet.chunks import checked_chunks
 from sparkhaven.store.format.parquet.fields import as_column, check_field
 from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import exchanged, other_null
 from sparkhaven.store.types.row_ranges import RowRanges
@@ -54,7 +55,7 @@ class CommittedParquet:
         return decode_footer((self.file.metadata.metadata or {}).get(KEY), self.path)
 
     def has(self, column: Column) -> bool:
-        """Whether the file has the column; raises what ``check_field`` raises.
+        """Whether the file has the column, under the name that it has there; raises what ``check_field`` raises.
 
         Without it every row is null: the column is newer than the file.
         """
@@ -65,11 +66,9 @@ class CommittedParquet:
         return True
 
     def _field(self, column: Column) -> int:
-        """The number of the field of a column, by its name or an earlier one; -1 without one."""
-        for name in (column.name, *column.labels):
-            if indices := self.schema.get_all_field_indices(name):
-                return int(indices[0])
-        return -1
+        """The number of the field of a column; -1 without one."""
+        indices = self.schema.get_all_field_indices(column.name)
+        return int(indices[0]) if indices else -1
 
     def uncompressed(self, column: Column) -> int:
         if not self.has(column):
@@ -98,6 +97,15 @@ class CommittedParquet:
             )
         unit = other_null(column.type)
         return array if unit is None else exchanged(array, unit)
+
+
+def parquet_schema(fs: Fs, path: Path, size: int) -> tuple[int, pa.Schema]:
+    """Rows and fields of a file of so many bytes; CorruptFileError: it is damaged."""
+    from pyarrow.parquet import ParquetFile  # which few readers need
+
+    with damage_at(path):
+        file = ParquetFile(fs.map(path, size))
+        return file.metadata.num_rows, file.schema_arrow
 
 
 class ParquetReading:

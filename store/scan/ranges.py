@@ -14,7 +14,7 @@ alone, gives the same rows. Of intraday the withdrawn rows are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +22,6 @@ from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.history import renamed
 from sparkhaven.store.merges.merge_records import (
     MergeInput,
     MergeRecord,
@@ -39,7 +38,7 @@ from sparkhaven.store.scan.narrowing import narrowed
 from sparkhaven.store.scan.pruning import Filter, value_stats
 from sparkhaven.store.scan.seen_history import SeenDate, see_date, standing_values
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
-from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.scan.slices import NamesOfNow, Slice
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
 from sparkhaven.store.scan.standing import Dated, dated_partitions
 from sparkhaven.store.types.model import TableSchema
@@ -115,6 +114,7 @@ def make_plan(
     values = merged if tier == "history" else merged | intraday
     refuse_unknown_values(snapshot.table, selection, tier, values, intraday | merged)
     known: set[str] = set()
+    names = NamesOfNow(snapshot.schema)
     if selection.sources is not None:
         known |= {key.internal for stream in snapshot.streams for key in stream.locations}
     slices: list[Slice] = []
@@ -135,19 +135,17 @@ def make_plan(
             if not seen.as_recorded:
                 differing.append(seen)
             known |= {output.internal for output in seen.locations}
-            slices += _history(place.layout, snapshot, seen)
+            slices += _history(place.layout, snapshot, seen, names)
         if record is not None:
             records.append(record)
             known |= {output.internal for output in record.outputs}
         if tier != "history":
-            slices += _remainder(place.layout, snapshot, located, record)
+            slices += _remainder(place.layout, snapshot, located, record, names)
             if record is not None:
                 refuse_merged_sources(selection.sources or (), record)
     if selection.sources is not None:
         refuse_unknown_sources(place, selection.sources, known)
     slices = [slice_ for slice_ in slices if selection.takes_source(slice_.key.internal)]
-    if labels := snapshot.schema.labels:
-        slices = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in slices]
     if where is not None:
         slices = narrowed(files or LocationFiles(place.fs, MEMORY), snapshot.schema, slices, where)
     rows = sum(slice_.count for slice_ in slices)
@@ -280,27 +278,31 @@ def refuse_doubled(place: TablePlace, seen: SeenDate, located: Iterable[Location
         )
 
 
-def _history(layout: Layout, snapshot: Snapshot, seen: SeenDate) -> list[Slice]:
+def _history(layout: Layout, snapshot: Snapshot, seen: SeenDate, names: NamesOfNow) -> list[Slice]:
     table = snapshot.table
-    newer = seen.record is not None and seen.record.schema_version > snapshot.schema.version
     slices = []
     for out in seen.locations:
         key, rows = LocationKey(out.internal, seen.value), (0, out.rows, out.rows)
-        path = str(layout.history_location(table, key))
-        slices.append(Slice("history", None, key, path, *rows, out.files, out.stats, newer, out.indexes))
+        path, newer = str(layout.history_location(table, key)), names.newer(out.named_by)
+        committed = out.files, names.stats(out.named_by, out.stats), newer
+        indexes = {} if newer else out.indexes
+        slices.append(Slice("history", None, key, path, *rows, *committed, indexes, named_by=out.named_by))
     return slices
 
 
 def _remainder(
-    layout: Layout, snapshot: Snapshot, located: Sequence[tuple[str, LocationState]], record: MergeRecord | None
+    layout: Layout,
+    snapshot: Snapshot,
+    located: Sequence[tuple[str, LocationState]],
+    record: MergeRecord | None,
+    names: NamesOfNow,
 ) -> list[Slice]:
     """Slices of intraday, each from the row after those that the record took in."""
     merged = merged_rows(record)
     slices = []
     for stream, location in located:
         start = merged.get((stream, location.key.internal, location.since), 0)
-        newer = location.schema_version > snapshot.schema.version
-        slice_ = intraday_slice(layout, snapshot.table, stream, location, start, newer=newer)
+        slice_ = intraday_slice(layout, snapshot.table, stream, location, start, names=names)
         if slice_ is not None:
             slices.append(slice_)
     return slices
@@ -314,12 +316,18 @@ def intraday_slice(
     start: int,
     stop: int | None = None,
     *,
-    newer: bool,
+    names: NamesOfNow,
 ) -> Slice | None:
-    """The rows of a location in ``[start, stop)`` (None: all from there on) that were not withdrawn; None: no row."""
+    """The rows of a location in ``[start, stop)`` (None: all from there on) that were not withdrawn; None: no row.
+
+    ``names``: of the schema that reads it.
+    """
     stop = location.rows if stop is None else stop
     if start >= stop:
         return None
     path, rows = layout.intraday_path(table, location.key), location.rows
-    whole = Slice("intraday", stream, location.key, path, start, stop, rows, location.files, location.stats, newer)
+    named_by = location.named_by
+    committed = location.files, names.stats(named_by, location.stats), names.newer(named_by)
+    part = start, stop, rows
+    whole = Slice("intraday", stream, location.key, path, *part, *committed, named_by=named_by)
     return whole.limited(location.withdrawn.outside(start, stop)) if location.withdrawn else whole

@@ -55,7 +55,8 @@ class SeenDate:
     def locations(self) -> tuple[MergeOutput, ...]:
         """All that is read, by storage partition; of locations without a record the digests are not known."""
         others = (
-            MergeOutput(location.key.internal, location.rows, files=dict(location.files)) for location in self.unvouched
+            MergeOutput(location.key.internal, location.rows, files=dict(location.files), named_by=location.named_by)
+            for location in self.unvouched
         )
         return tuple(sorted((*self.outputs, *others), key=lambda output: output.internal))
 

@@ -11,9 +11,38 @@ from typing import Literal
 
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.model import NOW, Column, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 
 _stop = attrgetter("stop")
+
+
+Stats = Mapping[str, tuple[RangeStats, ...]]
+
+
+class NamesOfNow:
+    """How a schema reads what locations have under names: statistics come under the names of now.
+
+    Of a location that a later version of the schema has named it is not known whose the names are. There statistics and
+    indexes count for nothing.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._schema = schema
+        self._names: dict[int, dict[str, str]] = {}  # by version: a plan has many locations of each
+
+    def newer(self, named_by: int) -> bool:
+        """Whether a location is named by a later version than the schema's."""
+        return self._schema.version < named_by < NOW
+
+    def stats(self, named_by: int, stats: Stats) -> Stats:
+        """Statistics of a location."""
+        if self.newer(named_by):
+            return {}
+        names = self._names.get(named_by)
+        if names is None:
+            names = self._names[named_by] = self._schema.names_at(named_by)
+        return {names.get(name, name): ranges for name, ranges in stats.items()} if names else stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +50,8 @@ class Slice:
     """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics.
 
     ``path``: the directory of the location. ``newer``: a later version of the schema wrote it than the one that reads
-    it. ``indexes``: files of its indexes. ``selected``: the rows of ``[start, stop)`` that are read; None: all.
+    it. ``named_by``: the version by which its files are named; statistics are by the names of now. ``indexes``: files
+    of its indexes. ``selected``: the rows of ``[start, stop)`` that are read; None: all.
     """
 
     tier: Literal["intraday", "history"]
@@ -32,15 +62,20 @@ class Slice:
     stop: int
     rows: int
     files: Mapping[str, FileState]
-    stats: Mapping[str, tuple[RangeStats, ...]]
+    stats: Stats
     newer: bool = False
     indexes: Mapping[str, FileState] = field(default_factory=dict)
     selected: RowRanges | None = None
+    named_by: int = NOW
 
     @property
     def directory(self) -> Path:
         """Made when it is asked for: a plan has ten thousands of slices, and its reader may be another program."""
         return Path(self.path)
+
+    def placed(self, column: Column) -> Column:
+        """A column under the name, and with the storage, of its files."""
+        return column.at(self.named_by).within(self.files)
 
     @property
     def chosen(self) -> RowRanges:

@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from sparkhaven.store.errors import CorruptFileError, InvalidNameError
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SparkhavenError
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
+from sparkhaven.store.format.parquet.fields import field_names
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.parquet_file import damage_at
+from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.scan.parquet_file import parquet_schema
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
+from sparkhaven.store.types.model import NOW
 
 KEPT = 16  # namespaces whose directories of dates are remembered
 SETTLED_NS = 2_000_000_000  # a directory that changed within this time of its listing is listed again
@@ -33,7 +37,8 @@ Dated = Mapping[str, tuple[str, ...]]
 class StandingLocation:
     """What a location says of itself: rows, files with checksums where it has them, and when it was written.
 
-    ``lost``: columns whose files it names, and that are not there. They are null.
+    ``lost``: columns whose files it names, and that are not there. They are null. ``named_by``: the version of the
+    schema whose names the files have.
     """
 
     key: LocationKey
@@ -41,6 +46,7 @@ class StandingLocation:
     files: Mapping[str, FileState]
     modified_ms: int
     lost: tuple[str, ...] = ()
+    named_by: int = NOW
 
     @property
     def in_parquet(self) -> bool:
@@ -151,7 +157,8 @@ def standing_location(place: TablePlace, key: LocationKey) -> StandingLocation |
             found=f"{sizes[short][0]} bytes" if short in sizes else "nothing",
             hint="restore the location from a copy",
         )
-    return StandingLocation(key, 0 if record.truncated else record.size, files, record.last_modified_ms, columns)
+    rows, named = 0 if record.truncated else record.size, _named_by(place, directory, files)
+    return StandingLocation(key, rows, files, record.last_modified_ms, columns, named)
 
 
 def _parquet_alone(place: TablePlace, key: LocationKey) -> StandingLocation | None:
@@ -159,8 +166,33 @@ def _parquet_alone(place: TablePlace, key: LocationKey) -> StandingLocation | No
     stat = place.fs.stat(directory / NAME)
     if stat is None or any(name.endswith(DAT) for name in place.fs.names(directory)):
         return None
-    from pyarrow.parquet import ParquetFile  # which few readers need
+    rows = parquet_schema(place.fs, directory / NAME, stat.size)[0]
+    files = {NAME: FileState(stat.size, UNKNOWN)}
+    return StandingLocation(key, rows, files, stat.mtime_ns // 1_000_000, named_by=_named_by(place, directory, files))
 
-    with damage_at(directory / NAME):
-        rows = ParquetFile(place.fs.map(directory / NAME, stat.size)).metadata.num_rows
-    return StandingLocation(key, rows, {NAME: FileState(stat.size, UNKNOWN)}, stat.mtime_ns // 1_000_000)
+
+def _named_by(place: TablePlace, directory: Path, files: Mapping[str, FileState]) -> int:
+    """The version of the schema whose names the files have: that of now, unless ids in the files tell an earlier one.
+
+    So a date that was copied by hand before a column was renamed is read as it was.
+    """
+    schema = load_deployed(place)
+    columns = [column for column in (*schema.stored, *schema.retired) if column.stems]
+    if not columns:
+        return NOW
+    names = _names_by_id(place, directory, files)
+    versions = sorted({version for column in columns for version, _ in column.stems}, reverse=True)
+    fits = (v for v in versions if all(names.get(column.id, column.stem(v)) == column.stem(v) for column in columns))
+    fitting = next(fits, NOW)
+    return NOW if fitting == versions[0] else fitting
+
+
+def _names_by_id(place: TablePlace, directory: Path, files: Mapping[str, FileState]) -> dict[int, str]:
+    """The name of each column whose files say an id; none where they cannot be read, which their reader tells."""
+    try:
+        if in_parquet(files):
+            return field_names(parquet_schema(place.fs, directory / NAME, files[NAME].size)[1])
+        heads = {name: column_header(place.fs, directory / name) for name in files if name.endswith(DAT)}
+    except (SparkhavenError, OSError):
+        return {}
+    return {head.column_id: name.removesuffix(DAT) for name, head in heads.items() if head.column_id is not None}

@@ -31,10 +31,10 @@ class DedupeRule:
         how = f"--upsert {keys}" if self.upsert else f"--dedupe {keys} --keep {self.keep}"
         return how + (f" --order-by {self.order_by}" if self.order_by else "")
 
-    def renamed(self, labels: dict[str, str]) -> DedupeRule:
-        """The rule under the names that its columns have now; ``labels``: earlier name -> name."""
-        order_by = None if self.order_by is None else labels.get(self.order_by, self.order_by)
-        return DedupeRule(tuple(labels.get(name, name) for name in self.keys), self.keep, order_by, self.upsert)
+    def renamed(self, names: dict[str, str]) -> DedupeRule:
+        """The rule under the names that its columns have now; ``names``: name of then -> name."""
+        order_by = None if self.order_by is None else names.get(self.order_by, self.order_by)
+        return DedupeRule(tuple(names.get(name, name) for name in self.keys), self.keep, order_by, self.upsert)
 
     def to_json(self) -> list[object]:
         """[keys, ``first`` or ``last``, order or null, upsert]."""

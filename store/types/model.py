@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,6 +19,8 @@ Distribution = Literal["formula", "round-robin", "free-space"]
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 KEYS = "numbers, texts, Booleans, Instants, dates, times of the day, and decimals with a precision"  # in order
 MOST_NAMES = 200  # bytes of the names of the columns of an index, which its directory has
+NOW = (1 << 31) - 1
+"""The version of a schema by which files are named that no record of ours is of: the newest."""
 
 
 class Kind(Enum):
@@ -50,8 +53,9 @@ class Form:
 class Column:
     """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string.
 
-    ``labels``: earlier names, the newest first, which files and records from before a rename still have. ``forms``:
-    earlier forms, the oldest first, which files from before a widening still have.
+    ``stems``: by which name its files go in a location, as (version, name): from that version of the schema on, if the
+    location was begun by it. Empty: always by ``name``. ``forms``: earlier forms, the oldest first, which files from
+    before a widening still have.
     """
 
     name: str
@@ -65,7 +69,7 @@ class Column:
     codec_width: int | None = None
     component: DataType | None = None
     spelling: str = ""  # dataType as the file spells it
-    labels: tuple[str, ...] = ()
+    stems: tuple[tuple[int, str], ...] = ()
     forms: tuple[Form, ...] = ()
 
     @property
@@ -90,14 +94,30 @@ class Column:
             return (f"{name}.dat", f"{name}.sym", f"{name}.sym.bytes")
         return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 
+    def at(self, version: int) -> Column:
+        """The column under the name of its files in a location that is ``named_by`` this version of the schema.
+
+        Nothing else tells whose file it is: another column may have had the name before, or have it now.
+        """
+        if not self.stems:
+            return self
+        return replace(self, name=self.stem(version), stems=())
+
+    def stem(self, version: int) -> str:
+        """The name of ``at``."""
+        run = bisect_right(self.stems, version, key=lambda stem: stem[0])
+        return self.stems[max(run - 1, 0)][1] if self.stems else self.name
+
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """Other names that files of it have, the newest first."""
+        return tuple(dict.fromkeys(name for _, name in reversed(self.stems) if name != self.name))
+
     def within(self, files: Container[str]) -> Column:
-        """The column under the name, and with the storage, that its files have in a location with these files."""
-        column = self
-        if self.labels and f"{self.name}.dat" not in files:
-            column = replace(self, name=next((label for label in self.labels if f"{label}.dat" in files), self.name))
-        if self.storage is Storage.BLOB and self.forms and f"{column.name}.sym" in files:
-            column = replace(column, storage=Storage.SYMBOL, forms=())
-        return column
+        """The column with the storage that its files have in a location with these files, where they have its name."""
+        if self.storage is Storage.BLOB and self.forms and f"{self.name}.sym" in files:
+            return replace(self, storage=Storage.SYMBOL, forms=())
+        return self
 
     @property
     def earlier(self) -> tuple[Column, ...]:
@@ -203,10 +223,10 @@ class TableSchema:
         names = {column.name for column in self.columns}
         return replace(self, columns=(*self.columns, *(c for c in self.retired if c.name not in names)))
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """Earlier names of columns -> their names."""
-        return {label: column.name for column in self.columns for label in column.labels}
+    def names_at(self, version: int) -> dict[str, str]:
+        """Names of columns in files and records that are named by a version, where they differ -> their names now."""
+        every = (*self.retired, *self.columns)
+        return {stem: c.name for c in every if c.stems and (stem := c.stem(version)) != c.name}
 
     @property
     def case_twins(self) -> tuple[str, str] | None:

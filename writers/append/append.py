@@ -141,9 +141,10 @@ class LocationAppender:
                 )
             known, self.rows, self._stats = dict(resume.files), resume.rows, dict(resume.stats)
         self._files: dict[str, FileState] = known
+        named_by = self._target.schema.version if committed is None else committed.named_by
         self._columns = {
             column.name: (committed_form(self._fs, self.directory, column, known), current)
-            for column, current in location_columns(self._target.schema, known).values()
+            for column, current in location_columns(self._target.schema, known, named_by).values()
         }
         own = {current: column for column, current in self._columns.values()}
         self._forms = earlier_forms(self._target.schema, own)

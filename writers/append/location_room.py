@@ -50,17 +50,20 @@ def may_lack_room(schema: TableSchema) -> bool:
 
 
 def committed_form(fs: Fs, directory: Path, column: Column, files: Collection[str]) -> Column:
-    """A column as the files of a location have it, under their name; the column itself where they do not have it."""
+    """A column, under its name there, as the files of a location have it; itself where they do not have it."""
     named = column.within(files)
     if not named.forms or named.files[0] not in files:
         return named
     return committed_column(fs, directory / named.files[0], named).column
 
 
-def committed_room(fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState]) -> LocationRoom:
-    """The room in a location with these committed files."""
-    own = {column.name: committed_form(fs, directory, column, files) for column in schema.stored if column.forms}
-    return LocationRoom(committed_texts(fs, schema, directory, files), earlier_forms(schema, own))
+def committed_room(
+    fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState], named_by: int
+) -> LocationRoom:
+    """The room in a location with these committed files, which are named by a version of the schema."""
+    named = {column.name: column.at(named_by) for column in schema.stored if column.forms}
+    own = {name: committed_form(fs, directory, column, files) for name, column in named.items()}
+    return LocationRoom(committed_texts(fs, schema, directory, files, named_by), earlier_forms(schema, own))
 
 
 def earlier_forms(schema: TableSchema, own: Mapping[str, Column]) -> dict[str, Column]:

@@ -25,13 +25,16 @@ Left = dict[int, str]
 
 
 def committed_texts(
-    fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState]
+    fs: Fs, schema: TableSchema, directory: Path, files: Mapping[str, FileState], named_by: int
 ) -> dict[str, frozenset[str]]:
-    """The texts that a location with these committed files has, by column of sets."""
+    """The texts that a location with these committed files has, by column of sets.
+
+    ``named_by``: the version of the schema by which the files are named.
+    """
     texts = {}
     for column in schema.stored:
         if column.storage is Storage.SET:
-            own, known = column.within(files), frozenset[str]()
+            own, known = column.at(named_by).within(files), frozenset[str]()
             if own.files[0] in files:
                 _, sym, data = (directory / name for name in own.files)
                 ends, octets = (fs.map(path, files[path.name].size) for path in (sym, data))

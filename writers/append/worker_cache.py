@@ -99,14 +99,14 @@ class EmptyLocation:
         return EmptyLocation(encode_tbl(schema), {column.name: encode_prefix(column) for column in schema.stored})
 
 
-def location_columns(schema: TableSchema, files: Container[str]) -> dict[str, tuple[Column, str]]:
+def location_columns(schema: TableSchema, files: Container[str], named_by: int) -> dict[str, tuple[Column, str]]:
     """The columns of a location with these files, and the name that each has in the schema; by their names there.
 
-    A rename takes effect with a new location. A column that is no longer in the schema goes on as nulls, so that all
-    columns of a location have its rows.
+    ``named_by``: the version that began the location. A rename takes effect with a new one. A column that is no longer
+    in the schema goes on as nulls, so that all columns of a location have its rows.
     """
-    stored = [(column.within(files), column.name) for column in schema.stored]
-    retired = [(column.within(files), column.name) for column in schema.retired if column.files]
+    stored = [(column.at(named_by).within(files), column.name) for column in schema.stored]
+    retired = [(column.at(named_by).within(files), column.name) for column in schema.retired if column.files]
     stored += [(column, name) for column, name in retired if column.files[0] in files]
     return {column.name: (column, name) for column, name in stored}
 

@@ -39,17 +39,6 @@ class Collected:
         return sum(report.rows - report.base_rows for report in self.reports.values())
 
     @property
-    def empty(self) -> tuple[str, ...]:
-        """Columns that are null in all of these rows."""
-        stats = [report.stats for report in self.reports.values() if report.rows > report.base_rows]
-        names = stats[0] if stats else ()
-        return tuple(
-            name
-            for name in names
-            if all(name in part and part[name].nulls == part[name].stop - part[name].start for part in stats)
-        )
-
-    @property
     def files(self) -> tuple[FileId, ...]:
         """The files among the splits, sorted; a file read in parts occurs once."""
         return tuple(sorted(split for split in by_position(self.splits) if isinstance(split, FileId)))

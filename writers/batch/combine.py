@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart, LocationReport, Split
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.column_file import read_column
@@ -229,6 +230,8 @@ def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
 def _read_back(fs: Fs, target: StreamTarget, owned: AppendedRows, scratch: Path) -> list[SpillFile]:
     report, directory = owned.report, target.location(owned.report.key)
     sizes = {name: state.size for name, state in report.files.items()}
+    committed = table_size.load(fs, directory) if report.base_epoch else None
+    named_by = target.schema.version if committed is None else committed.named_by
     spill = AttemptScratch(fs, scratch, task=-1, attempt=0)
     copies = []
     start = report.base_rows
@@ -236,7 +239,7 @@ def _read_back(fs: Fs, target: StreamTarget, owned: AppendedRows, scratch: Path)
         for low in range(start, start + part.rows, READ_BACK_ROWS):
             stop = min(low + READ_BACK_ROWS, start + part.rows)
             columns = {
-                column.name: read_column(fs, directory, column, sizes, report.rows, low, stop)
+                column.name: read_column(fs, directory, column.at(named_by), sizes, report.rows, low, stop)
                 for column in target.schema.stored
             }
             copies.extend(spill.write(report.key, [(part.split, pa.RecordBatch.from_pydict(columns))]))

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import Resolution
-from sparkhaven.store.epochs.state.log_values import REJECTED, Batch, OffsetRange, Split
+from sparkhaven.store.epochs.state.log_values import REJECTED, Batch, LocationReport, LocationState, OffsetRange, Split
 from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import Collected, collect
@@ -267,7 +268,7 @@ class _Batch:
                 "publish": time.perf_counter() - committed,
             },
             bytes=sum(file.size for file in collected.files),
-            empty=_empty_columns(table.target.schema, collected),
+            empty=_empty_columns(table.target.schema, collected.reports, log.state.locations),
             written=collected.written,
         )
 
@@ -359,6 +360,14 @@ def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
             ) from error
 
 
-def _empty_columns(schema: TableSchema, collected: Collected) -> tuple[str, ...]:
-    names = (schema.labels.get(name, name) for name in collected.empty)
-    return tuple(name for name in names if schema.column(name) is not None)
+def _empty_columns(
+    schema: TableSchema, reports: Mapping[LocationKey, LocationReport], locations: Mapping[LocationKey, LocationState]
+) -> tuple[str, ...]:
+    """Columns of the schema that are null in all rows of these reports; ``locations``: after them."""
+    grown = {key: report for key, report in reports.items() if report.rows > report.base_rows}
+    empty = [*schema.stored] if grown else []
+    for key, report in grown.items() if empty else ():
+        named_by, stats = locations[key].named_by, report.stats
+        parts = ((column, stats.get(column.stem(named_by))) for column in empty)
+        empty = [c for c, part in parts if part is not None and part.nulls == part.stop - part.start]
+    return tuple(column.name for column in empty)

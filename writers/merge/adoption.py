@@ -26,7 +26,7 @@ from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
+from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
@@ -195,7 +195,7 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
     outputs = [*seen.outputs, *(_scanned(pinned, schema, location) for location in seen.unvouched)]
     outputs.sort(key=lambda output: output.internal)
     empty = MergeRecord(str(place.table), seen.value, 0, MergePhase.CLEAN, (), (), source=IMPORTED)
-    before = base or empty
+    before = in_columns(base, schema) if base is not None else empty
     left_out = left_out_before(before, schema)
     if seen.gone:
         gone = replace(before, outputs=seen.gone)
@@ -229,17 +229,22 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
 def _scanned(pinned: PinnedTable, schema: TableSchema, location: StandingLocation) -> MergeOutput:
     """Reads a location: its rows, with digests, and the checksum of each file that has none."""
     place, directory = pinned.place, pinned.place.history_location(location.key)
-    slice_ = Slice("history", None, location.key, str(directory), 0, location.rows, location.rows, location.files, {})
-    columns, totals, rows = schema.stored, dict.fromkeys((c.name for c in schema.stored), 0), 0
+    whole, named = (0, location.rows, location.rows), location.named_by
+    slice_ = Slice("history", None, location.key, str(directory), *whole, location.files, {}, named_by=named)
+    columns, totals, digest = schema.stored, dict.fromkeys((c.name for c in schema.stored), 0), 0
     for arrays in pinned.arrays([slice_], columns, None, STEP_ROWS):
         hashes: Hashes = np.zeros(len(arrays[0]) if arrays else 0, np.uint64)
         for column, array in zip(columns, arrays, strict=True):
             totals[column.name] = add(totals[column.name], digest_array(column, array, hashes))
-        rows = add(rows, digest_rows(hashes))
+        digest = add(digest, digest_rows(hashes))
     files = {name: with_checksum(place.fs, directory / name, state) for name, state in location.files.items()}
-    digests = {name: to_hex(total) for name, total in totals.items()}
-    indexes = _indexes(place.fs, schema, Expected("history", directory, location.rows, files, {}))
-    return MergeOutput(location.key.internal, location.rows, digests, files, indexes=indexes, row_digest=to_hex(rows))
+    named_by = min(location.named_by, schema.version)
+    then = {name: stem for stem, name in schema.names_at(named_by).items()}
+    digests = {then.get(name, name): to_hex(total) for name, total in totals.items()}
+    expected = Expected("history", directory, location.rows, files, {}, named_by=named_by)
+    indexes, rows = _indexes(place.fs, schema, expected), to_hex(digest)
+    key = location.key.internal
+    return MergeOutput(key, location.rows, digests, files, indexes=indexes, row_digest=rows, named_by=named_by)
 
 
 def _indexes(fs: Fs, schema: TableSchema, expected: Expected) -> dict[str, FileState]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkhaven.store.errors import MergeError, TableNotFoundError
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
+from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
@@ -129,6 +129,7 @@ def emptying_record(schema: TableSchema, history: DateHistory, reason: str, cloc
     """The record by which a date that has history has no rows, to begin with; with all that it had as left out."""
     base = history.current
     assert base is not None  # noqa: S101
+    base = in_columns(base, schema)
     rows, digests = sum(output.rows for output in base.outputs), column_digests(base, schema.stored)
     none, gone = dict.fromkeys(digests, "0" * 32), LeftOut(rows, 0, digests, row_digest=row_content(base).digest)
     left_out = add_left_out(left_out_before(base, schema), gone, schema)

@@ -152,23 +152,23 @@ def _same(validation: Validation, record: MergeRecord, schema: TableSchema) -> b
     return validation.binding == binding(record, schema.rules, validation.modes)
 
 
-def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:
+def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str], named_by: int) -> None:
     """Raises if a committed column file of a location belongs to another column.
 
     The proof does not notice it: both sides have the same wrong values.
     """
-    for column in (c.within(files) for c in (*schema.stored, *schema.retired) if c.files):
+    for column in (c.at(named_by).within(files) for c in (*schema.stored, *schema.retired) if c.files):
         if column.files[0] in files:
             committed_column(fs, directory / column.files[0], column)
 
 
 def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutput) -> None:
     """The same for a location of history in either format."""
-    require_own_files(fs, directory, schema, output.files)
+    require_own_files(fs, directory, schema, output.files, output.named_by)
     if NAME in output.files:
         parquet = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)
         for column in schema.stored:
-            parquet.column(column)
+            parquet.column(column.at(output.named_by))
 
 
 def _check_sums(record: MergeRecord, schema: TableSchema) -> None:

@@ -85,7 +85,8 @@ def truncate(
             _require_covered(proof, stream, location)
             _require_durable(proof, state, location)
             if location.rows:
-                require_own_files(place.fs, place.intraday_location(location.key), schema, location.files)
+                directory = place.intraday_location(location.key)
+                require_own_files(place.fs, directory, schema, location.files, location.named_by)
         done.extend((stream, location.key.internal, location.rows) for location in full)
         if dry_run or not chosen:
             return

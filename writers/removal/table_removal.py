@@ -33,7 +33,7 @@ from sparkhaven.store.merges.dropped_tables import (
     drop_numbers,
     store_drop,
 )
-from sparkhaven.store.merges.history import load_history, totals
+from sparkhaven.store.merges.history import load_history, outputs_of_now, totals
 from sparkhaven.store.merges.merge_records import all_values, lock_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
@@ -144,11 +144,11 @@ def _hide(place: TablePlace) -> None:
 
 
 def _looked_at(place: TablePlace, number: int, reason: str, clock: Callable[[], float]) -> TableDrop:
-    dates = []
+    dates, schema = [], load_deployed(place)
     for value in all_values(place):
         base = load_history(place, value).current
         if base is not None:
-            rows, digests = totals(base)
+            rows, digests = totals(outputs_of_now(base, schema))
             dates.append(DroppedHistory(value, base.generation, rows, digests))
     size = sum(stat.size for path in _trees(place) for _, stat in stats_below(place.fs, path))
     return TableDrop(

@@ -145,7 +145,7 @@ def _stored(schema: TableSchema, name: str, option: str) -> Column:
 
 
 def _dropped(schema: TableSchema, name: str) -> Column:
-    gone = next((column for column in schema.retired if name in (column.name, *column.labels)), None)
+    gone = next((column for column in schema.retired if name in (column.name, *column.former_names)), None)
     if schema.column(name) is None and gone is not None and gone.id in schema.dropped:
         return gone
     known = schema.column(name) is not None or gone is not None
@@ -163,7 +163,7 @@ def _dropped(schema: TableSchema, name: str) -> Column:
 
 def _renamed(schema: TableSchema, old: str, new: str) -> Column:
     column = schema.column(new)
-    if column is not None and old in column.labels:
+    if column is not None and old in column.former_names:
         return column
     raise SettingsError(
         f"--rename {old}={new} names no deployed change of a name",

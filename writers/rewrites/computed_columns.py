@@ -71,7 +71,7 @@ def _open(fs: Fs, source: MergeSource, columns: Iterable[Column]) -> dict[str, C
     return {
         column.name: column
         if column.kind is Kind.PARTITIONING
-        else open_column(fs, source.directory, column, sizes, source.rows)
+        else open_column(fs, source.directory, column.at(source.named_by), sizes, source.rows)
         for column in columns
     }
 

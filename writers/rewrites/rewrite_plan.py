@@ -13,7 +13,7 @@ from dataclasses import replace
 from sparkhaven.store.errors import MergeError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.history import DateHistory, column_digests
+from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import open_parquet
@@ -66,7 +66,7 @@ class RewritePlanner:
             return PlannedMerge(MergeOutcome.NOTHING, base, history)
         drops = joined_drops(base.column_drops, dropped_columns(place.fs, schema, history.value, sources))
         taken = Taken(sources, "history", base.inputs, False, drops, left_out_before(base, schema), base.corrections)
-        options = replace(options, rewrite=True, dedupe=base.run.dedupe)
+        options = replace(options, rewrite=True, dedupe=in_columns(base, schema).run.dedupe)
         plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
         record = replace(record, run=replace(record.run, others={REWRITE: self._words}))
         planned = PlannedMerge(MergeOutcome.REWRITTEN, record, history, plan)
@@ -110,25 +110,25 @@ def _require_first(place: TablePlace, base: MergeRecord, changes: DeployedChange
 def _pending(fs: Fs, changes: DeployedChanges, base: MergeRecord, sources: tuple[MergeSource, ...]) -> bool:
     """Whether a location differs from the schema in what is to be changed."""
     outputs = base.outputs
-    if any(not _has(output, column.name, *column.labels) for column in changes.added for output in outputs):
+    if any(not _has(output, column) for column in changes.added for output in outputs):
         return True
-    if any(_has(output, column.name, *column.labels) for column in changes.dropped for output in outputs):
+    if any(_has(output, column) for column in changes.dropped for output in outputs):
         return True
-    if any(_has(output, *column.labels) for column in changes.renamed for output in outputs):
+    if any(_has(o, column) and column.stem(o.named_by) != column.name for column in changes.renamed for o in outputs):
         return True
     return any(not _newest(fs, source, column) for column in changes.retyped for source in sources)
 
 
-def _has(output: MergeOutput, *names: str) -> bool:
-    return any(name in output.digests for name in names)
+def _has(output: MergeOutput, column: Column) -> bool:
+    return column.stem(output.named_by) in output.digests
 
 
 def _newest(fs: Fs, source: MergeSource, column: Column) -> bool:
     """Whether the files of a location have a column in its newest form."""
     if in_parquet(source.files):
         kinds = open_parquet(fs, source.directory, {NAME: source.files[NAME].size}, source.rows).found.schema
-        names = [name for name in (column.name, *column.labels) if name in kinds.names]
-        return all(kinds.field(name).type == column.type.arrow for name in names)
+        name = column.stem(source.named_by)
+        return name not in kinds.names or kinds.field(name).type == column.type.arrow
     return same_form(ColumnSource(fs, source, column).column, column)
 
 

@@ -23,7 +23,7 @@ from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
-from sparkhaven.store.merges.history import DateHistory, column_digests
+from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns
 from sparkhaven.store.merges.merge_proofs import RowDeletion
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.merge_run import MergePhase
@@ -149,7 +149,7 @@ class DeletionPlanner:
         deleted = withdrawn_rows(place.fs, schema, left)
         before = left_out_before(base, schema)
         taken = Taken(left, "history", base.inputs, False, drops, before, base.corrections)
-        options = replace(options, rewrite=True, dedupe=base.run.dedupe)
+        options = replace(options, rewrite=True, dedupe=in_columns(base, schema).run.dedupe)
         plan, record = plan_output(place, schema, history, options, taken, turns, dry_run=dry_run)
         told = RowDeletion(self._where, record.generation, deleted.rows)
         plan = replace(plan, left_out=add_left_out(before, replace(deleted, deletions=(told,)), schema))

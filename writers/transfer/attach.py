@@ -14,7 +14,7 @@ from sparkhaven.store.digest.column_digest import MODULUS, add, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SchemaMismatchError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.manifest import DETACHED
 from sparkhaven.store.layout import without_generation
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history, row_content
+from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
 from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
     MergeOutput,
@@ -157,7 +157,7 @@ class _Attaching:
         columns = {column.id: column for column in (*self._schema.columns, *self._schema.retired)}
         for number, name, kind in detached.columns:
             column = columns.get(number)
-            names = (column.name, *column.labels) if column is not None else ()
+            names = (column.name, *column.former_names) if column is not None else ()
             kinds = (column.type.name, *(form.type.name for form in column.forms)) if column is not None else ()
             if name not in names or kind not in kinds:
                 raise SchemaMismatchError(
@@ -193,7 +193,7 @@ class _Attaching:
     def _planned(
         self, directory: Path, detached: DetachedDate, history: DateHistory, current: MergeRecord
     ) -> PlannedCopy:
-        record = detached.record
+        record, current = in_columns(detached.record, self._schema), in_columns(current, self._schema)
         parts = [(directory / LOCATIONS / output.internal, output, self._volume(output)) for output in record.outputs]
         back = next(part for part in current.run.detached if part.id == detached.id)
         stays = current if current.outputs else record
@@ -206,11 +206,7 @@ class _Attaching:
             supplements=current.run.supplements + 1 if current.outputs else record.run.supplements,
         )
         left_out = current.proof.left_out if current.proof is not None else LeftOut()
-        base = replace(
-            current,
-            replaces=(),
-            schema_version=max(record.schema_version, current.schema_version if current.outputs else 0),
-        )
+        base = replace(current, replaces=())
         if back.replaced:  # no merge has counted them since
             base = replace(
                 base,
@@ -224,7 +220,7 @@ class _Attaching:
         rows, digests = sum(output.rows for output in whole.outputs), column_digests(whole, self._schema.stored)
         base = replace(base, proof=Proof(rows + left_out.rows, rows, digests, digests, left_out))
         validation = None if current.outputs else detached.validated(directory)
-        validation = passed_on(validation, record, self._schema.rules)
+        validation = passed_on(validation, detached.record, self._schema.rules)
         return self._copies.planned(history, base, parts, run, validation, kept=current.outputs)
 
     def _volume(self, output: MergeOutput) -> Volume:

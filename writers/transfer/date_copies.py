@@ -18,7 +18,7 @@ from sparkhaven.store.errors import MergeError, RetryableStorageError, Sparkhave
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.io.walking import stats_below
-from sparkhaven.store.merges.history import DateHistory, has_digests_of, renamed
+from sparkhaven.store.merges.history import DateHistory, has_digests_of, of_now
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, store_record, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase, MergeRun
 from sparkhaven.store.merges.validations import Validation, binding, store_validation
@@ -253,10 +253,11 @@ def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, out
     for name, state in output.files.items():
         check_crc(fs, directory / name, state, stream="")
     require_files(fs, directory, output.indexes)
-    source = MergeSource(directory, "", output.internal, 0, 0, 0, output.rows, output.rows, output.files)
-    there, recorded = digest_rows_of(RowSet(fs, schema, value, (source,))), renamed(output.digests, schema.labels)
+    rows, named = (0, output.rows, output.rows), output.named_by
+    source = MergeSource(directory, "", output.internal, 0, 0, *rows, output.files, named_by=named)
+    there, recorded = digest_rows_of(RowSet(fs, schema, value, (source,))), of_now(output, schema).digests
     differing = [name for name, digest in there.columns.items() if recorded.get(name, digest) != digest]
-    whole = has_digests_of(schema, output.digests)
+    whole = has_digests_of(schema, output.digests, output.named_by)
     if differing or (whole and there.rows != output.row_digest):
         what = f"values of column {differing[0]} are" if differing else "rows, all columns together, are"
         raise ValidationFailedError(

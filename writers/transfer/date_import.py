@@ -25,7 +25,7 @@ from sparkhaven.store.errors import (
     ValidationFailedError,
     phase_of,
 )
-from sparkhaven.store.merges.history import DateHistory, column_digests, load_history
+from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history
 from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
@@ -182,9 +182,10 @@ class _Import:
         """Whether the last merge of the date had these rows, by the same rule, order and format."""
         tree, given = base.run.imported, self.options.merge
         rule = rule_of(base, given.dedupe, self.schema)
-        if base.source != IMPORTED or tree is None or rule != (base.run.dedupe or NO_RULE):
+        last = in_columns(base, self.schema).run
+        if base.source != IMPORTED or tree is None or rule != (last.dedupe or NO_RULE):
             return False
-        if given.sort is not None and tuple(map(str, given.sort)) != base.run.sort:
+        if given.sort is not None and tuple(map(str, given.sort)) != last.sort:
             return False
         if given.format not in (None, recorded_format(base)):
             return False

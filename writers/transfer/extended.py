@@ -42,7 +42,7 @@ from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.merges.history import RowContent, in_columns, row_content, totals
+from sparkhaven.store.merges.history import RowContent, outputs_of_now, row_content, totals
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
@@ -220,7 +220,7 @@ class _Follow:
                     continue
                 leaf, content = writer.leaf(number, path)
                 leaf = replace(leaf, history=history.digest)
-                written.append((leaf, content, in_columns(records[value], self.table.schema)))
+                written.append((leaf, content, outputs_of_now(records[value], self.table.schema)))
                 leaves.append(leaf)
             guard.sync(writer.files, {path.parent for path in writer.files})
             for leaf, content, record in written:

@@ -110,7 +110,8 @@ def intraday_sources(place: TablePlace, record: MergeRecord, pins: Pins) -> tupl
         withdrawn = location.withdrawn.within(0, source.rows)
         kept = withdrawn.outside(0, source.rows) if withdrawn else None
         rows = 0, source.rows, location.rows
-        sources.append(MergeSource(directory, *pinned, *rows, location.files, kept=kept))
+        named = location.named_by
+        sources.append(MergeSource(directory, *pinned, *rows, location.files, kept=kept, named_by=named))
     later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
     return sources, gone, later
 

@@ -46,10 +46,14 @@ def uncovered_columns(
     ``locations``: the date's, with their streams. Rows that came after the merge are not counted, nor truncated ones.
     """
     merged = {source.key: source.rows for source in record.inputs}
-    columns = {name: c for c in (*schema.retired, *schema.stored) for name in (*c.labels, c.name)}
+    every = (*schema.retired, *schema.stored)
+    stems: dict[int, dict[str, Column]] = {}
     outputs = [output for output in record.outputs if output.rows]
     counts: dict[int | str, int] = {}
     for stream, location in locations:
+        columns = stems.setdefault(location.named_by, {})
+        if not columns:
+            columns |= {column.stem(location.named_by): column for column in every}
         rows = min(location.rows, merged.get((stream, location.key.internal, location.since), 0))
         for name in location.files if rows and not location.truncated else ():
             stem, dot, suffix = name.rpartition(".")
@@ -61,9 +65,10 @@ def uncovered_columns(
                 continue
             directory = place.intraday_location(location.key)
             among = 0, rows, location.rows
-            count = filled(place.fs, directory, column, location.files, location.stats, among)
+            named = column.at(location.named_by)
+            count = filled(place.fs, directory, named, location.files, location.stats.get(named.name, ()), among)
             counts[column.id] = counts.get(column.id, 0) + count
-    by_id = {column.id: column for column in columns.values()}
+    by_id = {column.id: column for column in every}
     drops = {drop.id: drop.rows for drop in record.column_drops}
     left_out = record.proof.left_out.filled if record.proof is not None else {}
     for number, count in counts.items():
@@ -75,7 +80,8 @@ def uncovered_columns(
         column, kept = by_id[number], 0
         for output in outputs:
             directory = place.history_location(LocationKey(output.internal, record.value))
-            kept += filled(place.fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
+            named, among = column.at(output.named_by), (0, output.rows, output.rows)
+            kept += filled(place.fs, directory, named, output.files, output.stats.get(named.name, ()), among)
         dropped = drops.get(number, 0) + left_out.get(number, 0)
         dropped -= more_values(record.corrections, number)  # emptied or filled by command
         yield ColumnCount(column.name, number, count, kept, dropped)
@@ -101,5 +107,4 @@ def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: s
 
 
 def _covered(column: Column, outputs: Iterable[MergeOutput]) -> bool:
-    names = (column.name, *column.labels)
-    return all(any(name in output.digests for name in names) for output in outputs)
+    return all(column.stem(output.named_by) in output.digests for output in outputs)

@@ -74,7 +74,7 @@ def decoder_words(coding: Coding, options: ReadOptions) -> str | None:
 
 
 def column_entry(column: Column, options: ReadOptions) -> dict[str, object]:
-    """``name``, ``id``, ``labels`` (earlier names), ``kind``, and ``forms``, the newest first.
+    """``name``, ``id``, ``kind``, and ``forms``, the newest first.
 
     The partition value has no forms.
     """
@@ -83,7 +83,6 @@ def column_entry(column: Column, options: ReadOptions) -> dict[str, object]:
         "name": column.name,
         "id": column.id,
         "kind": column.kind.name,
-        "labels": list(column.labels),
         "forms": [form_entry(form, options) for form in forms],
     }
 

@@ -18,9 +18,10 @@ Little-endian. It lives between two calls of one program, so both sides are alwa
                the u4 length of each, and the rows (``store.epochs.state.statistics``); files of indexes, if its shape
                has any; chosen rows, to the end: i8 first, i8 after the last of each range
 
-A shape has the names of the files, the names of the columns of each group, and those of files of indexes. Details are
-the bytes that the commit log has of a location: Python does not take them apart, and Java does so for the columns that
-a query reads.
+A shape has the names of the files, the names of the columns of each group, those of files of indexes, the names in the
+location of columns that have another one there, and the places of its indexes in ``indexes``. Details are the bytes
+that the commit log has of a location: Python does not take them apart, and Java does so for the columns that a query
+reads.
 
 Indexes of history: for each ``Index-<Cols>`` of a table the JVM is told what its files begin with.
 Which rows an index gives is found in the JVM, by its files (``store.scan.index_file``). Python compares their begins,
@@ -44,7 +45,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -66,23 +67,33 @@ from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column
 
 
-def index_entries(
-    files: Iterable[str], columns: Iterable[Column], labels: Mapping[str, str], options: ReadOptions
-) -> dict[str, object]:
-    """By the name of its directory each index that begins with a column of the frame; ``files``: of indexes.
+class IndexForms:
+    """The indexes of locations that begin with a column of the frame, each once; ``entries`` are those so far."""
 
-    ``names``: of its key columns, as its files have them. ``columns``: those in the frame that its first keys are, up
-    to one that the frame has not; ``keys``: their forms. ``rowSet``, or ``begin`` and ``end``: how the files of its
-    positions begin.
-    """
-    known = {column.name: column for column in columns}
-    entries: dict[str, object] = {}
-    for directory in dict.fromkeys(path.partition("/")[0] for path in files):
-        names = directory.removeprefix(INDEX).split(",")
-        shown = list(takewhile(known.__contains__, (labels.get(name, name) for name in names)))
-        if directory.startswith(INDEX) and shown:
-            entries[directory] = _entry(names, [known[name] for name in shown], options)
-    return entries
+    def __init__(self, columns: Sequence[Column], options: ReadOptions) -> None:
+        self._columns, self._options = columns, options
+        self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.entries: list[dict[str, object]] = []
+
+    def numbers(self, files: Iterable[str], named_by: int) -> list[int]:
+        """Places of the indexes with these files among the entries; ``named_by``: by which version they are named.
+
+        An entry has ``directory``; ``names`` of its key columns, as its files have them; ``columns``: those in the
+        frame that its first keys are, up to one that the frame has not; ``keys``: their forms; ``rowSet``, or ``begin``
+        and ``end``: how the files of its positions begin.
+        """
+        known = {column.stem(named_by): column for column in self._columns}
+        numbers = []
+        for directory in dict.fromkeys(path.partition("/")[0] for path in files):
+            names = directory.removeprefix(INDEX).split(",")
+            shown = [known[name] for name in takewhile(known.__contains__, names)]
+            if directory.startswith(INDEX) and shown:
+                key = directory, tuple(column.id for column in shown)
+                if key not in self._numbers:
+                    self._numbers[key] = len(self.entries)
+                    self.entries.append({"directory": directory, **_entry(names, shown, self._options)})
+                numbers.append(self._numbers[key])
+        return numbers
 
 
 def _entry(names: list[str], columns: list[Column], options: ReadOptions) -> dict[str, object]:
@@ -137,13 +148,14 @@ _ENTRY = struct.Struct("<IIIIIIqqqqqq")
 _LENGTH = struct.Struct("<I")
 _COVERED = 20  # bytes before what the checksum covers
 _NO_INDEX = Files.of({})
-Shape = tuple[Names, tuple[Names, ...], Names]
-"""Names of the files, of the columns of each group, and of the files of indexes."""
+Shape = tuple[Names, tuple[Names, ...], Names, tuple[tuple[str, str], ...], tuple[int, ...]]
+"""Names of the files, of the columns of each group, and of the files of indexes; of columns with another name in the
+location that name; numbers of the indexes."""
 
 
 def encode_plan(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column], options: ReadOptions) -> bytes:
     """The bytes of the file; ``slices`` of a plan of the table, ``columns``: those of the data frame, in order."""
-    numbers = _Numbers()
+    numbers = _Numbers(columns, options)
     entries, details = _entries(table, slices, numbers)
     head = json.dumps(_head(table, columns, options, numbers, len(entries)), ensure_ascii=False).encode()
     body = b"".join((_LENGTH.pack(len(head)), head, *entries, *details))
@@ -153,16 +165,20 @@ def encode_plan(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[C
 class _Numbers:
     """Places of what slices have in common, in the order of their first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[Column], options: ReadOptions) -> None:
         self.values, self.internals, self.streams, self.shapes = (Numbering() for _ in range(4))
+        self.indexes, self._columns = IndexForms(columns, options), columns
         self._shapes: dict[tuple[int, ...], tuple[int, Shape]] = {}  # with the tuples, so that they live as long
 
-    def shape(self, files: Files, stats: Stats, indexes: Files) -> int:
+    def shape(self, files: Files, stats: Stats, indexes: Files, named_by: int) -> int:
         """The place of a shape. Locations share the tuples of names, so most are found without hashing the names."""
-        same = (id(files.names), id(indexes.names), *[id(names) for names, _ in stats.groups])
+        same = (named_by, id(files.names), id(indexes.names), *[id(names) for names, _ in stats.groups])
         known = self._shapes.get(same)
         if known is None:
-            shape = files.names, tuple(names for names, _ in stats.groups), indexes.names
+            stems = ((column.name, column.stem(named_by)) for column in self._columns)
+            others = tuple((name, stem) for name, stem in stems if name != stem)
+            forms = tuple(self.indexes.numbers(indexes.names, named_by))
+            shape = files.names, tuple(names for names, _ in stats.groups), indexes.names, others, forms
             known = self._shapes[same] = self.shapes[shape], shape
         return known[0]
 
@@ -196,7 +212,8 @@ def _entries(table: PinnedTable, slices: Sequence[Slice], numbers: _Numbers) -> 
             times = location.since, location.made_ms, location.epoch
         detail = b"".join(parts)
         first = numbers.values[slice_.key.value], numbers.internals[slice_.key.internal], number
-        shape, rows = numbers.shape(files, stats, indexes), (slice_.start, slice_.stop, slice_.rows)
+        shape = numbers.shape(files, stats, indexes, slice_.named_by)
+        rows = slice_.start, slice_.stop, slice_.rows
         entries.append(_ENTRY.pack(*first, shape, marks, len(detail), *rows, *times))
         details.append(detail)
     return entries, details
@@ -226,10 +243,11 @@ def _head(
         "values": list(numbers.values),
         "internals": list(numbers.internals),
         "streams": list(numbers.streams),
-        "shapes": [[list(files), list(map(list, groups)), list(indexes)] for files, groups, indexes in numbers.shapes],
-        "indexes": index_entries(
-            (name for _, _, names in numbers.shapes for name in names), columns, table.schema.labels, options
-        ),
+        "shapes": [
+            [list(files), list(map(list, groups)), list(names), dict(others), list(indexes)]
+            for files, groups, names, others, indexes in numbers.shapes
+        ],
+        "indexes": numbers.indexes.entries,
         "pins": pinned_streams(table.place, [table.pin(stream) for stream in numbers.streams]),
     }
 

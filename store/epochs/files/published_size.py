@@ -72,7 +72,7 @@ def published_files(place: TablePlace, keys: Iterable[LocationKey]) -> Iterator[
 def record_bytes(stream: str, location: LocationState) -> bytes:
     """The record of a location. Its size ends before the first withdrawn row, which a foreign engine would show."""
     files = Files.of(location.files)
-    form = size_form(stream, files.names, location.schema_version, location.truncated)
+    form = size_form(stream, files.names, location.schema_version, location.truncated, location.begun_by)
     data = form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)
     if not location.withdrawn:
         return data

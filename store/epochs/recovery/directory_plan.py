@@ -65,7 +65,7 @@ def _exact_decoded(place: TablePlace, stream: str, locations: list[LocationState
     packed: list[bytes] = []
     end = 0
     for location in locations:
-        if location.truncated or location.withdrawn:
+        if location.truncated or location.withdrawn or location.begun_by is not None:
             continue
         files = Files.of(location.files)
         form = forms.setdefault((files.names, location.schema_version), len(forms))

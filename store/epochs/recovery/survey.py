@@ -179,6 +179,7 @@ def _location(
         time_ms=record.last_modified_ms,
         truncated=truncated,
         withdrawn=NO_ROWS if truncated else _withdrawn(record, then if grown else None),
+        begun_by=record.begun_by,
     )
 
 

@@ -1,9 +1,10 @@
 """The locations of a state: those of a checkpoint or head, decoded lazily, and later changes.
 
 A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
-time when it was made (ms), i4 schema version, u1 marks (1: truncated, 2: withdrawn rows), u4 place of its shape; files
-(``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics, the u4 length of
-each, and the rows (``store.epochs.state.statistics``); of a location with withdrawn rows their ranges, to the end.
+time when it was made (ms), i4 schema version, u1 marks (1: truncated, 2: withdrawn rows, 4: an earlier version of the
+schema has created it), u4 place of its shape; files (``store.epochs.state.packed_location``); for each group of columns
+u4 number of rows of statistics, the u4 length of each, and the rows (``store.epochs.state.statistics``); u4 that
+earlier version, where marked; of a location with withdrawn rows their ranges, to the end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sparkhaven.store.epochs.state.withdrawal import RANGE_BYTES, pack_ranges, u
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.row_ranges import NO_ROWS
 
-TRUNCATED, WITHDRAWN = 1, 2
+TRUNCATED, WITHDRAWN, BEGUN_EARLIER = 1, 2, 4
 _FIXED = struct.Struct("<qqqqqiBI")
 _COUNT = struct.Struct("<I")
 _NUMBERS = np.dtype(  # the same as _FIXED
@@ -46,10 +47,13 @@ def encode_location(location: LocationState, shapes: MutableMapping[Shape, int])
     shape, files, stats = shape_of(location)
     times = location.since, location.epoch, location.rows, location.time_ms, location.made_ms
     marks = TRUNCATED * location.truncated | WITHDRAWN * bool(location.withdrawn)
+    marks |= BEGUN_EARLIER * (location.begun_by is not None)
     parts = [_FIXED.pack(*times, location.schema_version, marks, shapes[shape]), files.data]
     for _, rows in stats.groups:
         parts.append(struct.pack(f"<{1 + len(rows)}I", len(rows), *map(len, rows)))
         parts += rows
+    if location.begun_by is not None:
+        parts.append(_COUNT.pack(location.begun_by))
     parts.append(pack_ranges(location.withdrawn))
     return b"".join(parts)
 
@@ -68,14 +72,17 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
         ends = [*accumulate(struct.unpack_from(f"<{count}I", data, offset + 4), initial=offset + 4 + 4 * count)]
         packed.append((columns, tuple(data[a:b] for a, b in pairwise(ends))))
         offset = ends[-1]
-    withdrawn = NO_ROWS
+    withdrawn, begun_by = NO_ROWS, None
+    if marks & BEGUN_EARLIER:
+        (begun_by,) = _COUNT.unpack_from(data, offset)
+        offset += _COUNT.size
     if marks & WITHDRAWN:
         withdrawn = unpack_ranges(data[offset:], (len(data) - offset) // RANGE_BYTES)
     elif offset != len(data):
         raise ValueError(f"location ends at byte {offset} of {len(data)}")
     stats = Stats(tuple(packed))
     times = time_ms, bool(marks & TRUNCATED), made_ms
-    return LocationState(key, since, epoch, rows, files, stats, schema, *times, withdrawn)
+    return LocationState(key, since, epoch, rows, files, stats, schema, *times, withdrawn, begun_by)
 
 
 @dataclass(frozen=True, slots=True)

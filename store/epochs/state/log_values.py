@@ -25,6 +25,7 @@ class LocationState:
     ``made_ms``: time of the commit that created it, which distinguishes it from one with the same epoch in a log that
     was later restored from a copy; 0 = unknown. ``truncated``: it has 0 rows and takes no more until it is deleted.
     ``withdrawn``: those of the ``rows`` in its files that no reader shows any more (``store.epochs.state.withdrawal``).
+    ``schema_version``: that of the last change. ``begun_by``: that of the commit that created it, where it was another.
     """
 
     key: LocationKey
@@ -38,6 +39,12 @@ class LocationState:
     truncated: bool = False
     made_ms: int = 0
     withdrawn: RowRanges = NO_ROWS
+    begun_by: int | None = None
+
+    @property
+    def named_by(self) -> int:
+        """The version of the schema by which its files are named (``Column.at``): the one that created it."""
+        return self.schema_version if self.begun_by is None else self.begun_by
 
     @property
     def shown_rows(self) -> int:

@@ -174,6 +174,7 @@ def grown(
     """A location after one append; ``base``, what there was, counts for nothing where the report is of a new one."""
     if not report.base_epoch:
         base = None
+    begun_by = base.named_by if base else schema_version
     return LocationState(
         key=report.key,
         since=base.since if base else epoch,
@@ -185,6 +186,7 @@ def grown(
         time_ms=time_ms,
         made_ms=base.made_ms if base else time_ms,
         withdrawn=base.withdrawn if base else NO_ROWS,
+        begun_by=begun_by if begun_by != schema_version else None,
     )
 
 

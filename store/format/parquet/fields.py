@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.errors import OtherColumnError, SchemaMismatchError
 from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer
 from sparkhaven.store.types.model import Column, Storage
 
@@ -31,13 +31,13 @@ def file_schema(columns: Iterable[Column], footer: Footer) -> pa.Schema:
 
 
 def check_field(field: pa.Field, column: Column, where: object) -> None:
-    """CorruptFileError: the field is another column's. SchemaMismatchError: it is of another type.
+    """OtherColumnError: the field is another column's. SchemaMismatchError: it is of another type.
 
     An earlier form of the column is none.
     """
     number = (field.metadata or {}).get(FIELD_ID, b"")
     if number not in (b"", b"-1", str(column.id).encode()):
-        raise CorruptFileError(
+        raise OtherColumnError(
             f"field {column.name} says that it belongs to another column",
             where=where,
             expected=f"field id {column.id}",
@@ -53,6 +53,12 @@ def check_field(field: pa.Field, column: Column, where: object) -> None:
             found=field.type,
             hint="another schema wrote the file. Restore that schema, or merge the date again with --rewrite",
         )
+
+
+def field_names(schema: pa.Schema) -> dict[int, str]:
+    """The names of the fields that say of which column they are, by its id."""
+    ids = {field.name: (field.metadata or {}).get(FIELD_ID, b"-1").decode("ascii", "replace") for field in schema}
+    return {int(number): name for name, number in ids.items() if number.isdecimal()}
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

@@ -80,7 +80,7 @@ def _given(column: Column, number: int) -> Column:
         storage=Storage.BLOB if text else Storage.FIXED,
         id=number,
         encoding="UTF_8" if text else None,
-        labels=(),
+        stems=(),
     )
 
 

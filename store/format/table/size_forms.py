@@ -83,11 +83,13 @@ def form_of(record: TableSize) -> SizeForm | None:
         return None
     if record.committed is not None:
         return None
-    return size_form(record.stream, names, record.schema_version, record.truncated)
+    return size_form(record.stream, names, record.schema_version, record.truncated, record.begun_by)
 
 
 @lru_cache(256)
-def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncated: bool) -> SizeForm:
+def size_form(
+    stream: str, names: tuple[str, ...], schema_version: int, truncated: bool, begun_by: int | None = None
+) -> SizeForm:
     """The form of the records of a stream's locations that have these files, and no withdrawn rows."""
     count = len(names)
     record = TableSize(
@@ -96,6 +98,7 @@ def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncate
         epoch=_MARK + 2,
         stream=stream,
         schema_version=schema_version,
+        begun_by=begun_by,
         truncated=truncated,
         data_file_sizes={name: _MARK + _FIXED + index for index, name in enumerate(names)},
         checksums={name: _MARK + _FIXED + count + index for index, name in enumerate(names)},

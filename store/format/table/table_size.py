@@ -5,7 +5,8 @@ A Java stream that holds one map, replaced as a whole after each commit. Lengths
 append can continue it and a location without a commit log can be verified. A location with withdrawn rows publishes as
 ``size`` the rows before the first of them, which is what a foreign engine may show; ``committedRows`` has all of its
 rows then, ``withdrawnRows`` how many of them are withdrawn, ``withdrawnCrc`` the CRC-32 of their ranges, and
-``withdrawnRanges`` the ranges themselves, like ``3-6,9-12``, where they are few.
+``withdrawnRanges`` the ranges themselves, like ``3-6,9-12``, where they are few. ``schemaVersion`` is that of the last
+change; ``begunByVersion`` that by which the files are named, where an earlier one created the location.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, loads
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.model import NOW
 from sparkhaven.store.types.row_ranges import RowRanges
 
 NAME = "table.size"
@@ -60,6 +62,14 @@ class TableSize:
     withdrawn: int = 0
     withdrawn_crc: int = 0
     withdrawn_rows: RowRanges | None = None
+    begun_by: int | None = None
+
+    @property
+    def named_by(self) -> int:
+        """The version of the schema by which its files are named: the one that created the location."""
+        return (
+            self.begun_by if self.begun_by is not None else NOW if self.schema_version is None else self.schema_version
+        )
 
     def with_withdrawn(self, rows: RowRanges) -> TableSize:
         """The record of a location with these withdrawn rows."""
@@ -108,6 +118,8 @@ def encode(record: TableSize) -> bytes:
         entries["stream"] = record.stream
     if record.schema_version is not None:
         entries["schemaVersion"] = JInt(record.schema_version)
+    if record.begun_by is not None:
+        entries["begunByVersion"] = JInt(record.begun_by)
     if record.sorted_columns:
         entries["sortedColumns"] = dict(record.sorted_columns)
     if record.data_indexes:
@@ -213,6 +225,7 @@ def decode(data: bytes, where: object) -> TableSize:
     withdrawn = "committedRows" in entries
     withdrawn_rows = keys.ranges("withdrawnRanges")
     epoch, schema = keys.take("epoch", JLong, optional=True), keys.take("schemaVersion", JInt, optional=True)
+    begun_by = keys.take("begunByVersion", JInt, optional=True)
     return TableSize(
         size=keys.count("size"),
         last_modified_ms=int(keys.take("lastModificationTime", JLong)),
@@ -231,6 +244,7 @@ def decode(data: bytes, where: object) -> TableSize:
         withdrawn=keys.count("withdrawnRows") if withdrawn else 0,
         withdrawn_crc=keys.count("withdrawnCrc") if withdrawn else 0,
         withdrawn_rows=withdrawn_rows,
+        begun_by=None if begun_by is None else int(begun_by),
     )
 
 

@@ -50,7 +50,6 @@ from sparkhaven.store.schema.deployed.schema_changes import (
     compare,
     refusal,
     refuse_conflicts,
-    refuse_taken_names,
     refused_by,
     require_sensible,
     require_unambiguous,
@@ -170,9 +169,8 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
-        numbers = ids(file.schema, history, rename, returning=stored, widening=data_exist or bool(running))
-        if data_exist or running:
-            refuse_taken_names(file, name, numbers, history)
+        widening = data_exist or bool(running)
+        numbers = ids(file.schema, history, rename, returning=stored, widening=widening, restore=consent.restore)
     columns = tuple(ColumnVersion.of(column, numbers[column.name]) for column in file.schema.columns)
     dropped = dropped_ids(change, consent, history)
     version = Version(len(history) + 1, sha256(content).hexdigest(), columns, dropped, kept_text(content))

@@ -7,9 +7,10 @@ with it, and ``schema``, the text of the file. Format 1 has no ``format``, ``dro
 is gone there was dropped by nobody. Files from before ``crc32`` lack it. Format 3 is written where a column has
 a codec: behind its kind stands [codec or null, arguments or null, width or null].
 
-An id belongs to one type, storage, charset and codec for ever; from format 2 on its name may change. That is checked
-too: a reader finds the column of a file by its name, and compares the id. Format 4 is written where a column was
-widened (``store.types.widening``), so that releases which know one form of an id only do not read the table.
+An id belongs to one type, storage, charset and codec for ever; from format 2 on its name may change, and another id may
+have the name then. So the name of a file says nothing by itself: a location knows the version that began it, and
+``stems_of_ids`` says by which name each id goes there. A reader compares the id too. Format 4 is written where a column
+was widened (``store.types.widening``), so that releases which know one form of an id only do not read the table.
 """
 
 from __future__ import annotations
@@ -167,17 +168,31 @@ def forms_of_ids(history: Sequence[Version]) -> dict[int, tuple[Form, ...]]:
     return {number: tuple(Form(column.type, column.storage) for column in had) for number, had in earlier.items()}
 
 
-def names_of_ids(history: Sequence[Version]) -> dict[int, tuple[str, ...]]:
-    """Every name that a column had, the newest first, without those that another column has had since."""
-    owner: dict[str, int] = {}
-    names: dict[int, dict[str, None]] = {}
+def stems_of_ids(history: Sequence[Version]) -> dict[int, tuple[tuple[int, str], ...]]:
+    """By which name the files of a column go in a location, by the version that began the location: ``Column.stems``.
+
+    A column of that version goes by its name there. One that was retired by then goes by its last name before, and one
+    that came later by its first name. Where another column of the location has that name, its id is put behind it: a
+    column keeps the name of its files for as long as the location stands, whatever is deployed later.
+    """
+    first: dict[int, str] = {}
     for version in history:
         for column in version.columns:
-            owner[column.name] = column.id
-            had = names.setdefault(column.id, {})
-            had.pop(column.name, None)
-            had[column.name] = None
-    return {number: tuple(name for name in reversed(had) if owner[name] == number) for number, had in names.items()}
+            first.setdefault(column.id, column.name)
+    stems: dict[int, list[tuple[int, str]]] = {number: [] for number in first}
+    last: dict[int, str] = {}
+    for version in history:
+        own = {column.id: column.name for column in version.columns}
+        last |= own
+        retired = {number: last[number] for number in sorted(last.keys() - own.keys())}
+        later = {number: first[number] for number in sorted(first.keys() - last.keys())}
+        taken: set[str] = set()
+        for number, name in (own | retired | later).items():
+            stem = f"{name}-{number}" if name in taken else name
+            taken.add(stem)
+            if not stems[number] or stems[number][-1][1] != stem:
+                stems[number].append((version.version, stem))
+    return {number: tuple(runs) for number, runs in stems.items()}
 
 
 def _newer(where: object, stated: object) -> UnsupportedVersionError:
@@ -221,6 +236,7 @@ def _column(entry: Any) -> ColumnVersion:
 
 def _require_order(versions: Sequence[Version], *, names_change: bool, forms_change: bool) -> None:
     owners: dict[int, ColumnVersion] = {}
+    ids: dict[object, int] = {}  # where names do not change, a column that is stored alike is the same one
     for number, version in enumerate(versions, 1):
         if version.version != number:
             raise ValueError(f"version {version.version} stands where {number} should")
@@ -233,3 +249,5 @@ def _require_order(versions: Sequence[Version], *, names_change: bool, forms_cha
             if not same and not (forms_change and owner.widens_to(column)):
                 raise ValueError(f"id {column.id} stands for {owner.identity} and for {column.identity}")
             owners[column.id] = column
+            if not names_change and ids.setdefault(column.identity, column.id) != column.id:
+                raise ValueError(f"{column.identity} stands for ids {ids[column.identity]} and {column.id}")

@@ -11,29 +11,35 @@ from sparkhaven.store.schema.deployed.history import (
     ColumnVersion,
     Version,
     forms_of_ids,
-    names_of_ids,
     retired_columns,
+    stems_of_ids,
 )
 from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChange, former_names
 from sparkhaven.store.types.model import Column, Form, TableSchema
 
 
 def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Consent) -> dict[str, str]:
-    """Columns that had another name in the version that comes back: name of now -> name of then."""
+    """Columns that had another name in the version that comes back: name of now -> name of then.
+
+    The name of now may be that of another column then, which comes back too.
+    """
     wanted = {c.id: c.name for v in history if v.version == consent.restore for c in v.columns}
+    owners = {name: number for number, name in wanted.items()}
     names = {column.name for column in schema.columns}
     return {
         column.name: wanted[column.id]
         for column in history[-1].columns
-        if wanted.get(column.id, column.name) != column.name and wanted[column.id] in names and column.name not in names
+        if wanted.get(column.id, column.name) != column.name
+        and wanted[column.id] in names
+        and (column.name not in names or column.name in owners)
     }
 
 
 def dropped_ids(change: SchemaChange, consent: Consent, history: Sequence[Version]) -> tuple[int, ...]:
     """Ids that the consent drops: columns of now, and those that are gone already without having been dropped."""
     before = {column.name: column.id for column in history[-1].columns} if history else {}
-    gone = {retired.record.name: number for number, retired in retired_columns(history).items() if not retired.declared}
-    late = [gone[name] for name in consent.drop if name in gone and name not in before]
+    gone = {number: old.record.name for number, old in retired_columns(history).items() if not old.declared}
+    late = [number for number, name in gone.items() if name in consent.drop and name not in before]
     return (*(before[name] for name in change.dropped), *late)
 
 
@@ -46,15 +52,25 @@ def kept_text(data: bytes) -> str | None:
 
 
 def ids(
-    schema: TableSchema, history: Sequence[Version], rename: Mapping[str, str], *, returning: bool, widening: bool
+    schema: TableSchema,
+    history: Sequence[Version],
+    rename: Mapping[str, str],
+    *,
+    returning: bool,
+    widening: bool,
+    restore: int | None = None,
 ) -> dict[str, int]:
     """The id of each column: its own, that of its former name, or a new one.
 
-    ``returning``: retired ones come back. ``widening``: a column keeps its id in a wider form, as its files stay.
+    ``returning``: retired ones come back; of several that are alike the one of version ``restore``, else the newest.
+    ``widening``: a column keeps its id in a wider form, as its files stay.
     """
     before = {column.name: column for column in history[-1].columns}
     formers = former_names(schema, before, rename)
-    returned = {} if not returning else {gone.record.identity: n for n, gone in retired_columns(history).items()}
+    wanted = {column.id for version in history if version.version == restore for column in version.columns}
+    retired = retired_columns(history) if returning else {}
+    newest = sorted(retired, key=lambda number: (number in wanted, retired[number].version))
+    returned = {retired[number].record.identity: number for number in newest}
     following = 1 + max((c.id for v in history for c in v.columns), default=-1)
     ids: dict[str, int] = {}
     for column in schema.columns:
@@ -88,17 +104,18 @@ def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
                 found=recorded or f"only {', '.join(numbers)}",
                 hint="restore the history of the schema from a backup. Column ids must not be given twice",
             )
-    names, forms = names_of_ids(history), forms_of_ids(history)
-    columns = tuple(_completed(replace(c, id=numbers[c.name]), names, forms) for c in schema.columns)
+    stems, forms = stems_of_ids(history), forms_of_ids(history)
+    columns = tuple(_completed(replace(c, id=numbers[c.name]), stems, forms) for c in schema.columns)
     gone = retired_columns(history)
-    # a name that another column has had since names no file of the retired one: it was taken when there were none
-    own = {number: replace(old.record.column(), name=names[number][0]) for number, old in gone.items() if names[number]}
-    retired = tuple(_completed(column, names, forms) for column in own.values())
+    retired = tuple(_completed(old.record.column(), stems, forms) for old in gone.values())
     dropped = frozenset(number for number, old in gone.items() if old.declared)
     return replace(schema, columns=columns, version=version.version, retired=retired, dropped=dropped)
 
 
-def _completed(column: Column, names: Mapping[int, tuple[str, ...]], forms: Mapping[int, tuple[Form, ...]]) -> Column:
-    """The column with its earlier names and forms."""
-    labels = tuple(name for name in names.get(column.id, ()) if name != column.name)
-    return replace(column, labels=labels, forms=forms.get(column.id, ()))
+def _completed(
+    column: Column, stems: Mapping[int, tuple[tuple[int, str], ...]], forms: Mapping[int, tuple[Form, ...]]
+) -> Column:
+    """The column with the names of its files and its earlier forms; a retired one has a name that no other has."""
+    runs = stems[column.id]
+    name = runs[-1][1]
+    return replace(column, name=name, stems=runs if len(runs) > 1 else (), forms=forms.get(column.id, ()))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SchemaChangeError, SettingsError
-from sparkhaven.store.schema.deployed.history import ColumnVersion, Retired, Version, retired_columns
+from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, retired_columns
 from sparkhaven.store.schema.document.schema_file import SchemaFile
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
@@ -114,9 +114,10 @@ def compare(
     """What a schema would change. ``history`` ends with the deployed version; ``rename``: old name -> new name."""
     names = [column.name for column in schema.columns]
     before = {column.name: column for column in deployed.columns}
-    retired = {gone.record.name for gone in retired_columns(history).values()}
     formers = former_names(schema, before, rename)
     new = [name for name in names if name not in formers]
+    identities = {gone.record.identity for gone in retired_columns(history).values()}
+    retired = {c.name for c in schema.columns if ColumnVersion.of(c, 0).identity in identities}
     kept = [formers[name] for name in names if name in formers]
     return SchemaChange(
         added=tuple(name for name in new if name not in retired),
@@ -239,7 +240,7 @@ def refusal(
     ``name`` is the file that is refused, ``path`` the deployed one.
     """
     table, version = deployed.full_name, history[-1].version
-    back = {deployed.labels[new]: new for new in change.added if new in deployed.labels}
+    back = {c.name: name for c in deployed.columns for name in c.former_names if name in change.added}
     older = f"version {change.older}, an older one, which " if change.older is not None else ""
     words = [
         f"sparkhaven schema deploy {name}",
@@ -267,9 +268,9 @@ def _version_with(names: Sequence[str], history: Sequence[Version], older: int |
     """The version to restore so that columns come back: the given one, else the newest that has them all."""
     if older is not None:
         return older
-    every = [v.version for v in history if set(names) <= {column.name for column in v.columns}]
-    gone = {retired.record.name: retired.version for retired in retired_columns(history).values()}
-    return max(every, default=gone[names[0]])
+    retired = retired_columns(history)
+    every = [v.version for v in history if set(names) <= {c.name for c in v.columns if c.id in retired}]
+    return max(every, default=max(gone.version for gone in retired.values() if gone.record.name == names[0]))
 
 
 def refuse_conflicts(
@@ -288,7 +289,6 @@ def refuse_conflicts(
     elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
     before = {column.name: column for column in deployed.columns}
     formers = former_names(file.schema, before, rename)
-    retired = {gone.record.name: gone for gone in retired_columns(history).values()}
 
     def refuse(element: Element, expected: str, found: str, hint: str) -> None:
         if running:
@@ -298,11 +298,7 @@ def refuse_conflicts(
     for column in file.schema.columns:
         element = elements.get(column.name, file.root)
         old = before.get(formers.get(column.name, ""))
-        gone = retired.get(column.name)
         if old is None:
-            if gone is not None and ColumnVersion.of(column, 0).stored != gone.record.stored:
-                hint = "choose another name. The files of the retired column are still there"
-                refuse(element, _retired(gone), _stored(ColumnVersion.of(column, 0)), hint)
             continue
         if "PARTITIONING" in (old.kind.name, column.kind.name) and old.kind is not column.kind:
             hint = "make a new table. The directories are named by this column"
@@ -316,25 +312,6 @@ def refuse_conflicts(
     partitioning = next((c.name for c in deployed.columns if c.kind.name == "PARTITIONING"), None)
     if partitioning is not None and partitioning not in elements:
         refuse(file.root, f"{partitioning} as Partitioning column", "none", "make a new table")
-    findings.raise_errors()
-
-
-def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], history: Sequence[Version]) -> None:
-    """E161 for a name that files of another column still have. ``ids``: what the columns of the file would get."""
-    findings = FindingCollector(name)
-    elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
-    owners = {column.name: column.id for version in history for column in version.columns}
-    now = {number: column for column, number in ids.items()}
-    for column, number in ids.items():
-        if owners.get(column, number) != number:
-            findings.add(
-                "E161",
-                elements.get(column, file.root),
-                expected="a name that was never used",
-                found=f"{column}, a name of another column",
-                hint=f"write another name for the new column into {name}, like {column}2, and run the same command"
-                f" again. Files of {now.get(owners[column], 'a dropped column')} still have the name {column}",
-            )
     findings.raise_errors()
 
 
@@ -352,10 +329,6 @@ def _may_widen(old: Column, new: Column) -> bool:
 def _form(column: Column) -> str:
     name = column.type.name
     return f"{name} stored as {column.storage.value}" if name == "String" else name
-
-
-def _retired(gone: Retired) -> str:
-    return f"{_stored(gone.record)}, a retired column of version {gone.version}"
 
 
 def _stored(record: ColumnVersion) -> str:

@@ -23,7 +23,9 @@ def require_writable(fs: Fs, layout: Layout, schema: TableSchema) -> None:
         deployed = load_deployed(TablePlace(fs, layout, table))
     if deployed.version == schema.version:
         return
-    columns = {column.id: column for column in (*deployed.columns, *deployed.retired)}
+    names = {column.id: column.name for column in schema.columns}
+    retired = (c for c in deployed.retired if c.id in deployed.dropped or deployed.column(names.get(c.id, "")) is None)
+    columns = {column.id: column for column in (*deployed.columns, *retired)}
     lost = [column.name for column in schema.columns if not _readable(column, columns.get(column.id))]
     if lost:
         raise SchemaChangeError(
@@ -42,7 +44,6 @@ def _readable(column: Column, deployed: Column | None) -> bool:
         return False
     kinds = {column.kind.name, deployed.kind.name}
     own, declared = ColumnVersion.of(column, 0), ColumnVersion.of(deployed, 0)
-    read = own.stored == declared.stored or own.widens_to(declared)
-    return (
-        read and ("PARTITIONING" not in kinds or len(kinds) == 1) and column.name in (deployed.name, *deployed.labels)
+    return (own.stored == declared.stored or own.widens_to(declared)) and (
+        "PARTITIONING" not in kinds or len(kinds) == 1
     )

@@ -499,7 +499,7 @@ def deploy(rng: random.Random, site: Site, world: World) -> Operation | None:
     fresh = f"Y{site.numbers}"
     as_json = any(feed.form == "json" for feed in world.feeds.values() if model.name in feed.tables)
     added = Col(fresh, fresh, rng.choice([k for k in (*PLAIN, *KINDS.values()) if k.json or not as_json]))
-    kind = rng.choice(("add", "add", "drop", "rename", "rename", "widen", "rename and add"))
+    kind = rng.choice(("add", "add", "drop", "rename", "rename", "widen", "rename and add", "swap"))
     chosen = rng.choice(extra) if extra else None
     columns, words = list(model.columns), tuple[str, ...]()
     if kind == "add" or chosen is None:
@@ -513,19 +513,22 @@ def deploy(rng: random.Random, site: Site, world: World) -> Operation | None:
         # without values that the files of before cannot take
         wider = replace(KINDS[WIDER[chosen.kind.name]], pool=chosen.kind.pool)
         columns[columns.index(chosen)] = replace(chosen, kind=wider)
+    elif kind == "swap":
+        other = rng.choice(extra)
+        if other == chosen:
+            return None
+        columns[columns.index(chosen)] = replace(chosen, name=other.name)
+        columns[columns.index(other)] = replace(other, name=chosen.name)
+        words = ("--rename", f"{chosen.name}={other.name}", "--rename", f"{other.name}={chosen.name}")
     else:
         columns[columns.index(chosen)] = replace(chosen, name=fresh)
         words = ("--rename", f"{chosen.name}={fresh}")
         if kind == "rename and add":  # another column under the old name
-            columns.append(Col(fresh + "new", chosen.name, chosen.kind))
+            columns.append(Col(fresh + "new", chosen.name, rng.choice((chosen.kind, added.kind))))
     after = replace(model.copy(), columns=tuple(columns))
     write_schema(site, after)
-    deployed = Layout(site.root).schema(TableName.parse(model.name)).exists()
-    takes_name = kind == "rename and add" and chosen is not None and deployed
 
     def change(world: World) -> None:
-        if takes_name:
-            raise Refused("the old name is another column's")
         world.tables[model.name] = replace(world.tables[model.name], columns=tuple(columns))
 
     words = ("schema", "deploy", str(site.schema(model.name)), *words)

@@ -17,19 +17,20 @@ from tests.support.streams.schema_site import DAY, TABLE, Site, schema
 
 NAMES = ("A", "B", "C", "a", "D")
 TYPES = ("int", "long", "String")
+MERGES = ("", "", "", "deephaven", "parquet", "both")
 Pairs = dict[str, str]  # column -> type, or old name -> new name
 
 
 @dataclass
 class Step:
-    """A file, the words of its deployment, and whether rows and a merge come after it."""
+    """A file, the words of its deployment, and whether rows, and which merge, come after it."""
 
     columns: Pairs
     rename: list[tuple[str, str]] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     restore: int | None = None
     rows: bool = True
-    merge: bool = False
+    merge: str = ""  # its format
 
 
 @st.composite
@@ -49,41 +50,48 @@ def steps(draw: st.DrawFn) -> list[Step]:
         if draw(st.integers(0, 7)) == 7:
             gone.append(draw(st.sampled_from(NAMES)))
         restore = draw(st.none() | st.none() | st.integers(1, 3))
-        step = Step(file, rename, gone, restore, draw(st.booleans()), draw(st.integers(0, 2)) == 0)
+        step = Step(file, rename, gone, restore, draw(st.booleans()), draw(st.sampled_from(MERGES)))
         made.append(step)
         columns = file if draw(st.integers(0, 3)) < 3 else columns
     return made
 
 
 class Model:
-    """What rows a table has to show: the columns of each version by id, and values by id."""
+    """What rows a table has to show: the columns of each version by id, and values by id.
+
+    ``gone``: names, types and ids of columns that went, in that order.
+    """
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
-        self.gone: dict[str, int] = {}
+        self.types: Pairs = {}
+        self.gone: list[tuple[str, str, int]] = []
         self.rows: list[dict[int, Any]] = []
         self.next = 0
 
     def deploy(self, step: Step, texts: list[dict[str, int]]) -> None:
         """The columns of a file take their values by name, by a rename, or by their return; else they have none."""
-        rename = dict(step.rename)
+        rename, then = dict(step.rename), dict[str, int]()
         if step.restore is not None and step.restore <= len(texts):
-            wanted = {number: name for name, number in texts[step.restore - 1].items()}
+            then = texts[step.restore - 1]
+            wanted = {number: name for name, number in then.items()}
             for name, number in self.ids.items():
-                then = wanted.get(number, name)
-                if then != name and then in step.columns and name not in step.columns:
-                    rename.setdefault(name, then)
-        former = {new: old for old, new in rename.items()}
+                new = wanted.get(number, name)
+                if new != name and new in step.columns and (name not in step.columns or name in then):
+                    rename[name] = new
+        former = {new: old for old, new in rename.items() if old in self.ids}
         ids: dict[str, int] = {}
-        for name in step.columns:
-            old = former.get(name) or (name if name not in rename else None)
-            known = self.ids.get(old) if old in self.ids else self.gone.get(name)
+        for name, kind in step.columns.items():
+            old = former.get(name) or (name if name in self.ids and name not in former.values() else None)
+            back = [n for *identity, n in self.gone if identity == [name, kind]]
+            back.sort(key=lambda n: n in then.values())
+            known = self.ids[old] if old is not None else back[-1] if back else None
             if known is None:
                 known, self.next = self.next, self.next + 1
             ids[name] = known
-        self.gone |= {name: number for name, number in self.ids.items() if number not in ids.values()}
-        self.gone = {name: number for name, number in self.gone.items() if number not in ids.values()}
-        self.ids = ids
+        self.gone += [(name, self.types[name], n) for name, n in self.ids.items()]
+        self.gone = [(name, kind, n) for name, kind, n in self.gone if n not in ids.values()]
+        self.ids, self.types = ids, step.columns
 
     def merge(self) -> None:
         """History is without the values of columns that were dropped."""
@@ -154,7 +162,7 @@ def deployments(base: Path, made: list[Step]) -> None:
             put(site, model, columns, count)
             readable(site, model)
         if step.merge:
-            found = run(site.root, "merge", TABLE, "--date", DAY, "--local")
+            found = run(site.root, "merge", TABLE, "--date", DAY, "--local", "--format", step.merge)
             assert found.exit_code == 0, found.output
             model.merge()
             readable(site, model)
@@ -168,6 +176,8 @@ CASE = Step({"a": "int", "B": "String"}, [("A", "a")])
 TWICE = Step({"C": "int", "B": "String"}, [("A", "C"), ("B", "C")])
 TWO_OF_ONE = Step({"C": "int", "D": "int", "B": "String"}, [("A", "C"), ("A", "D")])
 DROP_AND_NEW = Step({"A": "String", "B": "String"}, [], ["A"])
+OTHER_TYPE = Step({"A": "int", "C": "String", "B": "long"}, [("B", "C")], merge="deephaven")
+DROPPED = Step({"B": "String"}, [], ["A"], merge="parquet")
 OWN_NAME = Step({"A": "int", "B": "String"}, [("A", "A")])
 
 
@@ -181,6 +191,14 @@ OWN_NAME = Step({"A": "int", "B": "String"}, [("A", "A")])
 @example([TWO_OF_ONE])
 @example([DROP_AND_NEW])
 @example([OWN_NAME])
+@example([OTHER_TYPE, SWAP, Step({"C": "int", "A": "String", "B": "long"}, [("A", "C"), ("C", "A")], merge="parquet")])
+@example(
+    [DROPPED, Step({"A": "String", "B": "String"}), Step({"B": "String", "A": "String"}, [("A", "B"), ("B", "A")])]
+)
+@example(
+    [DROPPED, Step({"A": "String"}, [("B", "A")], merge="both"), Step({"A": "String", "B": "int"}, merge="parquet")]
+)
+@example([SWAP, Step({"A": "int", "B": "String"}, [], [], 1, merge="deephaven")])
 @example([CASE, Step({"A": "int", "B": "String"}, [("a", "A")])])
 @example([Step({"C": "int", "B": "String"}, [("A", "C")]), Step({"A": "int", "C": "int", "B": "String"})])
 @example([Step({"B": "String"}, [], ["A"]), Step({"A": "int", "B": "String"}, [("B", "A")], [], 1)])

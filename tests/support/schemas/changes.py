@@ -135,15 +135,40 @@ CHANGES: dict[str, Change] = {
     "drop, put back": Change(FIRST, (DROP_B, Step(FIRST, ("--restore", "1"), older(1, "brings back B")))),
     "drop, again of another type": Change(
         FIRST,
-        (DROP_B, Step(instead("B", "B", Col("B as long", "long")), (), "a retired column of version 1", "E161")),
-        older(1, "brings back B"),
+        (DROP_B, Step(instead("B", "B", Col("B as long", "long")))),
+        "B: ",
     ),
     "rename": Change(FIRST, (RENAME_B,), older(1, "drops N")),
     "rename, back": Change(FIRST, (RENAME_B, Step(FIRST, ("--rename", "N=B"), "drops N"))),
     "rename, old name for another": Change(
         FIRST,
-        (RENAME_B, Step({**N_FOR_B, "B": Col("another B", "String")}, (), "a name of another column", "E161")),
+        (RENAME_B, Step({**N_FOR_B, "B": Col("another B", "String")})),
         older(1, "drops N"),
+    ),
+    "rename, old name for another at once": Change(
+        FIRST, (Step({**N_FOR_B, "B": Col("B as long", "long")}, ("--rename", "B=N"), "B: "),), "B: "
+    ),
+    "rename in a ring": Change(
+        FIRST,
+        (
+            Step(
+                {"Date": DATE, "K": K, "C": A, "A": B, "B": C},
+                ("--rename", "A=C", "--rename", "B=A", "--rename", "C=B"),
+                "C: ",
+            ),
+        ),
+        "A: ",
+    ),
+    "rename in a chain": Change(
+        FIRST,
+        (
+            Step(
+                {"Date": DATE, "K": K, "B": A, "N": B, "A": D, "C": C},
+                ("--rename", "B=N", "--rename", "A=B"),
+                "B: ",
+            ),
+        ),
+        "B: ",
     ),
     "rename in case": Change(FIRST, (Step(instead("B", "b"), ("--rename", "B=b"), "drops B"),), older(1, "drops b")),
     "other case": Change(
@@ -151,8 +176,8 @@ CHANGES: dict[str, Change] = {
     ),
     "rename into a dropped name": Change(
         FIRST,
-        (DROP_B, Step(instead("A", "B", of=NO_B), ("--rename", "A=B"), "a retired column of version 1", "E161")),
-        older(1, "brings back B"),
+        (DROP_B, Step(instead("A", "B", of=NO_B), ("--rename", "A=B"), "drops A")),
+        "B: ",
     ),
     "rename, drop, add": Change(
         FIRST,

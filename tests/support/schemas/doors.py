@@ -67,8 +67,9 @@ def arrow(table: AlteredTable) -> None:
     opened = open_table(table.root, TABLE)
     assert opened.to_arrow().column_names == list(table.shown)
     by_arrow(table, opened, table.shown)
-    if table.hidden:
-        by_arrow(table, open_table(table.root, TABLE), table.hidden, "Arrow by the name of a dropped column")
+    hidden = {name: column for name, column in table.hidden.items() if name not in table.shown}
+    if hidden:
+        by_arrow(table, open_table(table.root, TABLE), hidden, "Arrow by the name of a dropped column")
 
 
 def shown_rows(table: AlteredTable) -> None:

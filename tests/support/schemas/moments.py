@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.io.fs import Fs
@@ -132,11 +133,16 @@ def stale(table: AlteredTable) -> None:
         row = table.rows.pop()
         look(table, arrow)
         table.rows.append(row)
+        values: dict[str, Any] = {}
         for name, column in table.shown.items():  # the field is there under the name of then, or not at all
             before = table.change.first.get(name)
-            if column.key in row.values and (before is None or before.key != column.key):
-                row.values = {key: value for key, value in row.values.items() if key != column.key}
-        row.values = {key: row.values[key] for key in row.values if key in {c.key for c in table.shown.values()}}
+            if before is not None and before.key in row.values:
+                values[column.key] = row.values[before.key]
+                other = before.key != column.key and before.type != column.type
+                if other and values[column.key] is not None:
+                    table.rows.remove(row)  # a text for a number, or the like: it goes to quarantine
+                    break
+        row.values = values
         table.give(table.shown, "t")
         table.ingest("t")
     table.write(table.shown, "t")

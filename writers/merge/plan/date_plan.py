@@ -99,7 +99,7 @@ class PlannedMerge:
         base = self.history.current
         if self.outcome is not MergeOutcome.SUPPLEMENT or base is None or self.plan is None:
             return record
-        base = in_columns(base, self.plan.schema)
+        base = in_columns(base, self.plan.schema)  # its outputs stay as they are, and say by whose names
         if base.proof is None or record.proof is None:
             return record
         proof = add_proofs(base.proof, record.proof, self.plan.schema)
@@ -130,7 +130,9 @@ def plan_merge(
     tails = unmerged(place, locations, merged)
     kept = base is not None and base.changed_by_command and not options.discard_corrections
     rule = rule_of(base, options.dedupe, schema)
-    other_rule = options.dedupe is not None and base is not None and rule != (base.run.dedupe or NO_RULE)
+    other_rule = (
+        options.dedupe is not None and base is not None and rule != (in_columns(base, schema).run.dedupe or NO_RULE)
+    )
     recorded = recorded_rule(base, options.dedupe, rule)
     options = replace(options, dedupe=recorded, rewrite=options.rewrite or other_rule)
     dropped = base is not None and not base.outputs and not locations

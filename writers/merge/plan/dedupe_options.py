@@ -48,7 +48,7 @@ def rule_of(base: MergeRecord | None, given: DedupeRule | None, schema: TableSch
     if given is not None:
         return given
     if base is not None and base.run.dedupe is not None:
-        last = base.run.dedupe.renamed(schema.labels)
+        last = base.run.dedupe.renamed(schema.names_at(base.schema_version))
         if not last.keys:
             return NO_RULE
         return _checked(last, schema, f"the rule of merge {base.generation} of {base.value}")

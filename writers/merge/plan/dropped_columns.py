@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SnapshotMovedError
@@ -22,9 +23,10 @@ def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[M
     """
     dropped: dict[int, ColumnDrop] = {}
     lost: dict[int, ColumnDrop] = {}
+    names = {column.id: column.name for column in schema.retired}
     for source in sources:
         for column in missing_columns(fs, schema, value, source):
-            part = _counted(fs, source, column)
+            part = replace(_counted(fs, source, column), name=names[column.id])
             into = dropped if column.id in schema.dropped else lost
             into[column.id] = _joined(into.get(column.id), part)
     undeclared = [drop for drop in lost.values() if drop.rows]
@@ -42,13 +44,14 @@ def joined_drops(one: Iterable[ColumnDrop], other: Iterable[ColumnDrop]) -> tupl
 
 
 def missing_columns(fs: Fs, schema: TableSchema, value: str, source: MergeSource) -> Iterator[Column]:
+    """The columns that a source has and the schema lacks, under the names that they have there."""
     if in_parquet(source.files):
         sizes = {NAME: source.files[NAME].size}
         names = set(open_parquet(fs, source.directory, sizes, source.rows).found.schema.names)
     else:
         names = {name[: -len(".dat")] for name in source.files if name.endswith(".dat")}
-    names -= {name for column in schema.stored for name in (column.name, *column.labels)}
-    retired = {name: column for column in schema.retired for name in (column.name, *column.labels)}
+    names -= {column.stem(source.named_by) for column in schema.stored}
+    retired = {column.stem(source.named_by): column.at(source.named_by) for column in schema.retired}
     for name in sorted(names):
         if name not in retired:
             raise SnapshotMovedError(

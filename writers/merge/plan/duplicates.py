@@ -53,13 +53,13 @@ class _Rows:
         key = index, column.name
         if key not in self._opened:
             source = self.sources[index]
-            sizes = {name: state.size for name, state in source.files.items()}
+            sizes, named = {name: state.size for name, state in source.files.items()}, column.at(source.named_by)
             if not in_parquet(sizes):
-                self._opened[key] = open_column(self.fs, source.directory, column, sizes, source.rows)
+                self._opened[key] = open_column(self.fs, source.directory, named, sizes, source.rows)
             else:
                 if index not in self._parquet:
                     self._parquet[index] = open_parquet(self.fs, source.directory, sizes, source.rows)
-                self._opened[key] = self._parquet[index].column(column)
+                self._opened[key] = self._parquet[index].column(named)
         return self._opened[key]
 
     def blocks(self) -> Iterator[tuple[int, RowRanges, int]]:

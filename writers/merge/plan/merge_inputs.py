@@ -55,6 +55,7 @@ def unmerged(
                     location.rows,
                     dict(location.files.items()),  # at once; by name each would be unpacked from all
                     kept=location.withdrawn.outside(start, location.rows) if location.withdrawn else None,
+                    named_by=location.named_by,
                 )
             )
     return sources
@@ -70,8 +71,9 @@ def history_sources(place: TablePlace, record: MergeRecord) -> list[MergeSource]
     sources = []
     for output in record.outputs:
         directory = place.history_location(LocationKey(output.internal, record.value))
-        rows = output.rows
-        sources.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
+        rows, named = (0, output.rows, output.rows), output.named_by
+        pinned = "", output.internal, 0, record.generation
+        sources.append(MergeSource(directory, *pinned, *rows, output.files, named_by=named))
     return sources
 
 

@@ -158,7 +158,7 @@ class MergePlan:
         return [source.of(column) for source in self.sources]
 
     def _blob_cost(self, column: Column) -> int:
-        texts = [(s, name) for s in self.stored(column) for name in column.within(s.files).files[1:]]
+        texts = [(s, name) for s in self.stored(column) for name in s.placed(column).files[1:]]
         stored = sum(s.files[name].size for s, name in texts if name in s.files)
         stored += sum(s.text_bytes.get(column.name, 0) for s in self.sources)
         rows = sum(s.rows for s in self.sources)
@@ -168,7 +168,7 @@ class MergePlan:
         """Bytes of symbol tables in a worker: their union, and one column's texts again while it is built."""
         sizes = []
         for column in self.symbol_columns:
-            names = [(s, column.within(s.files).files) for s in self.stored(column)]
+            names = [(s, s.placed(column).files) for s in self.stored(column)]
             ends, texts = (sum(s.files[n[i]].size for s, n in names if n[i] in s.files) for i in (1, 2))
             parquet = sum(s.text_bytes.get(column.name, 0) for s in self.sources)
             sizes.append(texts + ends // 2 + parquet)  # .sym has 8 bytes a text, Arrow 4

@@ -139,7 +139,7 @@ class Columns:
     def _whole(self, index: int, column: Column) -> bool:
         """Whether all rows of a source's location are read, and the column's file there is small."""
         source = self.plan.sources[index]
-        if column.labels or source.computed is not None:  # its files may have an earlier name, or lie elsewhere
+        if column.stem(source.named_by) != column.name or source.computed is not None:  # or they lie elsewhere
             return False
         size = self._size(index, column.files[0])
         small = 0 < size <= self._sizes.small_bytes

@@ -11,7 +11,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.column_corrections import ColumnCorrection
-from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.history import DateHistory, in_columns
 from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord
 from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun, RunSource
@@ -120,7 +120,7 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
     if options.sort is not None or base is None:
         return options.sort or ()
     try:
-        return tuple(SortKey.parse(_renamed(text, schema), schema) for text in base.run.sort)
+        return tuple(SortKey.parse(text, schema) for text in in_columns(base, schema).run.sort)
     except SettingsError as error:
         raise SettingsError(
             "the date's last merge was sorted by a column that can no longer be used for sorting",
@@ -129,12 +129,6 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
             found=", ".join(base.run.sort),
             hint="state the order with --sort COLUMN, or --sort none",
         ) from None
-
-
-def _renamed(text: str, schema: TableSchema) -> str:
-    """A sort key of an earlier merge under the name that its column has now."""
-    name, colon, direction = text.partition(":")
-    return f"{schema.labels.get(name, name)}{colon}{direction}"
 
 
 def _generation(history: DateHistory) -> int:

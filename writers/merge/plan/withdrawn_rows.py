@@ -57,10 +57,10 @@ def _opened(fs: Fs, schema: TableSchema, source: MergeSource) -> Iterator[tuple[
     for column in schema.stored:
         own = source.of(column)
         if parquet is not None and own is source:
-            yield column, parquet.column(column)
+            yield column, parquet.column(column.at(own.named_by))
         else:
             files = {name: state.size for name, state in own.files.items()}
-            yield column, open_column(fs, own.directory, column, files, own.rows)
+            yield column, open_column(fs, own.directory, column.at(own.named_by), files, own.rows)
 
 
 def _summed(fs: Fs, schema: TableSchema, source: MergeSource, rows: RowRanges) -> Iterator[tuple[Column, int, int]]:

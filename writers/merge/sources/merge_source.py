@@ -29,7 +29,7 @@ from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import column_header, committed_column, small_column
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.model import NOW, Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.sources.block_sizes import SIZES
 
@@ -41,7 +41,8 @@ ALL = slice(None)
 class MergeSource:
     """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
 
-    ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
+    ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state. ``named_by``:
+    the version of the schema by which its files are named.
     ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
     ``kept``: those of the rows that are read, None: all. They are then numbered from ``start`` on without gaps.
     ``computed``: column files of the same rows, which stand for the location's own files of those columns.
@@ -62,6 +63,11 @@ class MergeSource:
     kept: RowRanges | None = None
     computed: MergeSource | None = None
     alone: int = 0
+    named_by: int = NOW
+
+    def placed(self, column: Column) -> Column:
+        """A column under the name, and with the storage, of its files here."""
+        return column.at(self.named_by).within(self.files)
 
     def of(self, column: Column) -> MergeSource:
         """Where the values of a column lie."""
@@ -94,7 +100,7 @@ class ColumnSource:
     """One column of one source. Raises CorruptFileError, SchemaMismatchError, UnsupportedVersionError at opening."""
 
     def __init__(self, fs: Fs, source: MergeSource, column: Column) -> None:
-        self.fs, self.source, self.column = fs, source, (column := column.within(source.files))
+        self.fs, self.source, self.column = fs, source, (column := source.placed(column))
         self._dat = source.directory / column.files[0]
         self._header: Prefix | None = None
         self._held: pa.Buffer | None = None  # a small file, until its entries are asked for

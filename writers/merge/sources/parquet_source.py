@@ -32,6 +32,7 @@ def open_source(fs: Fs, source: MergeSource, column: Column) -> ColumnSource:
     if source.kept is not None:
         return PickedSource(open_source(fs, replace(source, kept=None), column), source, source.kept)
     source = source.of(column)
+    column = column.at(source.named_by)
     return ParquetSource(fs, source, column) if in_parquet(source.files) else widened_source(fs, source, column)
 
 
@@ -41,7 +42,11 @@ def text_bytes(fs: Fs, source: MergeSource, columns: tuple[Column, ...]) -> dict
         return {}
     sizes = {NAME: source.files[NAME].size}
     parquet = open_parquet(fs, source.directory, sizes, source.rows).found
-    return {column.name: parquet.uncompressed(column) for column in columns if column.storage is not Storage.FIXED}
+    return {
+        column.name: parquet.uncompressed(column.at(source.named_by))
+        for column in columns
+        if column.storage is not Storage.FIXED
+    }
 
 
 class ParquetSource(DecodedSource):

@@ -101,7 +101,7 @@ def fits_slice(plan: MergePlan) -> bool:
 
 def stored_texts(plan: MergePlan, column: Column) -> int:
     """Bytes of the texts of a column in all sources, with their ends."""
-    names = ((source, name) for source in plan.stored(column) for name in column.within(source.files).files[1:])
+    names = ((source, name) for source in plan.stored(column) for name in source.placed(column).files[1:])
     sizes = sum(source.files[name].size for source, name in names if name in source.files)
     return sizes + sum(source.text_bytes.get(column.name, 0) for source in plan.sources)
 

@@ -352,7 +352,8 @@ def _output(
     fs.write_new(location / table_size.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
     stats, row_digest = {c.column: c.stats for c in mine}, to_hex(_rows_of(rows, done.destination))
-    return MergeOutput(destination.internal, done.rows, digests, files, stats, indexes, row_digest)
+    written = digests, files, stats, indexes, row_digest
+    return MergeOutput(destination.internal, done.rows, *written, named_by=plan.schema.version)
 
 
 def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure]]) -> None:

@@ -102,9 +102,9 @@ def _rows_equal(
 ) -> RuleResult:
     """Whether each value is in the row that it was merged in: digests of columns do not tell rows apart."""
     schema, left_out = history.schema, record.proof.left_out if record.proof else LeftOut()
-    if merged is not None and not record.corrections and has_digests_of(schema, left_out.digests):
+    if merged is not None and not record.corrections and has_digests_of(schema, left_out.digests, schema.version):
         expected = to_hex(add(from_hex(merged.rows), -from_hex(left_out.row_digest)))
-    elif all(has_digests_of(schema, output.digests) for output in record.outputs):
+    elif all(has_digests_of(schema, output.digests, output.named_by) for output in record.outputs):
         expected, against = row_content(record).digest, "the merge's record"
     else:
         message = "not compared: since the merge a column was dropped, whose values are in the digest of its record"

@@ -39,6 +39,7 @@ RECORDS = st.builds(
     epoch=st.none() | LONG,
     stream=st.none() | st.text(max_size=5),
     schema_version=st.none() | st.integers(1, 9),
+    begun_by=st.none() | st.integers(1, 9),
     sorted_columns=st.dictionaries(NAMES, st.sampled_from(["Ascending", "Descending"]), max_size=2),
     data_indexes=st.dictionaries(NAMES, LONG, max_size=2),
     truncated=st.booleans(),

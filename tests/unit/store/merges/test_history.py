@@ -56,7 +56,7 @@ RUNS = {
 
 
 def record(generation: int, phase: MergePhase, internal: str) -> MergeRecord:
-    return MergeRecord(str(TABLE), DAY, generation, phase, (), (MergeOutput(internal, 1),))
+    return MergeRecord(str(TABLE), DAY, generation, phase, (), (MergeOutput(internal, 1, named_by=1),))
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -44,6 +44,7 @@ FULL = MergeRecord(
             {"A": "0" * 32},
             {"A.dat": FileState(428, 0xDEADBEEF)},
             {"A": (RangeStats(0, 107, 1, 0, -5, 9), RangeStats(107, 200, 0, 2, 0.5, float("inf"), False))},
+            named_by=1,
         ),
     ),
     proof=Proof(107, 107, {"A": "0" * 32}, {"A": "0" * 32}),

@@ -34,8 +34,10 @@ def test_a_name_that_goes_to_another_column_is_that_column_alone(tmp_path: Path,
         deploy(FS, layout, text)
     found = load_deployed(TablePlace(FS, layout, TABLE))
     assert {column.id for column in found.columns} != {column.id for column in first.columns}
-    names = [name for c in (*found.columns, *found.retired) for name in (c.name, *c.labels)]
-    assert len(set(names)) == len(names)
+    every = (*found.columns, *found.retired)
+    assert len({column.name for column in every}) == len(every)
+    for version in range(1, found.version + 1):
+        assert len({column.stem(version) for column in every}) == len(every)
 
 
 def opened(layout: Layout, stream: str = "s") -> Path:

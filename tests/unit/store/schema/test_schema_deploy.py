@@ -22,6 +22,7 @@ from sparkhaven.store.schema.deployed.deploy import deploy, deployed_tables, loa
 from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, encode_history
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
 from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.store.types.model import TableSchema
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
 
 
@@ -138,13 +139,25 @@ def test_the_partitioning_column_stays(tmp_path: Path) -> None:
     assert caught.value.expected == "Date as Partitioning column"
 
 
-def test_a_retired_name_is_not_used_again_while_data_exist(tmp_path: Path) -> None:
+def stems(schema: TableSchema, version: int) -> dict[int, str]:
+    """The names of files of a location that a version began, by the id of the column."""
+    return {column.id: column.stem(version) for column in (*schema.columns, *schema.retired)}
+
+
+def test_a_retired_name_is_another_column_in_another_form(tmp_path: Path) -> None:
     layout = with_data(tmp_path)
     deploy(FS, layout, schema())
     deploy(FS, layout, schema({k: v for k, v in COLUMNS.items() if k != "C"}), consent=ACCEPTED)
-    with pytest.raises(SchemaParseError, match="E161") as caught:
-        deploy(FS, layout, schema({**COLUMNS, "C": "int"}))
-    assert caught.value.expected == "C: double, stored as fixed, a retired column of version 1"
+    found = deploy(FS, layout, schema({**COLUMNS, "C": "int"}))
+    assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 4}
+    assert stems(found, 1) == stems(found, 2) == {0: "Date", 1: "A", 2: "B", 3: "C", 4: "C-4"}
+    assert stems(found, 3) == {0: "Date", 1: "A", 2: "B", 4: "C", 3: "C-3"}
+    assert [column.name for column in found.retired] == ["C-3"]
+    deploy(FS, layout, schema({k: v for k, v in COLUMNS.items() if k != "C"}), consent=ACCEPTED)
+    again = deploy(FS, layout, schema(), consent=Consent(restore=1))
+    assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 3}
+    assert [stems(again, version) for version in (1, 2, 3)] == [stems(found, version) for version in (1, 2, 3)]
+    assert (stems(again, 4), stems(again, 5)) == (stems(again, 1), stems(again, 1))
 
 
 def test_roles_formula_and_rules_may_change_at_any_time(tmp_path: Path) -> None:
@@ -164,17 +177,46 @@ def test_a_name_goes_back_to_its_column_and_to_no_other(tmp_path: Path) -> None:
     deploy(FS, layout, schema())
     renamed = {"Date": "String", "A": "int", "N": "String", "C": "double"}
     found = deploy(FS, layout, schema(renamed), consent=Consent(rename=(("B", "N"),)))
-    assert found.column("N") is not None and found.labels == {"B": "N"}
-    for columns in ({**renamed, "B": "String"}, {**renamed, "B": "int"}):
-        with pytest.raises(SchemaParseError, match="E161") as caught:
-            deploy(FS, layout, schema(columns), consent=ACCEPTED)
-        assert caught.value.found == "B, a name of another column"
+    assert found.column("N") is not None and found.names_at(1) == {"B": "N"}
     with pytest.raises(SchemaChangeError) as refused:
         deploy(FS, layout, schema())
     assert refused.value.found == "version 1, an older one, which drops N"
     assert "--rename N=B`" in str(refused.value.hint)
-    assert deploy(FS, layout, schema(), consent=Consent(restore=1)).labels == {"N": "B"}
+    back = deploy(FS, layout, schema(), consent=Consent(restore=1))
+    assert (back.names_at(1), back.names_at(2)) == ({}, {"N": "B"})
     assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 3}
+
+
+@pytest.mark.parametrize("kind", ["String", "int"])
+def test_the_name_of_a_renamed_column_may_be_that_of_a_new_one(tmp_path: Path, kind: str) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    columns = {"Date": "String", "A": "int", "N": "String", "C": "double", "B": kind}
+    found = deploy(FS, layout, schema(columns), consent=Consent(rename=(("B", "N"),)))
+    assert ids(layout) == {"Date": 0, "A": 1, "N": 2, "C": 3, "B": 4}
+    assert (found.names_at(1), found.names_at(2)) == ({"B": "N", "B-4": "B"}, {})
+
+
+def test_names_are_swapped_and_come_back(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    swapped = {"Date": "String", "C": "int", "B": "String", "A": "double"}
+    found = deploy(FS, layout, schema(swapped), consent=Consent(rename=(("A", "C"), ("C", "A"))))
+    assert ids(layout) == {"Date": 0, "C": 1, "B": 2, "A": 3}
+    assert (found.names_at(1), found.names_at(2)) == ({"A": "C", "C": "A"}, {})
+    back = deploy(FS, layout, schema(), consent=Consent(restore=1))
+    assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 3}
+    assert (back.names_at(1), back.names_at(2), back.names_at(3)) == ({}, {"A": "C", "C": "A"}, {})
+
+
+def test_a_chain_of_names_moves_each_column_on(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    chained = {"Date": "String", "B": "int", "N": "String", "A": "double", "C": "Instant"}
+    consent = Consent(rename=(("A", "B"), ("B", "N"), ("C", "A")))
+    found = deploy(FS, layout, schema(chained), consent=consent)
+    assert ids(layout) == {"Date": 0, "B": 1, "N": 2, "A": 3, "C": 4}
+    assert found.names_at(1) == {"A": "B", "B": "N", "C": "A", "C-4": "C"}
 
 
 def test_a_codec_is_a_part_of_how_values_are_stored(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ final class LocationLookup {
 
   /** Whether the keys of an index under a name are the column's here, in an order that both share. */
   private boolean fits(Lookup.Keys keys, PlannedColumn column, String name) {
-    return column.nameWithin(slice).equals(name)
+    return slice.nameOf(column).equals(name)
         && switch (keys.order()) {
           case NUMBERS -> !column.form().type().equals("char");
           case MICROSECONDS, DOUBLES, DECIMALS, TEXTS -> true;

@@ -51,7 +51,11 @@ public final class ParquetColumns {
     String[] names = new String[columns.length];
     StructType fields = new StructType();
     for (int number = 0; number < columns.length; number++) {
-      names[number] = columns[number].partitioning() ? null : footer.field(columns[number]);
+      String name = slice.files()[number].name();
+      if (slice.newer() && footer.isOfAnother(columns[number], name)) {
+        throw ColumnOpener.schemaMoved(columns[number], slice, "has another name now");
+      }
+      names[number] = columns[number].partitioning() ? null : footer.field(columns[number], name);
       if (names[number] == null && !columns[number].partitioning() && slice.newer()) {
         throw ColumnOpener.schemaMoved(columns[number], slice, "is no longer stored");
       }

@@ -64,28 +64,32 @@ final class ParquetFooter {
   }
 
   /**
-   * Name of a column's field, which is the column's or an earlier one; null: the file has none.
+   * Name of a column's field; null: the file has none.
    *
+   * @param name that the column has in the location
    * @throws ReadFailure the field says that it is another column's
    */
-  String field(PlannedColumn column) throws ReadFailure {
-    for (String name : column.names()) {
-      if (schema.containsField(name)) {
-        Type.ID id = schema.getType(name).getId();
-        if (id != null && id.intValue() >= 0 && id.intValue() != column.id()) {
-          throw ReadFailure.of(
-              "CorruptFileError",
-              "field " + name + " says that it belongs to another column",
-              path,
-              "field id " + column.id(),
-              "field id " + id.intValue(),
-              "the file is damaged or a copy of another one, or another schema wrote it. Restore the file, or the"
-                  + " schema with its history");
-        }
-        return name;
-      }
+  String field(PlannedColumn column, String name) throws ReadFailure {
+    if (!schema.containsField(name)) {
+      return null;
     }
-    return null;
+    if (isOfAnother(column, name)) {
+      throw ReadFailure.of(
+          "CorruptFileError",
+          "field " + name + " says that it belongs to another column",
+          path,
+          "field id " + column.id(),
+          "field id " + schema.getType(name).getId().intValue(),
+          "the file is damaged or a copy of another one, or another schema wrote it. Restore the file, or the"
+              + " schema with its history");
+    }
+    return name;
+  }
+
+  /** Whether a field of that name says that it belongs to another column. */
+  boolean isOfAnother(PlannedColumn column, String name) {
+    Type.ID id = schema.containsField(name) ? schema.getType(name).getId() : null;
+    return id != null && id.intValue() >= 0 && id.intValue() != column.id();
   }
 
   /** The first row of each row group, then the row after the last. */

@@ -25,12 +25,12 @@ public record IndexForm(
     byte[] end,
     byte[] rowSet) {
 
-  static IndexForm of(String directory, JsonNode entry) {
+  static IndexForm of(JsonNode entry) {
     HexFormat hex = HexFormat.of();
     List<ColumnForm> keys = new ArrayList<>();
     entry.required("keys").forEach(key -> keys.add(ColumnForm.of(key)));
     return new IndexForm(
-        directory,
+        entry.required("directory").asText(),
         texts(entry.required("names")),
         texts(entry.required("columns")),
         keys,

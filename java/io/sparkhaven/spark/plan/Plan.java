@@ -11,9 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.zip.CRC32;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -92,10 +90,8 @@ public final class Plan {
     String[] internals = texts("internals");
     String[] streams = texts("streams");
     List<Shape> shapes = new ArrayList<>();
-    Map<String, IndexForm> indexes = new HashMap<>();
-    head.required("indexes")
-        .properties()
-        .forEach(entry -> indexes.put(entry.getKey(), IndexForm.of(entry.getKey(), entry.getValue())));
+    List<IndexForm> indexes = new ArrayList<>();
+    head.required("indexes").forEach(entry -> indexes.add(IndexForm.of(entry)));
     head.required("shapes").forEach(shape -> shapes.add(new Shape(shape, indexes)));
     int count = head.required("slices").asInt();
     int details = headEnd + count * ENTRY;

@@ -13,18 +13,16 @@ public final class PlannedColumn implements Serializable {
   private final String name;
   private final int id;
   private final boolean partitioning;
-  private final String[] labels;
   private final ColumnForm[] forms;
   private final DataType type;
   private final String instant;
   private final String chars;
 
   private PlannedColumn(
-      String name, int id, boolean partitioning, String[] labels, ColumnForm[] forms, DataType type, JsonNode head) {
+      String name, int id, boolean partitioning, ColumnForm[] forms, DataType type, JsonNode head) {
     this.name = name;
     this.id = id;
     this.partitioning = partitioning;
-    this.labels = labels;
     this.forms = forms;
     this.type = type;
     this.instant = head.required("instant").asText();
@@ -32,15 +30,12 @@ public final class PlannedColumn implements Serializable {
   }
 
   static PlannedColumn of(JsonNode entry, DataType type, JsonNode head) {
-    List<String> labels = new ArrayList<>();
-    entry.required("labels").forEach(label -> labels.add(label.asText()));
     List<ColumnForm> forms = new ArrayList<>();
     entry.required("forms").forEach(form -> forms.add(ColumnForm.of(form)));
     return new PlannedColumn(
         entry.required("name").asText(),
         entry.required("id").asInt(),
         entry.required("kind").asText().equals("PARTITIONING"),
-        labels.toArray(String[]::new),
         forms.toArray(ColumnForm[]::new),
         type,
         head);
@@ -54,13 +49,6 @@ public final class PlannedColumn implements Serializable {
   /** Number in the history of the schema, which no other column has. */
   public int id() {
     return id;
-  }
-
-  /** Its name and earlier ones, the newest first. */
-  public List<String> names() {
-    List<String> names = new ArrayList<>(List.of(labels));
-    names.add(0, name);
-    return names;
   }
 
   /** Whether it is the value of the location's directory, and has no files. */
@@ -91,17 +79,5 @@ public final class PlannedColumn implements Serializable {
   /** Option {@code char}: string or int. */
   public String chars() {
     return chars;
-  }
-
-  /** The name that its files have in a location: the newest one of which there is a {@code .dat} file. */
-  public String nameWithin(PlannedSlice slice) {
-    if (labels.length > 0 && !slice.has(name + ".dat")) {
-      for (String label : labels) {
-        if (slice.has(label + ".dat")) {
-          return label;
-        }
-      }
-    }
-    return name;
   }
 }

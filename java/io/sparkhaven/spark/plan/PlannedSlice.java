@@ -185,12 +185,17 @@ public final class PlannedSlice {
     return covered < stop;
   }
 
+  /** The name that a column's files, or its field, have in this location. */
+  public String nameOf(PlannedColumn column) {
+    return shape.names.getOrDefault(column.name(), column.name());
+  }
+
   /** The files of a column in this location. */
   public ColumnFiles files(PlannedColumn column) {
+    String name = nameOf(column);
     if (column.partitioning() || inParquet()) {
-      return new ColumnFiles(column.name(), new FileState[0], 0, false);
+      return new ColumnFiles(name, new FileState[0], 0, false);
     }
-    String name = column.nameWithin(this);
     int form = formWithin(column, name);
     String[] suffixes = column.forms()[form].suffixes();
     FileState[] states = new FileState[suffixes.length];

@@ -21,20 +21,20 @@ final class Shape {
   /** Indexes that begin with a column of the data frame. */
   final List<IndexForm> indexes = new ArrayList<>();
 
+  /** Names in these locations of the columns that have another one there, by their names in the data frame. */
+  final Map<String, String> names = new HashMap<>();
+
   private final Map<String, Integer> numbers = new HashMap<>();
   private final Map<String, int[]> statistics = new HashMap<>();
 
-  /** {@code forms}: of indexes by their directories. */
-  Shape(JsonNode shape, Map<String, IndexForm> forms) {
+  /** {@code forms}: of all indexes. */
+  Shape(JsonNode shape, List<IndexForm> forms) {
     shape.required(2).forEach(name -> indexFiles.put(name.asText(), indexFiles.size()));
-    indexFiles.keySet().stream()
-        .map(file -> file.substring(0, file.indexOf('/')))
-        .distinct()
-        .filter(forms::containsKey)
-        .forEach(directory -> indexes.add(forms.get(directory)));
-    JsonNode names = shape.required(0);
-    files = names.size();
-    names.forEach(name -> numbers.put(name.asText(), numbers.size()));
+    shape.required(3).properties().forEach(entry -> names.put(entry.getKey(), entry.getValue().asText()));
+    shape.required(4).forEach(number -> indexes.add(forms.get(number.asInt())));
+    JsonNode listed = shape.required(0);
+    files = listed.size();
+    listed.forEach(name -> numbers.put(name.asText(), numbers.size()));
     JsonNode groups = shape.required(1);
     widths = new int[groups.size()];
     for (int group = 0; group < widths.length; group++) {
