@@ -7,9 +7,10 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
+if TYPE_CHECKING:
+    import duckdb
 
 Tree = dict[str, Any]
 SETTINGS = {
@@ -71,6 +72,8 @@ class NotASelectError(Exception):
 
 def engine() -> duckdb.DuckDBPyConnection:
     """The connection of this thread, opened at its first use. A forked process opens its own."""
+    import duckdb  # which a read without a condition does not need
+
     if getattr(_opened, "process", None) != os.getpid():
         _opened.connection = duckdb.connect(config=SETTINGS | {"threads": "1"})
         _opened.connection.execute("set TimeZone = 'UTC'")
@@ -79,6 +82,14 @@ def engine() -> duckdb.DuckDBPyConnection:
         atexit.register(_forget)
     connection: duckdb.DuckDBPyConnection = _opened.connection
     return connection
+
+
+def engine_error() -> type[Exception]:
+    """What DuckDB raises."""
+    import duckdb
+
+    error: type[Exception] = duckdb.Error
+    return error
 
 
 def _forget() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import duckdb
 import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.expressions.duckdb_engine import engine
+from sparkhaven.store.expressions.duckdb_engine import engine, engine_error
 from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
@@ -33,7 +32,7 @@ def evaluated(text: str, rows: pa.RecordBatch, where: str = "row ", first: int =
     """
     try:
         return _evaluated(text, rows)
-    except duckdb.Error as error:
+    except engine_error() as error:
         message = str(error).strip().partition("\n")[0]
         raise SchemaMismatchError(
             "an expression has no value in a row",
@@ -62,7 +61,7 @@ def _first_failing(text: str, rows: pa.RecordBatch) -> int:
         middle = (low + high) // 2
         try:
             _evaluated(text, rows.slice(low, middle - low))
-        except duckdb.Error:
+        except engine_error():
             high = middle
         else:
             low = middle

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 
-import duckdb
 import pyarrow as pa
 
 from sparkhaven.store.errors import meant
@@ -25,6 +24,7 @@ from sparkhaven.store.expressions.duckdb_engine import (
     Tree,
     character_of,
     engine,
+    engine_error,
     location_of,
     nodes,
     parsed,
@@ -76,7 +76,7 @@ def one_expression(text: str) -> tuple[Tree, Tree]:
     except SqlSyntaxError as error:
         character = max(1, (error.character or len(PREFIX) + 1) - len(PREFIX))
         raise PredicateError(SYNTAX, min(character, len(text) + 1), "a SQL expression", error.message) from None
-    except (NotASelectError, duckdb.Error):
+    except (NotASelectError, engine_error()):
         raise PredicateError(SYNTAX, 1, "one SQL expression", text.strip() or "nothing") from None
     node = statements[0].get("node", {}) if len(statements) == 1 else {}
     listed = node.get("select_list", ())
@@ -142,7 +142,7 @@ class ExpressionParser:
             try:
                 connection.sql(f"select 1 from {ROWS} where ({text}) is null")  # which refuses aggregates
                 return str(connection.sql(f"select {text} from {ROWS}").types[0])
-            except duckdb.Error as error:
+            except engine_error() as error:
                 raise self.refused(tree, error) from None
 
     def arrow_type(self, text: str, names: Iterable[str]) -> pa.DataType:
@@ -168,7 +168,7 @@ class ExpressionParser:
         """The columns that an expression names."""
         return sorted({self.column_of(n).name for n in nodes(tree) if n.get("type") == "COLUMN_REF"})
 
-    def refused(self, tree: Tree, error: duckdb.Error) -> PredicateError:
+    def refused(self, tree: Tree, error: Exception) -> PredicateError:
         """DuckDB's refusal of an expression."""
         message = str(error).strip().partition("\n")[0]
         hint = None
@@ -401,7 +401,7 @@ class ConditionParser(ExpressionParser):
             if kind in _INSTANTS:
                 relation = engine().sql(f"select epoch_ns(({text})::TIMESTAMPTZ_NS) v")
             value = relation.to_arrow_table().column(0)[0]
-        except duckdb.Error as error:
+        except engine_error() as error:
             raise self.refused(tree, error) from None
         if not value.is_valid:
             return None

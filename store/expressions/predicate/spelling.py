@@ -65,7 +65,9 @@ def with_sql_hint(
 ) -> str | None:
     """The hint of an error, with the expression in SQL where it can be used so."""
     names = [column.name for column in columns]
-    for again in dict.fromkeys((_rewritten(text, names, quotes=False), _rewritten(text, names, quotes=True))):
+    ways = [_rewritten(text, names, quotes=quotes) for quotes in (False, True)]
+    joins = [_rewritten(text, names, quotes=quotes, joins=True) for quotes in (False, True)]
+    for again in dict.fromkeys((*ways, *joins)):
         if again == text:
             continue
         try:
@@ -78,11 +80,13 @@ def with_sql_hint(
     return error.hint
 
 
-def _rewritten(text: str, columns: list[str], *, quotes: bool) -> str:
-    """The text in SQL. ``quotes``: words and numbers that stand where a text is meant get quotes too."""
+def _rewritten(text: str, columns: list[str], *, quotes: bool, joins: bool = False) -> str:
+    """The text in SQL. ``quotes``: words and numbers get quotes where they can be texts; ``joins``: + joins texts."""
     pieces = [match for match in PIECE.finditer(text) if not match["space"]]
     spaces = [text[one.end() : other.start()] for one, other in pairwise(pieces)]
     parts = [_written(piece, following, columns, quotes=quotes) for piece, following in _with_next(pieces)]
+    if joins:
+        parts = ["||" if part == "+" else part for part in parts]
     joined = "".join(part + space for part, space in zip_longest(parts, spaces, fillvalue=""))
     joined = _ASKED.sub(_null, joined)
     choice = _CHOICE.fullmatch(joined)

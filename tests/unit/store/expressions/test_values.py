@@ -131,3 +131,20 @@ def test_a_result_that_its_type_does_not_hold_names_the_row(
     with pytest.raises(SchemaMismatchError) as caught:
         parse_value(text, COLUMNS, column).evaluate(batch, "row ", 100)
     assert caught.value.where == f"row {100 + row}"
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "sql"),
+    [
+        ("s == 'a' ? 'b' : 'c'", "s", "CASE WHEN s = 'a' THEN 'b' ELSE 'c' END"),
+        ("s + '!'", "s", "s || '!'"),
+        ('s + "!"', "s", "s || '!'"),
+        ("isNull(i) ? 0 : i", "i", "CASE WHEN i IS NULL THEN 0 ELSE i END"),
+    ],
+)
+def test_the_hint_has_the_value_in_sql(text: str, target: str, sql: str) -> None:
+    column = next(column for column in COLUMNS if column.name == target)
+    with pytest.raises(SchemaParseError) as caught:
+        parse_value(text, COLUMNS, column)
+    assert str(caught.value.hint).endswith(sql)
+    parse_value(sql, COLUMNS, column)
