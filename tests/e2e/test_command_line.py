@@ -120,7 +120,7 @@ def test_from_feed_to_history_and_back(flights: Flights) -> None:
     assert (taken["rows"], taken["epochs"], taken["files"], taken["positions"]["files"]) == (total, DAYS, DAYS, DAYS)
     assert [line.rpartition("lag ")[2] for line in err.splitlines() if "rows/s, lag" in line] == [
         "2 files",
-        "1 files",
+        "1 file",
         "0 files",
     ]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
@@ -183,3 +183,18 @@ def test_a_forked_process_leaves_the_connections_of_its_parent_alone(broker: Bro
         assert len(messages(reader, OffsetRange(topic, 0, start, start + 10))) == 10
     assert list(reader._link._manager._conns.values()) == [conn] and conn.connected, "the connection was never lost"
     reader.close()
+
+
+def test_offsets_of_a_group_are_those_that_the_second_client_committed(broker: Broker) -> None:
+    topic = make_topic(broker.bootstrap, partitions=3)
+    asked = [(topic, number) for number in range(3)]
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": f"g-{topic}", "enable.auto.commit": False}
+    topics = KafkaTopics(KafkaOptions(broker.bootstrap, (topic,), client=ClientSettings((("group.id", f"g-{topic}"),))))
+    assert topics.committed(asked) == dict.fromkeys(asked)  # a group that nobody has used
+    consumer = Consumer(settings)
+    try:
+        offsets = [TopicPartition(topic, number, offset) for number, offset in ((0, 7), (2, 0))]
+        consumer.commit(offsets=offsets, asynchronous=False)
+    finally:
+        consumer.close()
+    assert topics.committed(asked) == {(topic, 0): 7, (topic, 1): None, (topic, 2): 0}
