@@ -7,8 +7,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven.readers import open_table
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, Place
 
@@ -41,12 +43,18 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
         "/data/db": str(place.base / "db"),
         "my.toml": f"{place.stream} --once",
         "MyNamespace.MyTable": "Nyc13.Flight",
+        "/data/tree": str(place.base / "tree"),
         "result.json": str(place.base / "result.json"),
         "2026-11-20": "2013-01-01",
         "Price=Price * 10": "distance=distance * 10",
     }
     found = []
     for line in jobs:
+        if "import_dates" in line:  # a tree of the rows that were merged, of another date
+            rows = open_table(place.base / "db", "Nyc13.Flight").to_arrow(dates="2013-01-01", dictionaries=False)
+            leaf = place.base / "tree" / "Date=2013-01-02"
+            leaf.mkdir(parents=True)
+            pq.write_table(rows.drop_columns(["Date"]), leaf / "rows.parquet")
         for name, value in names.items():
             line = line.replace(name, value)
         script = f"set -eu\n{export}\n{line}\n"
@@ -60,9 +68,10 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
         )
         assert done.returncode == 0, done.stderr
         found.append(json.loads((place.base / "result.json").read_text()))
-    taken, merged, rewritten = found
+    taken, merged, imported, rewritten = found
     assert (taken["rows"], taken["rejected"], taken["epoch"]) == (ROWS, 1, 1)
     assert (merged["rows_in"], merged["rows_out"]) == (ROWS, ROWS)
+    assert (imported["rows_in"], imported["date"]) == (ROWS, "2013-01-02")
     assert (rewritten["rows"], rewritten["generation"]) == (ROWS, 2)
     assert (place.base / "db" / ".quarantine" / "flights" / "_delta_log").is_dir()
 

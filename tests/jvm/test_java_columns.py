@@ -108,7 +108,7 @@ def test_large_dictionaries(tmp_path: Path) -> None:
 def test_withdrawn_rows_in_divided_locations(tmp_path: Path) -> None:
     root, count, gone = tmp_path / "db", 150_000, (0, 4095, 4096, 9000, 149_999)
     make_table(root, NAME, {"N": range(count), "Sym": [str(n % 997) for n in range(count)]})
-    assert run(root, "delete-rows", NAME, "--where", f"N in {gone} || Sym = `3`").exit_code == 0
+    assert run(root, "delete-rows", NAME, "--where", f"N in {gone} OR Sym = '3'").exit_code == 0
     whole, divided = same([options_of(root, NAME), options_of(root, NAME, taskBytes="1048576")], tmp_path)
     assert whole == divided and len(whole) == sum(n not in gone and n % 997 != 3 for n in range(count))
 

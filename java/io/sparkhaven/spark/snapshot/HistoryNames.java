@@ -8,7 +8,6 @@ import io.sparkhaven.spark.plan.LocationRef;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.NotDirectoryException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -30,18 +29,17 @@ record HistoryNames(String merges) implements Serializable {
   /** ReadFailure: the newest merge of the date still has that location, and its volume is not mounted. */
   void requireVolume(LocationRef location) throws IOException {
     Path partition = Path.of(location.directory()).getParent().getParent();
-    FileIdentity entry = FileIdentity.of(partition, LinkOption.NOFOLLOW_LINKS);
-    if (entry == null || !isEmpty(partition) || !isNamed(location)) {
-      return;
+    if (!Files.isSymbolicLink(partition) || !isEmpty(partition) || !isNamed(location)) {
+      return; // a directory that is no link lies on the volume of the root
     }
-    boolean link = Files.isSymbolicLink(partition);
-    Path target = link ? partition.getParent().resolve(Files.readSymbolicLink(partition)).normalize() : partition;
+    Path target = partition.getParent().resolve(Files.readSymbolicLink(partition)).normalize();
     throw ReadFailure.of("RetryableStorageError",
         "the volume of storage partition " + partition.getFileName() + " is not mounted",
-        link ? partition + " -> " + target : partition.toString(),
+        partition + " -> " + target,
         "the directory with the merged dates",
-        FileIdentity.of(target) == null ? "a broken link" : "an empty directory",
-        "mount the volume and run it again. Nothing was lost or changed");
+        FileIdentity.of(target) == null ? "a broken link" : "an empty directory on the volume of the root",
+        "mount the volume and run it again. Nothing was lost or changed. If its dates were removed by hand, "
+            + "remove the link");
   }
 
   private boolean isNamed(LocationRef location) throws IOException {
