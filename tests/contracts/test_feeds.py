@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
@@ -30,6 +30,8 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.testing import FeedCase, FeedContract, PlannedFeedCase, PlannedFeedContract, Row
 from sparkhaven.testing.feed_contract import spec_of
 from tests.support.ingest.delta.tables import put_version, unpack
+from tests.support.ingest.messages import Fake
+from tests.support.kafka.laid_out import framed
 from tests.support.streams.stream_kit import put_file
 
 
@@ -84,34 +86,14 @@ class SqliteCase(PlannedFeedCase):
             database.executemany("INSERT INTO rows (Src, N, Sym, Note) VALUES (?, ?, ?, ?)", values)
 
 
-@dataclass(frozen=True)
-class Message:
-    """A message as the client hands it out."""
-
-    at: int
-    payload: bytes
-
-    def __len__(self) -> int:
-        return len(self.payload)
-
-    def offset(self) -> int:
-        return self.at
-
-    def value(self) -> bytes:
-        return self.payload
-
-    def key(self) -> None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1_795_255_200_000
+TIME_MS = 1_795_255_200_000
 
 
 class Partition:
     """The only partition of a topic in memory, in the places of what asks a broker and of what reads from it."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[Fake] = []
 
     def look(self) -> dict[str, TopicView]:
         return {"t": TopicView("id", {0: OffsetBounds(0, len(self.messages))})}
@@ -122,8 +104,8 @@ class Partition:
     def stop(self) -> None:
         """Nothing waits."""
 
-    def read(self, wanted: OffsetRange) -> Iterator[list[Message]]:
-        yield self.messages[wanted.start : wanted.stop]
+    def read(self, wanted: OffsetRange) -> Iterator[FramedMessages]:
+        yield framed(self.messages[wanted.start : wanted.stop])
 
     def last_of(self, wanted: OffsetRange) -> None:
         """Nobody puts this topic back."""
@@ -138,7 +120,8 @@ class KafkaCase(PlannedFeedCase):
 
     def add(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            self._partition.messages.append(Message(len(self._partition.messages), json.dumps(row).encode()))
+            payload = json.dumps(row).encode()
+            self._partition.messages.append(Fake(len(self._partition.messages), payload, time_ms=TIME_MS))
 
 
 class FramesCase(FeedCase):

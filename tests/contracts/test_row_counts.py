@@ -27,6 +27,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import text_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.frames.options import FramesOptions
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats import binary_records, raw_payloads
 from sparkhaven.ingest.formats.csv import csv_rows
@@ -59,6 +60,7 @@ from tests.support.ingest.delta.tables import TABLE_ID, put_version, unpack
 from tests.support.ingest.ingest_cases import file_id, schema
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.protoc import compiled, encoded
+from tests.support.kafka.laid_out import framed
 from tests.support.writers.frame_cases import take
 from tests.support.writers.import_cases import bring, small
 
@@ -169,12 +171,8 @@ class Reader:
     def __init__(self, values: list[bytes]) -> None:
         self._messages = [Fake(at, value) for at, value in enumerate(values)]
 
-    def read(self, split: OffsetRange) -> Iterator[list[Fake]]:
-        class Sized(Fake):
-            def __len__(self) -> int:
-                return len(self.payload or b"")
-
-        yield [Sized(one.at, one.payload) for one in self._messages]
+    def read(self, split: OffsetRange) -> Iterator[FramedMessages]:
+        yield framed(self._messages)
 
     def last_of(self, split: OffsetRange) -> None:
         """Of messages that have no batch."""

@@ -137,4 +137,6 @@ def _null(match: re.Match[str]) -> str:
 
 
 def _compares_literals(node: PredicateNode) -> bool:
+    if node.op == "sql" and not node.parts:
+        return True
     return node.op == "literal" or any(part.op != "literal" and _compares_literals(part) for part in node.parts)

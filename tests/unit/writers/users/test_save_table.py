@@ -199,7 +199,7 @@ def test_partitions_are_directories_and_can_be_chosen(tmp_path: Path) -> None:
     assert table.values() == ["2024-01-01", "2024-01-02"]
     assert table.sources() == ["p"]
     assert table.to_arrow("N", dates="2024-01-02")["N"].to_pylist() == [1, 3]
-    assert numbers(tmp_path, "On = '2024-01-01'") == [2]
+    assert numbers(tmp_path, "\"On\" = '2024-01-01'") == [2]
     assert table.count(tier="history") == 3
     assert table.count(tier="intraday") == 0
     with pytest.raises(TableNotFoundError, match="no partition"):
