@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SparkhavenError
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
 from sparkhaven.store.format.parquet.fields import field_names
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
@@ -176,7 +176,10 @@ def _named_by(place: TablePlace, directory: Path, files: Mapping[str, FileState]
 
     So a date that was copied by hand before a column was renamed is read as it was.
     """
-    schema = load_deployed(place)
+    try:
+        schema = load_deployed(place)
+    except TableNotFoundError:  # of a table that has no schema here, no column was ever renamed
+        return NOW
     columns = [column for column in (*schema.stored, *schema.retired) if column.stems]
     if not columns:
         return NOW

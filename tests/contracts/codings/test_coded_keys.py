@@ -15,7 +15,7 @@ from tests.support.commands import run
 
 def where(column: str, texts: list[str], null: bool) -> str:
     listed = ", ".join(f"'{text}'" for text in texts)
-    return f"{column} in ({listed})" + (f" || isNull({column})" if null else "")
+    return f"{column} in ({listed})" + (f" or {column} is null" if null else "")
 
 
 class TestArrow(CodedKeyContract):
