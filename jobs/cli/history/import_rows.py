@@ -163,6 +163,8 @@ def import_rows(
     cli: CliContext = ctx.obj
     fs, table = DirectFs() if files.direct_io else Fs(), TableName.parse(name)
     place = TablePlace(fs, cli.layout(), table)
+    if not _QUERY.match(given.source):
+        local_path(given.source)
     days = asked_days(asked.dates, fill=asked.fill_missing, strict=asked.strict)
     definition = _schema(fs, cli, table, schema, run.dry_run)
     if (unbuilt := unbuilt_indexes(definition)) is not None:
