@@ -74,9 +74,9 @@ def test_names_of_settings_are_looked_at_before_any_file() -> None:
 
 def test_columns_that_are_declared_elsewhere_are_not_missing() -> None:
     targets = [target("double", "price"), target("int", "size")]
-    require_columns(targets, ["size"], "f", further=lambda: {"price"})
+    require_columns(targets, ["size"], "f", further={"price"})
     with pytest.raises(FeedError):
-        require_columns(targets, ["size"], "f", further=lambda: {"other"})
+        require_columns(targets, ["size"], "f", further={"other"})
     require_columns([], ["size"], "f")
 
 
