@@ -10,7 +10,6 @@ import pytest
 
 from sparkhaven.jobs.monitor.dates import table_status
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge import date_merges
@@ -133,19 +132,6 @@ def test_a_large_date_tells_how_far_it_is(tmp_path: Path) -> None:
     assert done.outcome == "merged"
     assert said[0].startswith((f"{DAY}: ordering rows", f"{DAY}: counting rows, "))
     assert any("reading back columns and rows, 28 of 28 tasks" in line for line in said)
-
-
-def test_the_old_name_of_rewrite_goes_on_and_names_the_new_one(tmp_path: Path) -> None:
-    db, _ = make(tmp_path, 30)
-    merge(db.layout)
-    db.log.close()
-    found = run(tmp_path, "merge", NAME, "--date", DAY, "--local", "--force")
-    assert found.exit_code == 0
-    assert "--rewrite" in found.stderr
-    record = newest(db.place, DAY)
-    assert record is not None
-    assert record.generation == 2
-    assert LocationKey("0.g2", DAY) in {LocationKey(o.internal, DAY) for o in record.outputs}
 
 
 def test_validate_names_what_failed_first_and_hides_digests(tmp_path: Path) -> None:
