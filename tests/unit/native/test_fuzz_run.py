@@ -30,7 +30,7 @@ def test_all_pass(calls: list[tuple[str, int, int]], capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(" in ")[0] for line in said[1:4:2]] == ["json: passed", "batches: passed"]
     assert said[1].endswith("inputs a second")
-    assert said[-1] == "fuzz: passed: 1,002 inputs, 501 of each of json, kafka"
+    assert said[-1] == "fuzz: passed: 1,002 inputs, 501 of each of json, batches"
 
 
 def test_one_fails(calls: list[tuple[str, int, int]], capsys: pytest.CaptureFixture[str]) -> None:

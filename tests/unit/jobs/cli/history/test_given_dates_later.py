@@ -39,7 +39,7 @@ def test_a_given_date_is_that_of_a_stream(tmp_path: Path) -> None:
     assert run(tmp_path / "restored", "restore", tmp_path / "copy").exit_code == 0
     assert same(tmp_path / "restored", fed.layout.root) == 0
     changed = sparkhaven.merge_frame(ROWS.slice(0, 1), root, "NS.T", D1, rewrite=True, format="parquet")
-    assert [(d.outcome, d.rows_out, d.format) for d in changed] == [("merged", 1, "parquet")]
+    assert [(d.outcome, d.rows_out, d.format) for d in changed] == [("replaced", 1, "parquet")]
     assert same(root, tmp_path / "restored") == 1
     assert run(root, "restore", tmp_path / "copy", "--dry-run").exit_code == 2  # the table is there
     assert run(root, "dates", "drop", "NS.T", "--dates", D2, "--reason", "wrong").exit_code == 0
@@ -53,7 +53,7 @@ def test_frames_of_other_libraries_and_wrong_calls(tmp_path: Path) -> None:
     table = ROWS.to_pandas(types_mapper={pa.int32(): pandas.Int32Dtype()}.get)
     sparkhaven.merge_frame(table, root, "NS.T", D1)
     frame = polars.from_arrow(ROWS)
-    assert [d.outcome for d in sparkhaven.merge_frame(frame, root, "NS.T", D1)] == ["nothing"]
+    assert [d.outcome for d in sparkhaven.merge_frame(frame, root, "NS.T", D1)] == ["unchanged"]
     with pytest.raises(TableExistsError):
         sparkhaven.merge_frame(frame[:1], root, "NS.T", D1)
     with pytest.raises(SettingsError, match="cannot be read as Arrow"):
