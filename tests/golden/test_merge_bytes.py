@@ -27,6 +27,7 @@ PLAIN = MergeRecord(
             {"A.dat": FileState(24, 99)},
             {"A": (RangeStats(0, 3, nulls=1, low=5, high=9),)},
             row_digest=DIGEST,
+            named_by=4,  # that of the record, which is not written
         ),
     ),
     proof=Proof(3, 3, {"A": DIGEST}, {"A": DIGEST}),
