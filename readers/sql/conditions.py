@@ -14,12 +14,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 
 import numpy as np
 
-from sparkhaven.store.expressions.duckdb_engine import Tree
+from sparkhaven.store.expressions.duckdb_engine import Tree, quoted
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.expressions.predicate.nodes import (
     COMPARISONS,
@@ -30,10 +30,11 @@ from sparkhaven.store.expressions.predicate.nodes import (
     literal_node,
 )
 from sparkhaven.store.expressions.predicate.parsing import ConditionParser, joined, one_expression, parts_of
+from sparkhaven.store.instants import day_text
+from sparkhaven.store.types.codings.local_date import FIRST_DAY, LAST_DAY
 from sparkhaven.store.types.model import Column
 
 _EXACT = Context(prec=200)
-_DAYS = range((date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days + 1)  # that Python has
 UNKNOWN = PredicateNode("sql", Sort.BOOLEAN, (), "")  # may be true, false or null
 
 
@@ -167,8 +168,8 @@ class PlanParser(ConditionParser):
 
 
 def _beyond(node: PredicateNode) -> bool:
-    """Whether a node is a date that Python has not."""
-    return node.op == "literal" and node.sort is Sort.DATE and node.value not in _DAYS
+    """Whether a node is a date that no column of dates has."""
+    return node.op == "literal" and node.sort is Sort.DATE and node.value not in range(FIRST_DAY, LAST_DAY + 1)
 
 
 def _weaker(node: PredicateNode) -> PredicateNode | None:
@@ -223,12 +224,12 @@ def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...]) -> str
     if isinstance(value, bytes):
         return f"from_base64('{base64.b64encode(value).decode()}')"
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        return quoted(value)
     assert isinstance(value, int | float | Decimal)  # noqa: S101 - a number of its sort
     if column.sort is Sort.CHAR:
         return str(value)
     if column.sort is Sort.DATE:
-        return f"'{date(1970, 1, 1) + timedelta(days=int(value))}'"
+        return quoted(day_text(int(value)))
     if column.sort in (Sort.INSTANT, Sort.TIME):
         seconds, nanos = divmod(int(value), 10**9)
         clock = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)

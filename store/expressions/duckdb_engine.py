@@ -6,8 +6,14 @@ import atexit
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.types.codings.decimals import decimal_texts
+from sparkhaven.store.types.model import Column
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,6 +27,7 @@ SETTINGS = {
     "python_enable_replacements": "false",  # else a name in a query finds a Python variable
 }
 PREFIX = "select "  # before an expression, so that it is a statement
+ROWS = "rows"  # the name that a batch has in DuckDB
 UNREPEATABLE = frozenset(  # functions with another result when they are called again: time, chance, settings
     [
         "current_connection_id",
@@ -79,7 +86,6 @@ def engine() -> duckdb.DuckDBPyConnection:
         _opened.connection.execute("set TimeZone = 'UTC'")
         _opened.connection.execute("set lock_configuration = true")
         _opened.process = os.getpid()
-        atexit.register(_forget)
     connection: duckdb.DuckDBPyConnection = _opened.connection
     return connection
 
@@ -94,8 +100,10 @@ def engine_error() -> type[Exception]:
 
 def _forget() -> None:
     """Lets the connection go before the interpreter ends, which else tells of what DuckDB still holds."""
-    _opened.__dict__.pop("connection", None)
-    _opened.__dict__.pop("process", None)
+    _opened.__dict__.clear()
+
+
+atexit.register(_forget)
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:
@@ -120,6 +128,11 @@ def sql_text(statement: Tree, expressions: Sequence[Tree]) -> str:
     return text[len(PREFIX) :]
 
 
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def nodes(tree: Any) -> Iterator[Tree]:
     """Every object of a syntax tree."""
     todo = [tree]
@@ -141,3 +154,57 @@ def location_of(node: Tree) -> int | None:
 def character_of(text: str, byte: int) -> int:
     """The character, from 1, that begins at this byte of the text in UTF-8."""
     return len(text.encode()[:byte].decode(errors="ignore")) + 1
+
+
+def no_rows(columns: Iterable[Column]) -> pa.RecordBatch:
+    """The columns as DuckDB gets them, without rows. Decimals of more than 38 digits, which it has not, are texts."""
+    kinds = {column.name: _given(column.type.arrow) for column in columns} or {"": pa.int8()}
+    return pa.record_batch([pa.nulls(0, kind) for kind in kinds.values()], names=list(kinds))
+
+
+def _given(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_decimal256(kind) else kind
+
+
+def evaluated(text: str, rows: pa.RecordBatch, where: str = "row ", first: int = 0) -> pa.Array:
+    """The values of an expression of these columns, one a row.
+
+    SchemaMismatchError: it has no value in a row, which is named: at ``where`` and its number, the first being
+    ``first``.
+    """
+    try:
+        return _evaluated(text, rows)
+    except engine_error() as error:
+        message = str(error).strip().partition("\n")[0]
+        raise SchemaMismatchError(
+            "an expression has no value in a row",
+            where=f"{where}{first + _first_failing(text, rows)}",
+            expected=f"a value of: {text}",
+            found=message[:160],
+            hint="leave such rows as they are, by CASE WHEN … THEN … ELSE … END",
+        ) from None
+
+
+def _evaluated(text: str, rows: pa.RecordBatch) -> pa.Array:
+    arrays = [decimal_texts(array) if pa.types.is_decimal256(array.type) else array for array in rows.columns]
+    connection = engine()
+    connection.register(ROWS, pa.record_batch(arrays, names=rows.schema.names))
+    try:
+        values = connection.sql(f"select {text} from {ROWS}").to_arrow_table().column(0)
+    finally:
+        connection.unregister(ROWS)
+    return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
+
+
+def _first_failing(text: str, rows: pa.RecordBatch) -> int:
+    """The first row that has no value."""
+    low, high = 0, rows.num_rows
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _evaluated(text, rows.slice(low, middle - low))
+        except engine_error():
+            high = middle
+        else:
+            low = middle
+    return low

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sparkhaven.store.expressions.duckdb_engine import evaluated
 from sparkhaven.store.expressions.predicate.expression import unusable
 from sparkhaven.store.expressions.predicate.nodes import PredicateError
 from sparkhaven.store.expressions.predicate.parsing import ExpressionParser, one_expression, refuse_other_signs
 from sparkhaven.store.expressions.predicate.spelling import with_sql_hint
-from sparkhaven.store.expressions.sql_values import evaluated
 from sparkhaven.store.types.model import Column
 
 _NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT")
@@ -67,4 +67,4 @@ def _parsed(text: str, columns: tuple[Column, ...], target: Column) -> ValueExpr
         sql = f"cast({sql} as timestamptz_ns)"
     elif kind == "HUGEINT":
         sql = f"cast({sql} as bigint)"
-    return ValueExpression(text, sql, names, parser.arrow_type(sql, names))
+    return ValueExpression(text, sql, names, parser.arrow_type(tree, sql))

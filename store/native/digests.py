@@ -5,7 +5,6 @@ To ``hashes``, one word a row, the low word of the hash of each value is added t
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +74,6 @@ def _value(bits: int, dtype: np.dtype[Any]) -> Any:
     last = 8 * dtype.itemsize - 1
     plain = bits if bits >= 0 else bits ^ ((1 << last) - 1)
     return np.array(plain, f"i{dtype.itemsize}").view(dtype).item()
-
-
-def plain_survey(entries: npt.NDArray[Any], fixed: FixedEntries, crc: int = 0) -> Survey:
-    octets = np.ascontiguousarray(entries).view(np.uint8)
-    return Survey(plain_bounds(entries, fixed.null), zlib.crc32(octets.data, crc), None)
 
 
 def plain_bounds(entries: npt.NDArray[Any], null: float) -> EntryBounds:

@@ -14,9 +14,15 @@ import numpy.typing as npt
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import NULL_ID, Entries, Octets, Offsets, TextBounds, TextFacts
+from sparkhaven.store.native.digests import FixedEntries, Survey, plain_bounds
 from sparkhaven.store.native.rows import SHIFT, Bound, Ids, Moves, Pieces, Rows, Words, _other_pieces, at_or_after
 
 COUNT_ROWS = 1 << 18
+
+
+def plain_survey(entries: npt.NDArray[Any], fixed: FixedEntries, crc: int = 0) -> Survey:
+    octets = np.ascontiguousarray(entries).view(np.uint8)
+    return Survey(plain_bounds(entries, fixed.null), zlib.crc32(octets.data, crc), None)
 
 
 def plain_count_nulls(entries: Entries, null: float) -> int:

@@ -24,6 +24,7 @@ from sparkhaven.store.errors import (
     SnapshotMovedError,
     TableNotFoundError,
 )
+from sparkhaven.store.expressions.duckdb_engine import quoted
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.layout import LocationKey
@@ -275,7 +276,7 @@ def text_of(value: Any) -> str:
 
 def _literal(value: Any) -> str:
     """A value as a condition writes it."""
-    return text_of(value) if isinstance(value, bool | int) else "'" + str(value).replace("'", "''") + "'"
+    return text_of(value) if isinstance(value, bool | int) else quoted(str(value))
 
 
 def _distinct(table: PinnedTable, columns: Sequence[Column], slices: Sequence[Slice]) -> Iterator[tuple[Any, ...]]:

@@ -63,6 +63,13 @@ from sparkhaven.writers.transfer.trees import TreeRows, delta_tree, find_tree
 _QUERY = re.compile(r"\s*\(*\s*(?:select|with|from|values)\b", re.IGNORECASE)
 
 
+def _source(text: str) -> str:
+    """A query, or the name of a directory. SettingsError: the name has a scheme that is not supported."""
+    if not _QUERY.match(text):
+        local_path(text)
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedRows:
     """Whose rows are imported, and how they are read."""
@@ -70,7 +77,10 @@ class ImportedRows:
     source: Annotated[
         str,
         typer.Option(
-            "--from", metavar="TREE|DELTA|SQL", help="Parquet files, a Delta table, or a SELECT over tables named NS.T."
+            "--from",
+            metavar="TREE|DELTA|SQL",
+            parser=_source,
+            help="Parquet files, a Delta table, or a SELECT over tables named NS.T.",
         ),
     ]
     layout: LayoutOption = "auto"
@@ -163,8 +173,6 @@ def import_rows(
     cli: CliContext = ctx.obj
     fs, table = DirectFs() if files.direct_io else Fs(), TableName.parse(name)
     place = TablePlace(fs, cli.layout(), table)
-    if not _QUERY.match(given.source):
-        local_path(given.source)
     days = asked_days(asked.dates, fill=asked.fill_missing, strict=asked.strict)
     definition = _schema(fs, cli, table, schema, run.dry_run)
     if (unbuilt := unbuilt_indexes(definition)) is not None:

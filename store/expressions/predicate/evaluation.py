@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store.expressions.duckdb_engine import evaluated
 from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, PredicateNode, Sort
-from sparkhaven.store.expressions.sql_values import evaluated
 
 _KERNELS = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _WHOLE = (Sort.INTEGER, Sort.INSTANT, Sort.CHAR, Sort.DATE, Sort.TIME)

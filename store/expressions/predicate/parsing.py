@@ -18,6 +18,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import meant
 from sparkhaven.store.expressions.duckdb_engine import (
     PREFIX,
+    ROWS,
     UNREPEATABLE,
     NotASelectError,
     SqlSyntaxError,
@@ -26,6 +27,7 @@ from sparkhaven.store.expressions.duckdb_engine import (
     engine,
     engine_error,
     location_of,
+    no_rows,
     nodes,
     parsed,
     sql_text,
@@ -44,7 +46,6 @@ from sparkhaven.store.expressions.predicate.nodes import (
     literal_node,
 )
 from sparkhaven.store.expressions.predicate.spelling import PIECE
-from sparkhaven.store.expressions.sql_values import ROWS, no_rows
 from sparkhaven.store.types.model import Column
 
 MAX_DEPTH = 100
@@ -102,7 +103,7 @@ class ExpressionParser:
 
     def sql(self, tree: Tree) -> PredicateNode:
         """The node of an expression that DuckDB evaluates."""
-        names: dict[str, None] = {}
+        columns: dict[str, Column] = {}
         cast = {id(node.get("child")) for node in nodes(tree) if node.get("class") == "CAST"}
         for node in nodes(tree):
             if node.get("class") in ("SUBQUERY", "WINDOW", "PARAMETER", "STAR"):
@@ -117,9 +118,9 @@ class ExpressionParser:
                     digits = "a decimal of at most 38 digits, or one that is cast"
                     hint = f"compare it with a literal, or cast it: {column.name}::DOUBLE"
                     raise PredicateError(TYPES, self.character(node), digits, column.name, hint)
-                names[column.name] = None
+                columns[column.name] = column
         self.refuse_functions(tree)
-        parts = tuple(column_node(self._by_name(name)) for name in sorted(names))
+        parts = tuple(column_node(columns[name]) for name in sorted(columns))
         return PredicateNode("sql", Sort.BOOLEAN, parts, sql_text(self._statement, [tree]))
 
     def refuse_functions(self, tree: Tree) -> None:
@@ -138,35 +139,21 @@ class ExpressionParser:
     def bound_type(self, tree: Tree) -> str:
         """The type that DuckDB gives an expression. PredicateError: it gives none, or one for many rows."""
         text, connection = sql_text(self._statement, [tree]), engine()
-        with self._empty_rows(self.used(tree)):
+        with _empty_rows(self.columns_of(tree)):
             try:
                 connection.sql(f"select 1 from {ROWS} where ({text}) is null")  # which refuses aggregates
                 return str(connection.sql(f"select {text} from {ROWS}").types[0])
             except engine_error() as error:
                 raise self.refused(tree, error) from None
 
-    def arrow_type(self, text: str, names: Iterable[str]) -> pa.DataType:
-        """The type of the values of an expression that is bound."""
-        with self._empty_rows(names):
+    def arrow_type(self, tree: Tree, text: str) -> pa.DataType:
+        """The type of the values of an expression that is bound, as ``text`` writes it."""
+        with _empty_rows(self.columns_of(tree)):
             return engine().sql(f"select {text} from {ROWS}").to_arrow_table().schema.field(0).type
 
-    @contextmanager
-    def _empty_rows(self, names: Iterable[str]) -> Iterator[None]:
-        wanted = {*names}
-        columns = [column for column in self.columns.values() if column.name in wanted]
-        engine().register(ROWS, no_rows(columns))
-        try:
-            yield
-        finally:
-            engine().unregister(ROWS)
-
-    def column_of(self, tree: Tree) -> Column:
-        """The column that a reference names. PredicateError: there is none."""
-        return self._by_name(str(self._column(tree).value))
-
-    def used(self, tree: Tree) -> list[str]:
-        """The columns that an expression names."""
-        return sorted({self.column_of(n).name for n in nodes(tree) if n.get("type") == "COLUMN_REF"})
+    def columns_of(self, tree: Tree) -> list[Column]:
+        """The columns that an expression names, each as often as it does."""
+        return [self.column_of(node) for node in nodes(tree) if node.get("type") == "COLUMN_REF"]
 
     def refused(self, tree: Tree, error: Exception) -> PredicateError:
         """DuckDB's refusal of an expression."""
@@ -184,10 +171,11 @@ class ExpressionParser:
         locations = [byte for part in nodes(node) if (byte := location_of(part)) is not None]
         return max(1, character_of(PREFIX + self.text, min(locations, default=0)) - len(PREFIX))
 
-    def _column(self, tree: Tree) -> PredicateNode:
+    def column_of(self, tree: Tree) -> Column:
+        """The column that a reference names. PredicateError: there is none."""
         names = tree["column_names"]
         if len(names) == 1 and (column := self.named(str(names[0]))) is not None:
-            return column_node(column)
+            return column
         name = ".".join(map(str, names))
         raise PredicateError(
             UNKNOWN_COLUMN, self.character(tree), "a column of the table", name, meant(name, tuple(self.columns))
@@ -202,6 +190,16 @@ class ExpressionParser:
 
     def _by_name(self, name: str) -> Column:
         return next(column for column in self.columns.values() if column.name == name)
+
+
+@contextmanager
+def _empty_rows(columns: Iterable[Column]) -> Iterator[None]:
+    """Columns without rows, which DuckDB binds expressions to."""
+    engine().register(ROWS, no_rows(columns))
+    try:
+        yield
+    finally:
+        engine().unregister(ROWS)
 
 
 class ConditionParser(ExpressionParser):
@@ -311,12 +309,12 @@ class ConditionParser(ExpressionParser):
         (child,) = tree["children"]
         if child.get("type") != "COLUMN_REF":
             return None
-        node = self._column(child)
+        node = column_node(self.column_of(child))
         asked = PredicateNode("isnull", Sort.BOOLEAN, (node,))
         return asked if tree["type"] == "OPERATOR_IS_NULL" else PredicateNode("not", Sort.BOOLEAN, (asked,))
 
     def flag(self, tree: Tree) -> PredicateNode | None:
-        node = self._column(tree)
+        node = column_node(self.column_of(tree))
         if node.sort is not Sort.BOOLEAN:
             hint = "compare it with something"
             raise PredicateError(TYPES, self.character(tree), "a condition", node.sort.value, hint)
@@ -361,7 +359,7 @@ class ConditionParser(ExpressionParser):
     def operand(self, tree: Tree) -> PredicateNode | None:
         """A column, or a literal; None for another expression, and for NULL."""
         if tree.get("type") == "COLUMN_REF":
-            return self._column(tree)
+            return column_node(self.column_of(tree))
         if tree.get("type") == "VALUE_CONSTANT":
             return self._literal(tree)
         if tree.get("class") == "FUNCTION" and tree.get("function_name") == "-" and len(tree["arguments"]) == 1:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise, zip_longest
 from typing import Any
 
-from sparkhaven.store.expressions.duckdb_engine import SqlSyntaxError, engine, parsed
+from sparkhaven.store.expressions.duckdb_engine import SqlSyntaxError, engine, parsed, quoted
 from sparkhaven.store.expressions.predicate.nodes import PredicateError, PredicateNode
 from sparkhaven.store.types.model import Column
 
@@ -105,16 +105,16 @@ def _with_next(pieces: list[re.Match[str]]) -> Iterator[tuple[re.Match[str], str
 def _written(piece: re.Match[str], following: str, columns: list[str], *, quotes: bool) -> str:
     word = piece[0]
     if piece["name"] is not None:
-        return word if word[1:-1] in columns else _quoted(re.sub(r"\\(.)", r"\1", word[1:-1]))
+        return word if word[1:-1] in columns else quoted(re.sub(r"\\(.)", r"\1", word[1:-1]))
     if piece["text"] is not None:
-        return word if word[0] == "'" and "\\" not in word else _quoted(re.sub(r"\\(.)", r"\1", word[1:-1]))
+        return word if word[0] == "'" and "\\" not in word else quoted(re.sub(r"\\(.)", r"\1", word[1:-1]))
     if piece["sign"] is not None:
         return _SIGNS.get(word, word)
     if word in columns:
         return word if _plain_name(word) else f'"{word}"'
     head = word.partition(".")[0]
     known = word.lower() in _WORDS or following == "(" or head in columns
-    return word if known or not quotes else _quoted(word)
+    return word if known or not quotes else quoted(word)
 
 
 def _plain_name(name: str) -> bool:
@@ -124,10 +124,6 @@ def _plain_name(name: str) -> bool:
     except SqlSyntaxError:
         return False
     return True
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _null(match: re.Match[str]) -> str:

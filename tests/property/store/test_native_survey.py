@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkhaven.store.native.digests import FixedEntries, fixed_sum, plain_survey, survey_entries
+from sparkhaven.store.native.digests import FixedEntries, fixed_sum, survey_entries
+from tests.oracles.columns import plain_survey
 from tests.support.guard_pages import guarded
 
 PREFIX = b"\x07\0\0\0\x06"

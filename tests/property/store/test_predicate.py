@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.epochs.state.statistics import join
 from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
+from sparkhaven.store.expressions.duckdb_engine import evaluated
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
-from sparkhaven.store.expressions.sql_values import evaluated
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.digest.column_digest import add, digest_array
 from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.expressions.duckdb_engine import quoted
 from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
@@ -67,8 +68,7 @@ def parquet_batches(
 ) -> pa.RecordBatchReader:
     """Columns of a Parquet file, in batches of at most so many rows; ``part``: of rows from one number to another."""
     shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
-    quoted = glob.escape(str(path)).replace("'", "''")
-    query = f"select {shown} from read_parquet('{quoted}', hive_partitioning=false"
+    query = f"select {shown} from read_parquet({quoted(glob.escape(str(path)))}, hive_partitioning=false"
     if part is not None:
         query += f", file_row_number=true) where file_row_number >= {part[0]} and file_row_number < {part[1]}"
     return connection.sql(query if part is not None else f"{query})").to_arrow_reader(rows)
