@@ -69,7 +69,11 @@ def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, spark: SparkSession
 def test_columns_rewritten_in_spark_are_the_same_bytes_and_read_by_it(
     tmp_path: Path, spark: SparkSession, form: str
 ) -> None:
-    changes = {"Sym": 'Flag ? "moved" : Sym', "L": "coalesce(S, 0) * 1000", "Note": 'coalesce(Note, "none")'}
+    changes = {
+        "Sym": "CASE WHEN Flag THEN 'moved' ELSE Sym END",
+        "L": "coalesce(S, 0) * 1000",
+        "Note": "coalesce(Note, 'none')",
+    }
     written = []
     for name in ("here", "there"):
         root = tmp_path / name

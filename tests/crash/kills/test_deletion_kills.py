@@ -20,7 +20,7 @@ from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, make, merge
 
 pytestmark = pytest.mark.slow
-WHERE = "Flag || S < 0"
+WHERE = "Flag OR S < 0"
 STEPS = [*PHASE_STEPS, "withdraw-publish:before", "withdraw-publish:after"]
 
 

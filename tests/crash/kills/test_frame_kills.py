@@ -86,7 +86,7 @@ def killed_and_run_again(root: Path, fs: DeadFs, old: bool, **options: Any) -> b
     for own in by_date.values():  # each date is old or new, never between
         part = [pair for pair in seen if pair[0] in own]
         assert part in ([p for p in before if p[0] in own], [p for p in after if p[0] in own])
-    assert {each.outcome for each in done} <= {"merged", "nothing"}
+    assert {each.outcome for each in done} <= {"upserted" if options else "imported", "unchanged"}
     assert [f for f in verify(FS, layout, TABLE, deep=True).findings if f.severity == "error"] == []
     assert FS.stat(taken_rows(place)) is None
     assert hidden(layout.system("Test")) == []

@@ -16,7 +16,7 @@ from tests.support.writers.merge_runs import PHASE_STEPS, Killed, KillingFs, mak
 from tests.support.writers.rewrite_runs import rewrite
 
 pytestmark = pytest.mark.slow
-CHANGE = {"S": "S * 2", "Sym": 'Flag ? "moved" : Sym', "Note": 'coalesce(Note, "none")'}
+CHANGE = {"S": "S * 2", "Sym": "CASE WHEN Flag THEN 'moved' ELSE Sym END", "Note": "coalesce(Note, 'none')"}
 STEPS = [*PHASE_STEPS, "merge-prepare:before", "merge-prepare:after"]
 
 
