@@ -295,6 +295,6 @@ def sweep(place: TablePlace, keys: Iterable[LocationKey]) -> None:
         with place.fs.during("delete-unlink"):
             for name in doomed:
                 place.fs.remove_tree(directory / name)
-            if doomed and place.fs.rmdir(directory):
+            if place.fs.stat(directory) is not None and place.fs.rmdir(directory):
                 emptied.append(directory.parent)
     place.fs.sync_dirs(emptied)
