@@ -103,7 +103,7 @@ cluster: setup ## a standalone Spark cluster on loopback, a master and two worke
 
 test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end; SPARKHAVEN_EXAMPLES=1 for all examples of property tests and all campaigns
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
-	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.25} $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 \
+	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=$${SPARKHAVEN_EXAMPLES:-0.1} $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 \
 	  $(if $(MEMORY),$(KEPT))
 
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
@@ -116,7 +116,7 @@ test-python-reader: setup ## tests/spark with Python as the reader of batches; `
 	SPARKHAVEN_TEST_READER=python $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/spark
 
 test-fast: setup ## quick tests without a JVM, with fewer examples; their files are kept in memory where that is offered
-	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto $(KEPT) -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
+	$(IN_MEMORY)SPARKHAVEN_EXAMPLES=0.1 $(BIN)/python -m pytest -q -n auto $(KEPT) -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
 check: check-code check-site ## format, lint, types, import rules, words, names, the C core, the documentation and its links
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,13 +173,13 @@ def _end_well(process: subprocess.Popen[str]) -> None:
         assert process.returncode == 0, said
 
 
-def run_campaign(base: Path, kills: int, seed: int, source: str = PLAIN) -> Tally:
-    """So many rounds over both ends in turn. AssertionError: rows were lost, doubled or torn."""
+def run_campaign(base: Path, kills: int, seed: int, source: str = PLAIN, ends: Sequence[str] = ENDS) -> Tally:
+    """So many rounds over these ends in turn. AssertionError: rows were lost, doubled or torn."""
     chain = Chain(base, random.Random(seed), source)
     try:
         number = 0
         while sum(chain.tally.kills.values()) < kills:
-            chain.round(ENDS[number % len(ENDS)])
+            chain.round(ends[number % len(ends)])
             number += 1
         chain.close()
     finally:

@@ -57,6 +57,7 @@ def test_line_ends(data: bytes) -> None:
     assert line_ends(data).tolist() == ends_of(data).tolist()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", [b"", b"\n", b"one line\n", b"a" * 99 + b"\n"])
 @pytest.mark.parametrize("then", [b"", b"\n", b"b" * 40 + b"\n", b"no end"])
 @pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1_000_000])

@@ -127,6 +127,7 @@ class Crowded(TextIds):
         self.ids.fill(-7)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(40))
 def test_texts_that_differ_in_length_alone(seed: int) -> None:
     """The bytes of a short text are its key: those that it does not have are zeros there."""

@@ -91,6 +91,7 @@ def test_values_of_maps(kind: str, data: bytes, taken: bool) -> None:
     assert (decoded(StringMaps(kind), ONE_KEY + data) is not None) is taken
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("power", [7, 8, 15, 63, 64, 126, 127, 128, 130, 255])
 @pytest.mark.parametrize("beside", [-2, -1, 0, 1, 2])
 @pytest.mark.parametrize("sign", [-1, 1])

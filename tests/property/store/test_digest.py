@@ -144,6 +144,7 @@ def test_texts_of_every_length() -> None:
         assert digest_array(col, array) == naive(col, array.to_pylist()), size
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", FIXED)
 def test_nothing_is_read_behind_fixed_entries(name: str) -> None:
     col = column(name)
@@ -152,6 +153,7 @@ def test_nothing_is_read_behind_fixed_entries(name: str) -> None:
             assert digest_entries(col, entries) == naive(col, plain(col, entries))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("length", [*range(1, 20), 32, 300])
 @pytest.mark.parametrize("nullable", [True, False])
 def test_entries_of_a_codec(length: int, nullable: bool) -> None:
@@ -211,6 +213,7 @@ def test_values_of_files_are_their_texts(texts: list[str | None], first: int, co
     assert digest_values(TEXT, values) == (naive(TEXT, taken), taken.count(None))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "odd", [b"\xff", b"abcdefgh\x80", b"\xc3", b"\xed\xa0\x80", b"abcdefg\xf4\x90\x80\x80", b"\xc0\x80"]
 )
@@ -226,6 +229,7 @@ def test_a_character_does_not_go_on_in_the_next_value() -> None:
     assert digest_values(TEXT, stored([b"\xc3\xa9", b""])) == (naive(TEXT, ["é", None]), 1)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 600])
 @pytest.mark.parametrize("odd", ["é", "plain", None, ""])
 def test_one_value_of_many_is_of_another_kind(count: int, odd: str | None) -> None:

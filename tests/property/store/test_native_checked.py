@@ -16,6 +16,7 @@ from tests.support.native_values import NULLS, fixed_values
 SIZES = (0, 1, 7, 8, 9, 63, 127, 128, 129, 1023, 5000)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", NULLS)
 @pytest.mark.parametrize("size", SIZES)
 def test_nulls_are_counted_and_become_bits(kind: str, size: int) -> None:
@@ -110,6 +111,7 @@ def test_a_character_that_two_texts_share(cut: int) -> None:
     assert (looked([data[: 1 + cut], data[1 + cut :]]) is None) == (cut > 0)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("place", [0, 1, 1023, 1024, 1999])
 @pytest.mark.parametrize("odd", [-1, 0, 4, 9, 10_000, 2**31, 2**32 + 12, 2**63 - 1, -(2**63)])
 def test_an_end_out_of_order_or_outside(place: int, odd: int) -> None:

@@ -40,6 +40,7 @@ def crcs_of(regions: Sequence[FileRegion | None]) -> list[int]:
     return [0 if region is None else zlib.crc32(region.path.read_bytes()[region.offset :]) for region in regions]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "f8"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_entries_are_those_of_the_order_digested_and_summed(tmp_path: Path, kind: str, sizes: tuple[int, ...]) -> None:

@@ -14,6 +14,7 @@ NULLS = {"i1": -128, "i2": -(2**15), "i4": -(2**31), "i8": -(2**63), "u2": 2**16
 ROWS = (0, 1, 5, 8192, 8193, 30_000)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", [*NULLS, "f4", "f8"])
 @pytest.mark.parametrize("values", ["bits", "few", "small", "one", "null", "zeros"])
 def test_a_survey_is_what_numpy_finds(kind: str, values: str) -> None:

@@ -34,6 +34,7 @@ def test_checksums_of_any_bytes(data: bytes, crc: int, lead: int) -> None:
         assert checked_columns.crc32_each(rest, [len(rest)]) == [zlib.crc32(rest.tobytes())]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("size", [0, 7, 8, 63, 64, 65, 255, 256, 257, 319, 320, 4096, 100_003])
 def test_checksums_of_parts(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, 2 * size + 5).astype(np.uint8)
@@ -47,6 +48,7 @@ def test_checksums_of_parts(size: int) -> None:
             checked_columns.crc32_each(held, [size, 5], before)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", NULLS)
 @pytest.mark.parametrize("size", SIZES)
 def test_values_within_bounds(kind: str, size: int) -> None:
@@ -62,6 +64,7 @@ def test_values_within_bounds(kind: str, size: int) -> None:
                 assert way(held, null, least, most, CRC) == wanted
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("place", [0, 130, 2100, 4999])
 @pytest.mark.parametrize("odd", [-1, -(2**31) + 1, 5000, 2**31 - 1])
 @pytest.mark.parametrize("nulls", [[], [3, 200, 4998]])
@@ -135,6 +138,7 @@ def test_many_texts_within_bounds(
     check([odd.get(place, fill) for place in range(count)], low, high)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("high", [b"abcdefghij", b"abcdefgh", b"c", None])
 @pytest.mark.parametrize("odd", [b"abcdefgh", b"abcdefghijk", b"abcdefgi", b"d", b"abcdefgh\x7f", b"\0", b"\x7f" * 9])
 @pytest.mark.parametrize("place", [0, 63, 64, 127, 150])
@@ -157,6 +161,7 @@ def test_a_short_text_below_the_bound_before_larger_bytes(odd: bytes) -> None:
     check(texts, odd + b"h", None)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("length", [0, 1, 31, 33, 1 << 15, (1 << 15) + 1, 100_000])
 @pytest.mark.parametrize("place", [0, 700, 1023, 1024, 2500])
 def test_a_text_of_any_length_among_many(place: int, length: int) -> None:
@@ -168,6 +173,7 @@ def test_a_text_of_any_length_among_many(place: int, length: int) -> None:
     check(texts, b"0", b"6")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("place", [0, 63, 64, 1023, 1024, 1999])
 @pytest.mark.parametrize("odd", [-1, 0, 3, 19_981, 2**31, 2**32 + 12, 2**62, -(2**63), 2**63 - 1])
 @pytest.mark.parametrize("bounds", [None, TextBounds(b"A", b"B")])

@@ -104,6 +104,7 @@ def test_argsort_is_numpys_lexsort(data: st.DataObject) -> None:
     assert sorted_rows(keys).tolist() == np.lexsort(keys[::-1]).tolist()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("tied", [0.0, 0.01, 0.3, 1.0])
 @pytest.mark.parametrize("spread", [1, 40, 2**20])
 @pytest.mark.parametrize("later", [[], ["u1"], ["u8", "u2"]])
@@ -119,6 +120,7 @@ def test_argsort_of_keys_that_one_word_does_not_hold(tied: float, spread: int, l
     assert np.array_equal(sorted_rows(keys), np.lexsort(keys[::-1]))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("bits", [1, 15, 16, 17, 52, 53, 54, 63, 64])
 @pytest.mark.parametrize("rows", [2, 300, 2047, 2048, 2049, 40_000])  # numbered by 1, 9, 11, 11, 12 and 16 bits
 def test_argsort_of_keys_of_so_many_bits(bits: int, rows: int) -> None:
