@@ -26,8 +26,8 @@ from sparkhaven.readers.arrow.export import export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import Table, pinned_of
 from sparkhaven.store.scan.checksums import Checks
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_runs import QuickFs
 
 NUMBERS = 10
 

@@ -38,8 +38,8 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.scan.checksums import Checks
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_runs import QuickFs
 
 SCHEMA = b"""<Table namespace="Bench" name="Deep" storageType="NestedPartitionedOnDisk">
 <Partitions keyFormula="${autobalance_single}"/>

@@ -10,10 +10,8 @@ from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from tests.contracts.fs import FsContract
 from tests.crash.disk.call_sites import CallSiteFs
-from tests.support.disks.model_fs import CrashingFs, FaultFs
+from tests.support.disks.model_fs import CrashingFs, FaultFs, KillingFs, QuickFs
 from tests.support.disks.power_cut_fs import PowerCutFs
-from tests.support.tables.small_tables import Unsynced
-from tests.support.writers.merge_runs import KillingFs, QuickFs
 
 
 class TestFs(FsContract):
@@ -62,9 +60,3 @@ class TestKillingFs(FsContract):
     @pytest.fixture
     def fs(self) -> Fs:
         return KillingFs()
-
-
-class TestUnsynced(FsContract):
-    @pytest.fixture
-    def fs(self) -> Fs:
-        return Unsynced()

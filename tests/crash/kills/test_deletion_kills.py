@@ -15,9 +15,10 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows, delete_rows
 from sparkhaven.writers.validation.date_validation import validate_date
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import FS, PHASE_STEPS, make, merge
 
 pytestmark = pytest.mark.slow
 WHERE = "Flag OR S < 0"
@@ -61,7 +62,7 @@ def kill_then_run_again(root: Path, fs: KillingFs, form: str) -> bool:
     night, killed = Night(root, form), False
     try:
         night.delete(fs)
-    except Killed:
+    except Crash:
         killed = True
     states = [_sorted(values) for values in (night.before, night.withdrawn, night.merged + night.late)]
     assert night.shown() in (states if killed else states[2:])
@@ -84,7 +85,7 @@ def kill_then_run_again(root: Path, fs: KillingFs, form: str) -> bool:
 @pytest.mark.campaign
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_step_it_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
-    assert kill_then_run_again(tmp_path, KillingFs(step=step), "parquet" if "check" in step else "deephaven")
+    assert kill_then_run_again(tmp_path, KillingFs(crash_at=step), "parquet" if "check" in step else "deephaven")
 
 
 @pytest.mark.parametrize("form", ["deephaven", "both"])
@@ -92,15 +93,15 @@ def test_killed_at_any_change_of_the_disk(tmp_path: Path, form: str) -> None:
     counting = KillingFs()
     kill_then_run_again(tmp_path / "count", counting, form)
     assert set(STEPS) <= set(counting.steps)
-    for call in some_of(random.Random(3).sample(range(1, counting.calls + 1), 10)):
-        assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call), form), call
+    for call in some_of(random.Random(3).sample(range(1, counting.changes + 1), 10)):
+        assert kill_then_run_again(tmp_path / str(call), KillingFs(crash_after=call - 1), form), call
 
 
 @pytest.mark.parametrize("step", ["merge-check:after", "merge-publish:after"])
 def test_a_killed_deletion_is_published_by_the_next_merge_or_has_no_effect(tmp_path: Path, step: str) -> None:
     night = Night(tmp_path, "deephaven")
-    with pytest.raises(Killed):
-        night.delete(KillingFs(step=step))
+    with pytest.raises(Crash):
+        night.delete(KillingFs(crash_at=step))
     merge(night.db.layout)
     record = newest(night.db.place, DAY)
     assert record is not None

@@ -16,43 +16,18 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.merge.publish.staged_locations import taken_rows
 from tests.support.disks.contents import hidden
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.writers.frame_cases import NOW_S, take
 from tests.support.writers.import_cases import empty
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, merge
+from tests.support.writers.merge_runs import FS, PHASE_STEPS, merge
 
 pytestmark = pytest.mark.slow
 STEPS = ["frame-stage:before", "frame-stage:after", "import-convert:after", *PHASE_STEPS]
 ROWS = [random_row(random.Random(seed)) | {"L": seed} for seed in range(90)]
 NEW = [row | {"I": 7} for row in ROWS[:20]]
 NEXT = "2024-03-06"
-
-
-class DeadFs(KillingFs):
-    """After its death it does nothing more: no cleaning of the code under test takes place."""
-
-    dead = False
-
-    def step(self, name: str) -> None:
-        self._live()
-        try:
-            super().step(name)
-        except Killed:
-            self.dead = True
-            raise
-
-    def _count(self) -> None:
-        self._live()
-        try:
-            super()._count()
-        except Killed:
-            self.dead = True
-            raise
-
-    def _live(self) -> None:
-        if self.dead:
-            raise Killed("dead")
 
 
 def frame(rows: list[dict[str, Any]]) -> pa.Table:
@@ -65,7 +40,7 @@ def keys(layout: Layout) -> list[tuple[int, int | None]]:
     return sorted(zip(table["L"].to_pylist(), table["I"].to_pylist(), strict=True), key=lambda pair: pair[0])
 
 
-def killed_and_run_again(root: Path, fs: DeadFs, old: bool, **options: Any) -> bool:
+def killed_and_run_again(root: Path, fs: KillingFs, old: bool, **options: Any) -> bool:
     """Whether it was killed. ``old``: history has the dates."""
     layout = empty(root, SCHEMA)
     place = TablePlace(FS, layout, TABLE)
@@ -77,7 +52,7 @@ def killed_and_run_again(root: Path, fs: DeadFs, old: bool, **options: Any) -> b
     killed = False
     try:
         take(layout, given, fs=fs, task_memory=1 << 14, **options)
-    except Killed:
+    except Crash:
         killed = True
     seen = keys(layout)
     done = take(layout, given, **options)
@@ -96,24 +71,24 @@ def killed_and_run_again(root: Path, fs: DeadFs, old: bool, **options: Any) -> b
 @pytest.mark.campaign
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_phase(tmp_path: Path, step: str) -> None:
-    assert killed_and_run_again(tmp_path / "new", DeadFs(step=step), old=False)
-    assert killed_and_run_again(tmp_path / "joined", DeadFs(step=step), old=True, upsert="L")
+    assert killed_and_run_again(tmp_path / "new", KillingFs(crash_at=step), old=False)
+    assert killed_and_run_again(tmp_path / "joined", KillingFs(crash_at=step), old=True, upsert="L")
 
 
 def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
-    counting = DeadFs()
+    counting = KillingFs()
     killed_and_run_again(tmp_path / "count", counting, old=True, upsert="L")
     assert set(STEPS) <= set(counting.steps)
-    for call in some_of(sorted(random.Random(5).sample(range(1, counting.calls + 1), 12))):
-        assert killed_and_run_again(tmp_path / str(call), DeadFs(call=call), old=True, upsert="L"), call
+    for call in some_of(sorted(random.Random(5).sample(range(1, counting.changes + 1), 12))):
+        assert killed_and_run_again(tmp_path / str(call), KillingFs(crash_after=call - 1), old=True, upsert="L"), call
 
 
 @pytest.mark.parametrize("end", ["clean", "merge"])
 def test_what_a_killed_one_left_goes_with_other_commands(tmp_path: Path, end: str) -> None:
     layout = empty(tmp_path / "db", SCHEMA)
     place = TablePlace(FS, layout, TABLE)
-    with pytest.raises(Killed):
-        take(layout, frame(ROWS), fs=DeadFs(step="merge-stage:after"))
+    with pytest.raises(Crash):
+        take(layout, frame(ROWS), fs=KillingFs(crash_at="merge-stage:after"))
     assert FS.stat(taken_rows(place)) is not None
     if end == "clean":
         clean(place, lambda: NOW_S)

@@ -10,10 +10,11 @@ import pytest
 
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, naive_order, read_location
-from tests.support.writers.merge_runs import PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same
+from tests.support.writers.merge_runs import PHASE_STEPS, check_tree, make, merge, same
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ def kill_then_run_again(root: Path, fs: KillingFs, **options: Any) -> bool:
     killed = False
     try:
         merge(db.layout, fs=fs, **options)
-    except Killed:
+    except Crash:
         killed = True
     seen = newest(db.place, DAY)
     if seen is not None:  # the new state: all of it must be there
@@ -51,14 +52,14 @@ def _expected(db: IntradayRows, internal: str, rows: list[dict[str, Any]]) -> li
 @pytest.mark.campaign
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
-    assert kill_then_run_again(tmp_path, KillingFs(step=step))
+    assert kill_then_run_again(tmp_path, KillingFs(crash_at=step))
 
 
 @pytest.mark.parametrize(
     "step", ["merge-stage:after", "merge-check:before", "merge-publish:after", "merge-clean:before"]
 )
 def test_killed_at_a_phase_of_a_merge_into_parquet(tmp_path: Path, step: str) -> None:
-    assert kill_then_run_again(tmp_path, KillingFs(step=step), format="parquet")
+    assert kill_then_run_again(tmp_path, KillingFs(crash_at=step), format="parquet")
 
 
 @pytest.mark.parametrize(("format_", "number"), [("deephaven", 12), ("parquet", 8)])
@@ -66,9 +67,9 @@ def test_killed_at_any_change_of_the_disk(tmp_path: Path, format_: str, number: 
     counting = KillingFs()
     kill_then_run_again(tmp_path / "count", counting, format=format_)
     assert set(PHASE_STEPS) <= set(counting.steps)
-    chosen = random.Random(7).sample(range(1, counting.calls + 1), number)
-    for call in some_of(sorted({*chosen, *range(counting.calls - number + 1, counting.calls + 1)}), 5):
-        assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call), format=format_), call
+    chosen = random.Random(7).sample(range(1, counting.changes + 1), number)
+    for call in some_of(sorted({*chosen, *range(counting.changes - number + 1, counting.changes + 1)}), 5):
+        assert kill_then_run_again(tmp_path / str(call), KillingFs(crash_after=call - 1), format=format_), call
 
 
 def test_a_killed_re_merge_in_another_format_keeps_the_old_one_readable(tmp_path: Path) -> None:
@@ -86,8 +87,8 @@ def keep_old_generation(tmp_path: Path, step: str, **options: Any) -> None:
     db, _ = make(tmp_path, 90)
     merge(db.layout)
     before = newest(db.place, DAY)
-    with pytest.raises(Killed):
-        merge(db.layout, fs=KillingFs(step=step), rewrite=True, **options)
+    with pytest.raises(Crash):
+        merge(db.layout, fs=KillingFs(crash_at=step), rewrite=True, **options)
     seen = newest(db.place, DAY)
     assert seen is not None
     assert sum(len(read_location(db.layout, db.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90

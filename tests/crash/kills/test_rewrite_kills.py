@@ -10,9 +10,10 @@ import pytest
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.validation.date_validation import validate_date
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.writers.merge_cases import DAY
-from tests.support.writers.merge_runs import PHASE_STEPS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import PHASE_STEPS, make, merge
 from tests.support.writers.rewrite_runs import rewrite
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ def kill_then_run_again(root: Path, fs: KillingFs, form: str) -> bool:
     killed = False
     try:
         rewrite(db.layout, CHANGE, fs=fs)
-    except Killed:
+    except Crash:
         killed = True
     record = newest(db.place, DAY)
     assert record is not None
@@ -53,7 +54,7 @@ def kill_then_run_again(root: Path, fs: KillingFs, form: str) -> bool:
 @pytest.mark.campaign
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
-    assert kill_then_run_again(tmp_path, KillingFs(step=step), "parquet" if "check" in step else "deephaven")
+    assert kill_then_run_again(tmp_path, KillingFs(crash_at=step), "parquet" if "check" in step else "deephaven")
 
 
 @pytest.mark.parametrize("form", ["deephaven", "both"])
@@ -61,16 +62,16 @@ def test_killed_at_any_change_of_the_disk(tmp_path: Path, form: str) -> None:
     counting = KillingFs()
     kill_then_run_again(tmp_path / "count", counting, form)
     assert set(STEPS) <= set(counting.steps)
-    for call in some_of(random.Random(3).sample(range(1, counting.calls + 1), 12)):
-        assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call), form), call
+    for call in some_of(random.Random(3).sample(range(1, counting.changes + 1), 12)):
+        assert kill_then_run_again(tmp_path / str(call), KillingFs(crash_after=call - 1), form), call
 
 
 @pytest.mark.parametrize("step", ["merge-check:after", "merge-publish:after"])
 def test_a_killed_rewrite_is_published_by_the_next_merge(tmp_path: Path, step: str) -> None:
     db, rows = make(tmp_path, 60, seed=4)
     merge(db.layout)
-    with pytest.raises(Killed):
-        rewrite(db.layout, CHANGE, fs=KillingFs(step=step))
+    with pytest.raises(Crash):
+        rewrite(db.layout, CHANGE, fs=KillingFs(crash_at=step))
     (merged,) = merge(db.layout)
     record = newest(db.place, DAY)
     assert record is not None
@@ -82,8 +83,8 @@ def test_a_killed_rewrite_is_published_by_the_next_merge(tmp_path: Path, step: s
 def test_a_killed_merge_is_published_before_the_rewrite(tmp_path: Path) -> None:
     db, rows = make(tmp_path, 60, seed=4)
     merge(db.layout)
-    with pytest.raises(Killed):
-        merge(db.layout, fs=KillingFs(step="merge-publish:after"), rewrite=True)
+    with pytest.raises(Crash):
+        merge(db.layout, fs=KillingFs(crash_at="merge-publish:after"), rewrite=True)
     done = rewrite(db.layout, CHANGE)
     assert (done.outcome, done.generation) == ("rewritten", 3)
     assert numbers(tmp_path) == sorted((None if r["S"] is None else r["S"] * 2 for r in rows), key=repr)

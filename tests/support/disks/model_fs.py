@@ -1,6 +1,8 @@
-"""File systems that break on purpose. All work on a real directory, so mappings and locks are real.
+"""File systems that break on purpose, on a real directory: mappings and locks are real.
 
+``QuickFs``     does not wait for the disk
 ``CrashingFs``  stops the process at a named step, or before the n-th change; afterwards every call fails
+``KillingFs``   the same where no power cut follows: a sync is no change
 ``FaultFs``     lets the n-th call of one kind fail as a disk does: EIO, ENOSPC, half a write
 
 ``PowerCutFs`` of ``power_cut_fs`` forgets what was not synced.
@@ -19,6 +21,19 @@ from sparkhaven.store.io.open_files import Opened
 
 class Crash(BaseException):
     """The process is gone. No handler of the program may catch it, and no clean-up of it may reach the disk."""
+
+
+class QuickFs(Fs):
+    """The file system without waiting for the disk: for tests that do not pull the plug."""
+
+    def sync(self, paths: Iterable[Path]) -> None:
+        list(paths)
+
+    def sync_dirs(self, paths: Iterable[Path]) -> None:
+        list(paths)
+
+    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+        """Nothing."""
 
 
 class CrashingFs(Fs):
@@ -182,6 +197,19 @@ class CrashingFs(Fs):
         if lock is not None:
             self._locks.append(lock)
         return lock
+
+
+class KillingFs(CrashingFs):
+    """Without a power cut nobody can tell a process that was killed before a sync from one that was killed after it."""
+
+    def _sync_file(self, path: Path) -> None:
+        self._live()
+
+    def _sync_dir(self, path: Path) -> None:
+        self._live()
+
+    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+        self._live()
 
 
 class FaultFs(CrashingFs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
+from tests.support.disks.model_fs import QuickFs
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.column_files import create_column
 
@@ -50,21 +51,11 @@ def naive_stats(array: pa.Array, start: int) -> RangeStats:
     return RangeStats(start, start + len(array), array.null_count, len(values) - len(numbers), low, high)
 
 
-class Unsynced(Fs):
-    """The file system without waiting for the disk: these tests do not pull the plug."""
-
-    def sync(self, paths: Iterable[Path]) -> None:
-        """Nothing."""
-
-    def sync_dirs(self, paths: Iterable[Path]) -> None:
-        """Nothing."""
-
-
 class SmallTable:
     """A table with one or more streams in a fresh root; ``batches``: those that another one has committed before."""
 
     def __init__(self, root: Path, schema: str = SCHEMA, *, fs: Fs | None = None, batches: int = 0) -> None:
-        self.fs, self.root, self.layout = fs or Unsynced(), root, Layout(root)
+        self.fs, self.root, self.layout = fs or QuickFs(), root, Layout(root)
         self.schema = deploy(self.fs, self.layout, schema.encode())
         self.table = TableName(self.schema.namespace, self.schema.name)
         self.place = TablePlace(self.fs, self.layout, self.table)

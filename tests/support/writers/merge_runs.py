@@ -1,4 +1,4 @@
-"""Small tables in two sources, merged without waiting for the disk, and merges that are killed at a step."""
+"""Small tables in two sources, merged without waiting for the disk."""
 
 from __future__ import annotations
 
@@ -17,22 +17,9 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import hidden
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
-
-
-class QuickFs(Fs):
-    """The real file system without waiting for the disk."""
-
-    def sync(self, paths: Any) -> None:
-        list(paths)
-
-    def sync_dirs(self, paths: Any) -> None:
-        list(paths)
-
-    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
-        pass
-
 
 FS = QuickFs()
 
@@ -79,56 +66,6 @@ def history_bytes(layout: Layout) -> dict[str, bytes]:
         if path.is_file() and path.name != "table.size":
             found[str(path.relative_to(base))] = path.read_bytes()
     return found
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: no handler of the code under test may catch it."""
-
-
-class KillingFs(QuickFs):
-    """Dies at the n-th change of the file system, or at a step."""
-
-    def __init__(self, *, call: int = -1, step: str = "") -> None:
-        self.call, self.at, self.calls = call, step, 0
-        self.steps: list[str] = []
-
-    def step(self, name: str) -> None:
-        self.steps.append(name)
-        if name == self.at:
-            raise Killed(name)
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.call:
-            raise Killed(str(self.calls))
-
-    def write_new(self, *args: Any, **options: Any) -> None:
-        self._count()
-        super().write_new(*args, **options)
-
-    def write_at(self, *args: Any) -> None:
-        self._count()
-        super().write_at(*args)
-
-    def rename(self, *args: Any) -> None:
-        self._count()
-        super().rename(*args)
-
-    def symlink(self, *args: Any) -> None:
-        self._count()
-        super().symlink(*args)
-
-    def _mkdir(self, path: Path) -> None:
-        self._count()
-        super()._mkdir(path)
-
-    def remove_tree(self, path: Path) -> None:
-        self._count()
-        super().remove_tree(path)
-
-    def sync_dirs(self, paths: Any) -> None:
-        self._count()
-        super().sync_dirs(paths)
 
 
 PHASE_STEPS = [

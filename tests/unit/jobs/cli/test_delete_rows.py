@@ -15,8 +15,8 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.row_withdrawal import withdraw_rows
 from tests.support.commands import run, run_json
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.small_tables import SmallTable
-from tests.support.writers.merge_runs import Killed, KillingFs
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 
@@ -113,13 +113,13 @@ def test_a_running_stream_keeps_all_streams_as_they_are(root: Path) -> None:
     assert run_json(root, "delete-rows", "NS.T", "--where", "Size = 5")[1]["epochs"] == {"s": 9, "t": 2}
 
 
-@pytest.mark.parametrize("call", range(1, 40, 3))
-def test_a_run_that_is_killed_leaves_whole_epochs_and_the_next_one_ends_it(root: Path, call: int) -> None:
+@pytest.mark.parametrize("change", range(0, 40, 3))
+def test_a_run_that_is_killed_leaves_whole_epochs_and_the_next_one_ends_it(root: Path, change: int) -> None:
     small = SmallTable(root)
-    before = sizes(root)
+    before, place = sizes(root), TablePlace(KillingFs(crash_after=change), small.layout, small.table)
     try:
-        withdraw_rows(TablePlace(KillingFs(call=call), small.layout, small.table), "Size = 5", None, open_log)
-    except Killed:
+        withdraw_rows(place, "Size = 5", None, open_log)
+    except Crash:
         of_streams = ([5], [5])
         assert sizes(root) in (before, [v for v in before if v != 5], sorted_without(before, of_streams))
     run(root, "delete-rows", "NS.T", "--where", "Size = 5")

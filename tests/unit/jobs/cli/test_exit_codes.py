@@ -27,9 +27,10 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from tests.crash.beside.campaign import write_feed
 from tests.support.commands import run_json
+from tests.support.disks.model_fs import QuickFs
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, QuickFs, make
+from tests.support.writers.merge_runs import FS, make
 
 NAME = str(TABLE)
 OUT = "--layout", "nested", "--out", "{out}"

@@ -19,8 +19,9 @@ from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.removal.removal_proof import prove
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import Killed, KillingFs, QuickFs, make, merge
+from tests.support.writers.merge_runs import make, merge
 from tests.support.writers.removals import empty
 
 NOW = 1_700_000_000.0
@@ -40,8 +41,8 @@ def test_the_status_of_a_date_through_its_life(tmp_path: Path) -> None:
         return (*facts, len(found.replaced), found.done)
 
     assert now() == (60, 0, None, 0, None, 0, False)
-    with pytest.raises(Killed):
-        merge(db.layout, fs=KillingFs(step="merge-publish:before"))
+    with pytest.raises(Crash):
+        merge(db.layout, fs=KillingFs(crash_at="merge-publish:before"))
     assert now() == (60, 0, None, 0, "check", 0, False)
     merge(db.layout)
     assert now() == (0, 60, "missing", 60, None, 0, False)

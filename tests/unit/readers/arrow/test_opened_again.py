@@ -14,9 +14,10 @@ from sparkhaven.readers import Table, open_table
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.partitions import add_partition
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY
-from tests.support.writers.merge_runs import FS, QuickFs, merge
+from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.removals import empty, unlink
 
 SCHEMA = b"""<Table namespace="Test" name="Every" storageType="NestedPartitionedOnDisk">

@@ -17,11 +17,12 @@ from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.writers.transfer import extended
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
 from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, QuickFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 
 
 class _Watched(QuickFs):

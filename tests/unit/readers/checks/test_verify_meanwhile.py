@@ -13,11 +13,12 @@ from sparkhaven.readers.checks.verify import UNCONFIRMED, verify
 from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.layout import LocationKey
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import add
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, QuickFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.removals import empty, unlink
 
 

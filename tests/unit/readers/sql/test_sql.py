@@ -15,8 +15,9 @@ import sparkhaven
 from sparkhaven.readers import open_table
 from sparkhaven.readers.sql.query import open_query
 from sparkhaven.store.errors import CorruptFileError, RetryableStorageError, SnapshotMovedError
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.rising_table import D1, D2, D3, NOON, asked
-from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
+from tests.support.tables.small_tables import SCHEMA, SmallTable
 from tests.support.writers.merge_cases import ARROW, random_row
 from tests.support.writers.merge_cases import SCHEMA as EVERY
 
@@ -58,7 +59,7 @@ def test_conditions_are_pushed_down(kept: SmallTable, condition: str, read: int,
 
 
 def test_only_the_columns_of_the_query_are_opened(kept: SmallTable) -> None:
-    class Watching(Unsynced):
+    class Watching(QuickFs):
         seen: set[str] = set()
 
         def map(self, path: Path, length: int) -> pa.Buffer:
@@ -180,7 +181,7 @@ def test_a_join_of_two_tables_over_both_tiers(small: SmallTable) -> None:
 
 
 def test_all_of_a_query_sees_one_snapshot(small: SmallTable) -> None:
-    class Busy(Unsynced):
+    class Busy(QuickFs):
         """A writer commits whenever a data file is opened."""
 
         commits = 0
@@ -221,7 +222,7 @@ def test_errors_of_reading_keep_their_class(small: SmallTable) -> None:
 
 
 def test_rows_that_left_the_snapshot_are_reported(small: SmallTable) -> None:
-    class RolledBack(Unsynced):
+    class RolledBack(QuickFs):
         def map(self, path: Path, length: int) -> pa.Buffer:
             if small.log().state.epoch == 6:
                 small.log().rollback(1)

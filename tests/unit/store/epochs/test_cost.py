@@ -20,12 +20,12 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
-from tests.support.tables.small_tables import Unsynced
+from tests.support.disks.model_fs import QuickFs
 
 
 def run(root: Path, *, epochs: int, locations: int, columns: int) -> Found:
     """Wide epochs whose log is compacted as soon as it may be, without waiting for the disk."""
-    return run_wide(root, epochs, locations, columns, keep=4, least=1, fs=Unsynced())
+    return run_wide(root, epochs, locations, columns, keep=4, least=1, fs=QuickFs())
 
 
 def test_a_commit_record_takes_few_bytes_for_a_location_and_column(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
-from tests.support.tables.small_tables import SmallTable, Unsynced
+from tests.support.disks.model_fs import QuickFs
+from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
 ROLLED = "the pinned epoch has been rolled back"
@@ -126,7 +127,7 @@ def test_history_that_took_other_rows_in_is_not_taken_for_the_pinned_ones(small:
             read()
 
 
-class Meanwhile(Unsynced):
+class Meanwhile(QuickFs):
     """Does something when a path with the given name has been opened for the first time, or just before."""
 
     def __init__(self, name: str, act: Callable[[], None], *, before: bool) -> None:
@@ -163,7 +164,7 @@ def test_a_rollback_between_two_columns_of_a_read(
 
 
 def test_a_look_costs_two_stats_while_nothing_happens(small: SmallTable) -> None:
-    class Counting(Unsynced):
+    class Counting(QuickFs):
         stats, reads = 0, 0
 
         def stat(self, path: Path, *, follow: bool = True) -> Stat | None:

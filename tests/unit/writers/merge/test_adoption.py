@@ -20,6 +20,7 @@ from sparkhaven.store.merges.merge_records import load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.adoption import adopt_dates
 from tests.support.commands import run
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.moves.operations import (
     BOTH,
     DAY,
@@ -30,38 +31,10 @@ from tests.support.moves.operations import (
     database,
     moved_date,
 )
-from tests.support.writers.merge_runs import FS, Killed, QuickFs
+from tests.support.writers.merge_runs import FS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
 NOW = 1_800_000_000.0
-
-
-class KillingFs(QuickFs):
-    """Dies at the n-th change of the file system."""
-
-    def __init__(self, call: int) -> None:
-        self.left = call
-
-    def _count(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise Killed
-
-    def replace(self, *args: Any, **options: Any) -> None:
-        self._count()
-        super().replace(*args, **options)
-
-    def replace_all(self, *args: Any, **options: Any) -> None:
-        self._count()
-        super().replace_all(*args, **options)
-
-    def mkdirs(self, *args: Any) -> Any:
-        self._count()
-        return super().mkdirs(*args)
-
-    def rmdir(self, *args: Any) -> bool:
-        self._count()
-        return super().rmdir(*args)
 
 
 def values(root: Path) -> list[int]:
@@ -93,16 +66,16 @@ def test_killed_at_each_change(tmp_path: Path, operation: Any) -> None:
         shutil.copytree(original, base / "db", symlinks=True)
         root = operation(Spot(base / "db", base / "other"))
         before = values(root)
-        fs = KillingFs(call)
+        fs = KillingFs(crash_after=call)
         try:
             adopt(root, fs)
-        except Killed:
+        except Crash:
             assert values(root) == before
             adopt(root)
         assert values(root) == before
         assert run(root, "verify", TABLE, "--deep").exit_code == 0
         assert run(root, "metadata", "validate", TABLE).exit_code == 0
-        if fs.left > 0:
+        if not fs.dead:
             assert call > 3
             return
     raise AssertionError("adoption never ends")

@@ -19,9 +19,10 @@ from sparkhaven.store.merges.merge_run import decode_run, encode_run
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import DISTRIBUTIONS
 from sparkhaven.writers.partitions import add_partition, writable_names
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, comparable, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, merge
+from tests.support.writers.merge_runs import FS, history_bytes, merge
 
 DAYS = [f"2024-03-{day:02}" for day in range(4, 16)]
 
@@ -174,8 +175,8 @@ def test_a_record_without_a_distribution_reads_as_formula(tmp_path: Path) -> Non
 
 def test_what_a_killed_merge_staged_elsewhere_is_removed(tmp_path: Path) -> None:
     db = table_of(tmp_path, "0", days=1)
-    with pytest.raises(Killed):
-        merge(db.layout, DAYS[0], fs=KillingFs(step="merge-check:before"))
+    with pytest.raises(Crash):
+        merge(db.layout, DAYS[0], fs=KillingFs(crash_at="merge-check:before"))
     volume = tmp_path / "volume"
     volume.mkdir()
     add_partition(FS, db.layout, "Test", "1", volume=volume)

@@ -30,9 +30,10 @@ from sparkhaven.writers.merge.publish import staged_locations
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, merge
+from tests.support.writers.merge_runs import FS, merge
 
 NOW = 1_700_000_000.0
 
@@ -91,8 +92,8 @@ def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_publi
     with pytest.raises(LockLostError, match="another merge"):
         db.log.rollback(first)
     lock.release()
-    with pytest.raises(Killed):
-        merge(db.layout, fs=KillingFs(step="merge-index:before"))
+    with pytest.raises(Crash):
+        merge(db.layout, fs=KillingFs(crash_at="merge-index:before"))
     record = newest(db.place, DAY, complete=False)
     assert record is not None and record.phase == "check"
     with pytest.raises(TableExistsError, match="Run `sparkhaven merge"):
@@ -189,7 +190,7 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
             for file in files if killed else ():
                 file.unlink()
             if files and killed:
-                raise Killed
+                raise Crash
             super().remove_tree(path)
 
     def again(fs: Fs, now: float) -> None:
@@ -204,7 +205,7 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
             if not self.done and path.suffix == ".dat":
                 self.done = True
                 again(QuickFs(), NOW)
-                with contextlib.suppress(Killed):
+                with contextlib.suppress(Crash):
                     again(HalfRemoving(), NOW + GRACE_S + 1)
             return found
 

@@ -21,6 +21,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -32,17 +33,7 @@ from tests.support.writers.merge_cases import (
     random_row,
     read_location,
 )
-from tests.support.writers.merge_runs import (
-    FS,
-    Killed,
-    KillingFs,
-    QuickFs,
-    check_tree,
-    history_bytes,
-    make,
-    merge,
-    same,
-)
+from tests.support.writers.merge_runs import FS, check_tree, history_bytes, make, merge, same
 
 SORTS: list[list[tuple[str, bool]]] = [
     [],
@@ -171,8 +162,8 @@ def test_a_rollback_while_it_merges_is_refused(tmp_path: Path) -> None:
 
 def test_a_rollback_after_a_killed_merge_waits_until_it_has_ended(tmp_path: Path) -> None:
     db, rows = make(tmp_path, 60)
-    with pytest.raises(Killed):
-        merge(db.layout, fs=KillingFs(step="merge-publish:before"))
+    with pytest.raises(Crash):
+        merge(db.layout, fs=KillingFs(crash_at="merge-publish:before"))
     with pytest.raises(TableExistsError, match="to finish it"):
         db.log.rollback(1)
     (again,) = merge(db.layout)

@@ -20,8 +20,9 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.publish.replaced_files import clean, waiting
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import hidden
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
+from tests.support.writers.merge_runs import FS, history_bytes, make, merge
 
 NOW = 1_700_000_000.0
 LATER = NOW + 3601
@@ -72,8 +73,8 @@ def test_cleaning_leaves_what_an_unfinished_merge_needs(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 30)
     merge(db.layout)
     for step in ("merge-stage:after", "merge-publish:before", "merge-record:before"):
-        with pytest.raises(Killed):
-            merge(db.layout, rewrite=True, fs=KillingFs(step=step))
+        with pytest.raises(Crash):
+            merge(db.layout, rewrite=True, fs=KillingFs(crash_at=step))
         before = history_bytes(db.layout)
         staged = sorted(str(p) for p in db.layout.system("Test").glob(".stage*"))
         assert clean(db.place, lambda: LATER * 2) == ([], [])

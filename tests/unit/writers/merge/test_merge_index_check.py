@@ -13,11 +13,12 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run_json
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.naive_rowset import naive_ranges
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, comparable, random_row, read_location
-from tests.support.writers.merge_runs import FS, QuickFs, merge
+from tests.support.writers.merge_runs import FS, merge
 
 INDEXED = SCHEMA.replace(b"</Table>", b'<DataIndex columns="S"/><DataIndex columns="L,Venue"/></Table>')
 

@@ -24,6 +24,7 @@ from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import parquet_check
 from sparkhaven.writers.merge.write.parquet_write import row_groups
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -35,7 +36,7 @@ from tests.support.writers.merge_cases import (
     random_row,
     read_location,
 )
-from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, make, merge, same
+from tests.support.writers.merge_runs import FS, history_bytes, make, merge, same
 from tests.support.writers.parquet_places import SIDECAR, merged, places, plain
 from tests.support.writers.removals import empty
 

@@ -21,9 +21,10 @@ from sparkhaven.writers.merge.sources.block_sizes import SIZES, BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, merge
+from tests.support.writers.merge_runs import FS, history_bytes, merge
 
 SOURCES = 9
 SORT = (SortKey("D", True), SortKey("Venue"))

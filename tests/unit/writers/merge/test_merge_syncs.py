@@ -16,8 +16,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.executor import LocalExecutor
+from tests.support.disks.model_fs import QuickFs
 from tests.support.writers.merge_cases import DAY
-from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
+from tests.support.writers.merge_runs import history_bytes, make, merge
 
 
 class WatchedFs(Fs):

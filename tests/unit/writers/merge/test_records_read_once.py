@@ -6,8 +6,9 @@ from pathlib import Path
 
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.writers.merge.date_result import MergeOutcome
+from tests.support.disks.model_fs import QuickFs
 from tests.support.writers.merge_cases import DAY
-from tests.support.writers.merge_runs import QuickFs, make, merge
+from tests.support.writers.merge_runs import make, merge
 
 
 class CountedFs(QuickFs):

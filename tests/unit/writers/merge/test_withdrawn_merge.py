@@ -18,9 +18,10 @@ from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.validation.date_validation import validate_date
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
-from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, merge
+from tests.support.writers.merge_runs import FS, PHASE_STEPS, merge
 from tests.support.writers.removals import empty, unlink
 
 Row = dict[str, Any]
@@ -157,8 +158,8 @@ def test_an_epoch_that_is_merged_is_not_undone_and_one_that_is_undone_does_not_r
 @pytest.mark.campaign
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_merge_that_is_killed_shows_them_at_no_step(day: Day, step: str) -> None:
-    with pytest.raises(Killed):
-        merge(day.db.layout, fs=KillingFs(step=step))
+    with pytest.raises(Crash):
+        merge(day.db.layout, fs=KillingFs(crash_at=step))
     assert shown(day.root) == in_order(day.kept)
     merge(day.db.layout)
     assert shown(day.root) == in_order(day.kept)

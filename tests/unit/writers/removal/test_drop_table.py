@@ -43,27 +43,16 @@ from sparkhaven.writers.transfer.restore import restore
 from sparkhaven.writers.transfer.snapshot import take_snapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_tables import Engine
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 
 NOW = 1_700_000_000.0
 NAME = str(TABLE)
 EVERY = 9
-
-
-class KilledFs(KillingFs):
-    """Also dies at the removal of a file, and at the replacement of one."""
-
-    def unlink(self, path: Path) -> None:
-        self._count()
-        super().unlink(path)
-
-    def rmdir(self, path: Path) -> bool:
-        self._count()
-        return super().rmdir(path)
 
 
 def a_table(root: Path, *, rows: int = 30) -> tuple[IntradayRows, list[str]]:
@@ -240,16 +229,16 @@ def test_a_kill_between_any_two_steps(tmp_path: Path) -> None:
     db, rows = a_table(tmp_path / "first", rows=6)
     other = beside(db.root)
     shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-kept"), symlinks=True)
-    counted = KilledFs()
+    counted = KillingFs()
     drop_table(TablePlace(counted, db.layout, TABLE), "test", clock=lambda: NOW, grace_s=0)
-    assert counted.calls > 30
-    kills = [KilledFs(step=step) for step in dict.fromkeys(counted.steps) if step.startswith("drop-")]
-    kills += [KilledFs(call=number) for number in range(1, counted.calls + 1, EVERY)]
+    assert counted.changes > 30
+    kills = [KillingFs(crash_at=step) for step in dict.fromkeys(counted.steps) if step.startswith("drop-")]
+    kills += [KillingFs(crash_after=number) for number in range(0, counted.changes, EVERY)]
     assert len(kills) > 20
     for number, fs in enumerate(some_of(kills)):
         shutil.rmtree(tmp_path)
         shutil.copytree(tmp_path.with_name(f"{tmp_path.name}-kept"), tmp_path, symlinks=True)
-        with pytest.raises(Killed):
+        with pytest.raises(Crash):
             drop_table(TablePlace(fs, db.layout, TABLE), "test", clock=lambda: NOW, grace_s=0)
         if db.place.schema.exists():
             assert sorted(map(repr, rows_of(db.root))) == rows

@@ -18,30 +18,15 @@ from sparkhaven.store.errors import PositionGapError, TableNotFoundError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.removal.stream_removal import remove_stream
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.removals import NOW, empty, unlink
 
 RNG = random.Random(7)
-
-
-class EachCall(KillingFs):
-    """Counts what is unlinked, too."""
-
-    def unlink(self, path: Path) -> None:
-        self._count()
-        super().unlink(path)
-
-    def rmdir(self, path: Path) -> bool:
-        self._count()
-        return super().rmdir(path)
-
-    def sync(self, paths: Any) -> None:
-        self._count()
-        super().sync(paths)
 
 
 def caches(root: Path, end: str) -> list[Path]:
@@ -92,7 +77,7 @@ def sound(layout: Layout, rows: int) -> None:
 def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: Path, case: Any, rows: int) -> None:
     original = tmp_path / "original"
     case(original)
-    counting = EachCall()
+    counting = KillingFs()
     shutil.copytree(original, tmp_path / "whole", symlinks=True)
     whole = Layout(tmp_path / "whole")
     taken = files_of_stream(StreamPlace(FS, whole, TABLE, "rows"))
@@ -105,19 +90,19 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
     assert [path for path in taken if path.exists()] == []
     assert not tops & {path.name for path in whole.root.iterdir()}
     left_by_one = names(tmp_path / "whole")
-    assert counting.calls > 12
-    for call in some_of(range(1, counting.calls + 1)):
+    assert counting.changes > 12
+    for call in some_of(range(counting.changes)):
         for repeat in (True, False):
             root = tmp_path / f"{call}-{repeat}"
             shutil.copytree(original, root, symlinks=True)
             layout = Layout(root)
-            with pytest.raises(Killed):
-                remove(layout, EachCall(call=call))
+            with pytest.raises(Crash):
+                remove(layout, KillingFs(crash_after=call))
             sound(layout, rows)
             if repeat:
                 is_listed = bool(table_streams(TablePlace(FS, layout, TABLE)))
                 try:
-                    remove(layout, EachCall())
+                    remove(layout, KillingFs())
                 except TableNotFoundError:
                     assert not is_listed
                 assert table_streams(TablePlace(FS, layout, TABLE)) == []

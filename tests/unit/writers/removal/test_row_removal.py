@@ -28,9 +28,10 @@ from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import RemovalProof, prove
 from sparkhaven.writers.removal.row_removal import truncate
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.removals import NOW, empty, unlink
 
 A, B = LocationKey("a", DAY), LocationKey("b", DAY)
@@ -147,10 +148,10 @@ def test_killed_anywhere_it_goes_on(tmp_path: Path, phase: str) -> None:
         merge(db.layout)
         if phase == "delete":
             empty(db)
-        fs, killed = KillingFs(call=call), False
+        fs, killed = KillingFs(crash_after=call - 1), False
         try:
             empty(db, fs=fs) if phase == "truncate" else unlink(db, fs=fs)
-        except Killed:
+        except Crash:
             killed = True
         if phase == "truncate":
             empty(db)

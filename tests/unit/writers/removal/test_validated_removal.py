@@ -16,9 +16,10 @@ from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.state_cache import States
 from sparkhaven.writers.removal.validated_removal import RemovedDate, truncate_and_delete
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import NOW, empty
 
@@ -108,10 +109,10 @@ def test_killed_anywhere_the_next_calls_finish_it(tmp_path: Path, grace_s: float
         db, _ = make(tmp_path / str(call), 30, partitions=1)
         merge(db.layout)
         prove(db.place, DAY)
-        fs, killed = KillingFs(call=call), False
+        fs, killed = KillingFs(crash_after=call - 1), False
         try:
             remove(db, fs=fs, grace_s=grace_s)
-        except Killed:
+        except Crash:
             killed = True
         last = remove(db, NOW + 1, grace_s=grace_s)
         if grace_s:

@@ -28,10 +28,10 @@ from sparkhaven.writers.removal.history_removal import drop_history
 from sparkhaven.writers.transfer.move import move_dates
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip, hidden
-from tests.support.disks.model_fs import FaultFs
+from tests.support.disks.model_fs import Crash, FaultFs, KillingFs, QuickFs
 from tests.support.examples import some_of
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, merge
+from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.relocated_dates import (
     ARCHIVE,
     NOW,
@@ -113,8 +113,8 @@ def test_a_validation_holds_for_the_moved_date(tmp_path: Path) -> None:
 def test_a_move_killed_at_a_step_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
     db = merged(tmp_path)
     rows = shown(rows_of(db.layout))
-    with pytest.raises(Killed):
-        move(db.layout, fs=KillingFs(step=step))
+    with pytest.raises(Crash):
+        move(db.layout, fs=KillingFs(crash_at=step))
     assert shown(rows_of(db.layout)) == rows
     move(db.layout)
     assert [output.internal for output in record_of(db.layout).outputs] == ["archive.g2.s0", "archive.g2.s1"]
@@ -128,14 +128,14 @@ def test_a_move_killed_at_any_change_of_the_disk_ends_well_or_is_undone(tmp_path
     counting = KillingFs()
     (tmp_path / "count").mkdir()
     move(merged(tmp_path / "count", 9).layout, fs=counting)
-    calls = random.Random(3).sample(range(1, counting.calls + 1), 9)
-    for number, call in enumerate(some_of(sorted({*calls, *range(counting.calls - 9, counting.calls + 1)}))):
+    calls = random.Random(3).sample(range(1, counting.changes + 1), 9)
+    for number, call in enumerate(some_of(sorted({*calls, *range(counting.changes - 9, counting.changes + 1)}))):
         base = tmp_path / str(call)
         base.mkdir()
         db = merged(base, 9)
         rows = shown(rows_of(db.layout))
-        with pytest.raises(Killed):
-            move(db.layout, fs=KillingFs(call=call))
+        with pytest.raises(Crash):
+            move(db.layout, fs=KillingFs(crash_after=call - 1))
         assert shown(rows_of(db.layout)) == rows
         moved = True
         if number % 2:
@@ -152,8 +152,8 @@ def test_a_move_killed_at_any_change_of_the_disk_ends_well_or_is_undone(tmp_path
 def test_dropping_a_date_undoes_a_move_that_was_killed(tmp_path: Path) -> None:
     db = merged(tmp_path)
     place = TablePlace(FS, db.layout, TABLE)
-    with pytest.raises(Killed):
-        move(db.layout, fs=KillingFs(step="copy-sync:before"))
+    with pytest.raises(Crash):
+        move(db.layout, fs=KillingFs(crash_at="copy-sync:before"))
     assert hidden(tmp_path / "volume" / "Test") != []
     (failed,) = drop_history(place, [DAY], "test", clock=lambda: NOW)
     assert isinstance(failed, Failure) and "intraday still has rows" in str(failed.error)

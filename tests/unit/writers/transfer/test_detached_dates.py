@@ -29,9 +29,10 @@ from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.transfer.detach import LOCATIONS
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import contents, flip, hidden
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.examples import some_of
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, merge
+from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.relocated_dates import (
     NOW,
     attach,
@@ -209,8 +210,8 @@ def test_detaching_and_attaching_killed_anywhere_end_well_when_run_again(tmp_pat
         detach(db.layout, tmp_path / verb / "out", fs=counting if verb == "detach" else FS)
         if verb == "attach":
             attach(db.layout, tmp_path / verb / "out", fs=counting)
-        calls = {*random.Random(3).sample(range(1, counting.calls + 1), 6)}
-        for call in some_of(sorted(calls | {*range(counting.calls - 9, counting.calls + 1)})):
+        calls = {*random.Random(3).sample(range(1, counting.changes + 1), 6)}
+        for call in some_of(sorted(calls | {*range(counting.changes - 9, counting.changes + 1)})):
             base = tmp_path / f"{verb}-{call}"
             base.mkdir()
             db = over(base, 9)
@@ -218,8 +219,8 @@ def test_detaching_and_attaching_killed_anywhere_end_well_when_run_again(tmp_pat
             states = [rows, []] if verb == "detach" else [[], rows]
             if verb == "attach":
                 detach(db.layout, out)
-            with pytest.raises(Killed):
-                (detach if verb == "detach" else attach)(db.layout, out, fs=KillingFs(call=call))
+            with pytest.raises(Crash):
+                (detach if verb == "detach" else attach)(db.layout, out, fs=KillingFs(crash_after=call - 1))
             assert shown(rows_of(db.layout)) in states
             (detach if verb == "detach" else attach)(db.layout, out)
             assert shown(rows_of(db.layout)) == states[1], (verb, call)

@@ -22,10 +22,11 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.export import export_path, staged_tree
 from sparkhaven.writers.transfer.leaves import WrittenLeaf, write_parquet_leaf
 from tests.support.commands import run
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.writers.export_cases import NEXT, by_duckdb, export, files, found, two_days, wanted
 from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, Killed, KillingFs
+from tests.support.writers.merge_runs import FS
 
 
 def test_a_second_export_changes_nothing_and_another_one_needs_replace(tmp_path: Path) -> None:
@@ -149,9 +150,9 @@ def test_killed_at_any_change_there_is_a_whole_tree_or_none(tmp_path: Path) -> N
     out, seen = tmp_path / "out", []
     for call in range(1, 100):
         try:
-            export(db.root, out, fs=KillingFs(call=call))
+            export(db.root, out, fs=KillingFs(crash_after=call - 1))
             break
-        except Killed:
+        except Crash:
             seen.append(out.exists())
     assert seen == [False] * 12 + [True]  # after the rename only the sync of its directory is left
     assert export(db.root, out).outcome == "unchanged"
@@ -162,16 +163,15 @@ def test_killed_at_any_change_there_is_a_whole_tree_or_none(tmp_path: Path) -> N
 class TreeFs(KillingFs):
     """Notes before each change of the disk whether a tree is in its place. Some file systems have no exchange."""
 
-    def __init__(self, out: Path, *, call: int = -1, exchanges: bool = True) -> None:
-        super().__init__(call=call)
+    def __init__(self, out: Path, *, crash_after: int | None = None, exchanges: bool = True) -> None:
+        super().__init__(crash_after=crash_after)
         self._out, self._exchanges, self.there = out, exchanges, list[bool]()
 
-    def _count(self) -> None:
+    def _change(self, kind: str, path: Path) -> None:
         self.there.append((self._out / "_manifest.json").exists())
-        super()._count()
+        super()._change(kind, path)
 
     def exchange(self, one: Path, other: Path) -> bool:
-        self._count()
         return self._exchanges and super().exchange(one, other)
 
 
@@ -185,10 +185,10 @@ def test_a_tree_is_there_at_every_moment_and_after_every_kill(tmp_path: Path, ex
     assert export(db.root, out, fs=counted, replace=True).outcome == "exported"
     new = files(out)
     assert counted.there.count(False) == (0 if exchanges else 1), "without an exchange a rename has to be waited for"
-    for call in some_of(range(1, counted.calls + 1), 4):
+    for call in some_of(range(counted.changes), 4):
         export(db.root, out, dates=(DAY,), replace=True)
-        with pytest.raises(Killed):
-            export(db.root, out, fs=TreeFs(out, call=call, exchanges=exchanges), replace=True)
+        with pytest.raises(Crash):
+            export(db.root, out, fs=TreeFs(out, crash_after=call, exchanges=exchanges), replace=True)
         assert (files(out) if out.exists() else None) in ((old, new) if exchanges else (old, new, None))
         if not out.exists():  # the next export, whatever becomes of it, brings it back
             with pytest.raises(TableExistsError, match="another export"):

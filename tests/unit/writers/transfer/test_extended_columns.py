@@ -11,12 +11,13 @@ from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
 from sparkhaven.store.schema.document.schema_file import parse_schema
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import Rows, add, follow
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, merge
+from tests.support.writers.merge_runs import FS, merge
 
 HIVE = b'<ExtendedStorage type="coreplus:hive" format="DeephavenV1"/></Table>'
 
@@ -66,8 +67,8 @@ def test_killed_at_each_step_the_next_one_ends_it(tmp_path: Path) -> None:
     for number, phase in enumerate(("stage", "publish", "describe", "record", "clean")):
         add(db, rows, DAY, 3 + number)
         merge(db.layout, DAY)
-        with pytest.raises(Killed):
-            follow(db, KillingFs(step=f"extended-{phase}:after"))
+        with pytest.raises(Crash):
+            follow(db, KillingFs(crash_at=f"extended-{phase}:after"))
         follow(db)
         check(tree, rows, db)
 

@@ -18,13 +18,14 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.rewrites.row_deletion import DeletionPlanner
 from tests.support.commands import run
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, by_pyarrow, files, found, wanted
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, merge
+from tests.support.writers.merge_runs import FS, merge
 
 
 def rows_of(db: IntradayRows, kind: str) -> list[Any]:
@@ -165,8 +166,8 @@ def test_killed_at_each_step_the_next_one_ends_it(tmp_path: Path, kind: str) -> 
     for step in some_of([f"{phase}:{when}" for phase in phases for when in ("before", "after")], len(phases)):
         manifest = tree / "_manifest.json"
         kept = manifest.read_bytes()
-        with pytest.raises(Killed):
-            follow(db, KillingFs(step=f"extended-{step}"))
+        with pytest.raises(Crash):
+            follow(db, KillingFs(crash_at=f"extended-{step}"))
         follow(db)
         assert rows_of(db, kind) == wanted(rows)
         assert files(tree).keys() == files(whole.layout.extended(TABLE)).keys()

@@ -24,11 +24,12 @@ from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table, newest
 from sparkhaven.store.places import TablePlace
 from tests.support.disks.contents import hidden
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.examples import share_of, some_of
 from tests.support.writers.export_cases import export, two_days
 from tests.support.writers.import_cases import bring, empty, small, values, write
 from tests.support.writers.merge_cases import TABLE
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs
+from tests.support.writers.merge_runs import FS
 
 NS_T = TableName("NS", "T")
 
@@ -191,11 +192,11 @@ def test_killed_at_any_change_the_next_import_ends_it(tmp_path: Path) -> None:
     bring(whole, tmp_path / "tree")
     counting, seen = KillingFs(), 0
     bring(small(tmp_path / "count"), tmp_path / "tree", fs=counting)
-    assert counting.calls > 20
-    for call in some_of(range(1, counting.calls + 1)):
+    assert counting.changes > 20
+    for call in some_of(range(1, counting.changes + 1)):
         layout = small(tmp_path / f"db{call}")
-        with pytest.raises(Killed):
-            bring(layout, tmp_path / "tree", fs=KillingFs(call=call))
+        with pytest.raises(Crash):
+            bring(layout, tmp_path / "tree", fs=KillingFs(crash_after=call - 1))
         before = newest(TablePlace(FS, layout, NS_T), "d") is not None
         seen += before
         assert values(layout) == ([2, None, 3] if before else [])

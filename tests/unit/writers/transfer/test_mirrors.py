@@ -18,9 +18,10 @@ from sparkhaven.writers.transfer.mirror import KEPT, Mirror
 from sparkhaven.writers.transfer.restore import restore
 from sparkhaven.writers.transfer.snapshot import TakenSnapshot
 from tests.support.commands import run, run_json
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 
 TIME = 1_700_000_000_000
 SECOND = b"""<Table namespace="Test" name="Second" storageType="NestedPartitionedOnDisk">
@@ -66,10 +67,10 @@ def test_killed_pass_leaves_the_mirror_and_is_repeated(tmp_path: Path) -> None:
         whole = KillingFs()
         kept = db.commit({("c", DAY): as_table(rows[:3])})
         ship(db, tmp_path / "mirror", whole)
-    for call in {*range(1, whole.calls, whole.calls // 8), *range(whole.calls - 8, whole.calls)}:
+    for call in {*range(1, whole.changes, whole.changes // 8), *range(whole.changes - 8, whole.changes)}:
         epoch = db.commit({("c", DAY): as_table(rows[:3])})
-        with pytest.raises(Killed):
-            ship(db, tmp_path / "mirror", KillingFs(call=call))
+        with pytest.raises(Crash):
+            ship(db, tmp_path / "mirror", KillingFs(crash_after=call - 1))
         assert open_table(tmp_path / "mirror", str(TABLE)).epochs["rows"] in (kept, epoch)
         assert run(tmp_path / "mirror", "verify", "--deep").exit_code == 0
         ship(db, tmp_path / "mirror")
@@ -82,8 +83,8 @@ def test_killed_pass_costs_no_copy_of_whole_files(tmp_path: Path) -> None:
     db.commit({("big", DAY): as_table(rows * 50)})
     first = ship(db, tmp_path / "mirror")
     db.commit({("big", DAY): as_table(rows[:7])})
-    with pytest.raises(Killed):
-        ship(db, tmp_path / "mirror", KillingFs(step="snapshot-manifest:before"))
+    with pytest.raises(Crash):
+        ship(db, tmp_path / "mirror", KillingFs(crash_at="snapshot-manifest:before"))
     again = ship(db, tmp_path / "mirror")
     assert again.copied[str(TABLE)] < first.copied[str(TABLE)] / 3
     same_rows(tmp_path / "db", tmp_path / "mirror")

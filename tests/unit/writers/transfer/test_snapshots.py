@@ -18,11 +18,12 @@ from sparkhaven.writers.transfer.restore import RestoreOutcome, restore
 from sparkhaven.writers.transfer.snapshot import TakenSnapshot, load_snapshot, take_snapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import contents, hidden
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.examples import some_of
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.user_intraday import LIVE, NAME, UserIntraday
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge, same
+from tests.support.writers.merge_runs import FS, make, merge, same
 
 TIME = 1_700_000_000_000
 
@@ -154,10 +155,10 @@ def test_killed_snapshot_is_none(tmp_path: Path) -> None:
     db.commit({("c", DAY): as_table(rows)})
     whole = KillingFs()
     snapshot(db, tmp_path / "whole", fs=whole)
-    for call in chosen_calls(whole.calls):
+    for call in chosen_calls(whole.changes):
         out = tmp_path / f"snap{call}"
-        with pytest.raises(Killed):
-            snapshot(db, out, fs=KillingFs(call=call))
+        with pytest.raises(Crash):
+            snapshot(db, out, fs=KillingFs(crash_after=call - 1))
         if not (out / SNAPSHOT_MANIFEST).exists():
             with pytest.raises(TableNotFoundError):
                 restore(FS, out, Layout(tmp_path / f"none{call}"))
@@ -188,10 +189,10 @@ def test_killed_restore_is_repeated(tmp_path: Path, replaced: bool) -> None:
 
     whole = KillingFs()
     restore(whole, tmp_path / "snap", root("whole"), replacing=chosen)
-    for call in chosen_calls(whole.calls):
+    for call in chosen_calls(whole.changes):
         layout = root(call)
-        with pytest.raises(Killed):
-            restore(KillingFs(call=call), tmp_path / "snap", layout, replacing=chosen)
+        with pytest.raises(Crash):
+            restore(KillingFs(crash_after=call - 1), tmp_path / "snap", layout, replacing=chosen)
         if not replaced and layout.schema(TABLE).exists():
             same_rows(tmp_path / "db", layout.root)  # readers find all of it, or no table
         restore(FS, tmp_path / "snap", layout, replacing=chosen)

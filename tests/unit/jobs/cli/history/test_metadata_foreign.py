@@ -24,7 +24,8 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.transfer.foreign_locations import ForeignLocations
 from sparkhaven.writers.transfer.leaves import write_column_leaf
 from tests.support.commands import run, run_json
-from tests.support.writers.merge_runs import FS, QuickFs
+from tests.support.disks.model_fs import QuickFs
+from tests.support.writers.merge_runs import FS
 
 NAME = TableName("Other", "Trades")
 DAYS = ("2024-03-05", "2024-03-06")

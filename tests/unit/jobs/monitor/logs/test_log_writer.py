@@ -21,8 +21,8 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
+from tests.support.disks.model_fs import QuickFs
 from tests.support.streams.log_rows import DAY, NOW, add, rows_of
-from tests.support.writers.merge_runs import QuickFs
 
 
 def test_two_processes_at_once_have_a_stream_each_and_a_later_one_takes_the_first(tmp_path: Path) -> None:

@@ -24,9 +24,10 @@ from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, QuickFs, make, merge
+from tests.support.writers.merge_runs import FS, make, merge
 
 NAMES = {item.name for item in OF_TABLES}
 

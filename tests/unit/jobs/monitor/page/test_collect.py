@@ -30,13 +30,14 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, store_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
-from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
+from tests.support.disks.model_fs import QuickFs
+from tests.support.tables.small_tables import SCHEMA, SmallTable
 from tests.support.writers.quarantine_tables import FIRST, added, row, version
 
 NOW = 1_800_086_400.0
 
 
-class Watched(Unsynced):
+class Watched(QuickFs):
     """Remembers which files were opened or read."""
 
     def __init__(self) -> None:

@@ -22,9 +22,10 @@ from sparkhaven.writers.merge.plan import merge_plan
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from tests.support.disks.contents import flip, hidden
+from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
-from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
+from tests.support.writers.merge_runs import FS, PHASE_STEPS, history_bytes
 
 DAYS = [f"2024-03-{day:02d}" for day in range(1, 7)]
 ROWS = 20
@@ -99,8 +100,8 @@ def test_data_in_the_way_of_one_date_leave_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_group_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, step: str) -> None:
     layout = make(tmp_path)
-    with pytest.raises(Killed):
-        run(layout, KillingFs(step=step))
+    with pytest.raises(Crash):
+        run(layout, KillingFs(crash_at=step))
     assert {result.outcome for result in run(layout, FS)} <= {"merged", "resumed", "nothing"}
     check_all(layout, DAYS)
 

@@ -13,8 +13,9 @@ from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import work_shares
+from tests.support.disks.model_fs import QuickFs
 from tests.support.writers.merge_cases import DAY
-from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, make, merge
+from tests.support.writers.merge_runs import FS, history_bytes, make, merge
 
 SORT = (SortKey("T"), SortKey("L", descending=True))
 PIECES = 7

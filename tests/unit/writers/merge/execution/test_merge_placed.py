@@ -19,9 +19,10 @@ from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import QuickFs, history_bytes, merge
+from tests.support.writers.merge_runs import history_bytes, merge
 
 T = TypeVar("T")
 SORT = (SortKey("D", True), SortKey("Venue"))

@@ -19,9 +19,10 @@ from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import staging
 from sparkhaven.writers.merge.write.row_order import Keys
 from sparkhaven.writers.partitions import add_partition
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, merge
+from tests.support.writers.merge_runs import FS, history_bytes, merge
 
 T = TypeVar("T")
 SOURCES = 6

@@ -16,9 +16,10 @@ from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write import phases
 from sparkhaven.writers.merge.write.date_survey import verify_file
 from sparkhaven.writers.merge.write.location_check import ColumnFound
+from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY
-from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
+from tests.support.writers.merge_runs import history_bytes, make, merge
 
 PATIENCE_S = 20.0
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
-from tests.support.writers.merge_runs import QuickFs, make, merge
+from tests.support.disks.model_fs import QuickFs
+from tests.support.writers.merge_runs import make, merge
 
 
 class WritebackFs(QuickFs):
