@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.code.names import EMPTY, bindings, faults, modules
+from tools.code.names import EMPTY, bindings, modules
 from tools.code.syntax_trees import syntax_tree
-
-
-@pytest.mark.slow
-def test_the_packages_have_no_empty_names() -> None:
-    assert [line for path in modules() for line in faults(path)] == []
 
 
 def test_every_package_is_read() -> None:

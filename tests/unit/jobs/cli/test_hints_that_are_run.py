@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ UNTRIED = 132  # messages with a command that no story below meets: more of them
 DATES = ("--dates", OLD)
 Words = tuple[str, ...]
 Story = tuple[list[Words], Callable[[Dated], Words], Words | None]
+Refusal = Callable[[str], tuple[Dated, Words, str]]
 
 
 def with_file(columns: dict[str, str]) -> Callable[[Dated], Words]:
@@ -174,7 +176,6 @@ def follow(site: Dated, told: str) -> list[str]:
 def refused(base: Path, name: str) -> tuple[Dated, Words, str]:
     """A site where the command of a story is refused, the command, and what it says."""
     before, fails, _ = STORIES[name]
-    base.mkdir(exist_ok=True)
     site = site_with_rows(base)
     for one in before:
         assert run(site.root, *one).exit_code == 0, one
@@ -184,9 +185,15 @@ def refused(base: Path, name: str) -> tuple[Dated, Words, str]:
     return site, asked, found.stderr
 
 
+@pytest.fixture(scope="module")
+def refusal(tmp_path_factory: pytest.TempPathFactory) -> Refusal:
+    """``refused`` by name, once each."""
+    return cache(lambda name: refused(tmp_path_factory.mktemp("story"), name))
+
+
 @pytest.mark.parametrize("name", STORIES)
-def test_a_hint_mends_what_it_is_of(tmp_path: Path, name: str) -> None:
-    site, asked, told = refused(tmp_path, name)
+def test_a_hint_mends_what_it_is_of(refusal: Refusal, name: str) -> None:
+    site, asked, told = refusal(name)
     assert follow(site, told), f"it says nothing to run: {told}"
     again = STORIES[name][2]
     if again != ():
@@ -214,9 +221,9 @@ def test_what_doctor_says_next_leads_to_the_end(tmp_path: Path) -> None:
     assert not steps and {"merge", "truncate"} <= {*done}, done
 
 
-def test_few_messages_with_a_command_are_left_untried(tmp_path: Path) -> None:
+def test_few_messages_with_a_command_are_left_untried(refusal: Refusal) -> None:
     """Who adds a message with a command adds its story; a story that is added lowers the number."""
-    told = [re.sub(r"--root \S+ ", "", refused(tmp_path / str(n), name)[2]) for n, name in enumerate(STORIES)]
+    told = [re.sub(r"--root \S+ ", "", refusal(name)[2]) for name in STORIES]
     patterns = [
         re.compile(".+?".join(re.escape(part) for part in message.text.split(FILLED)), re.DOTALL)
         for message in messages()
