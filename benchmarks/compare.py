@@ -24,9 +24,8 @@ from pathlib import Path
 from benchmarks.scratch import scratch
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.merge_proofs import Proof
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, store_records
-from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
+from sparkhaven.store.merges.merge_run import MergePhase, MergeRun, Proof
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState

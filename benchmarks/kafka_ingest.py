@@ -39,8 +39,8 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.source import message_blocks
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.settings.stream_file import load_stream_file

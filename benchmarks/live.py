@@ -45,8 +45,8 @@ from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
 from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
 from sparkhaven.jobs.cli.options import memory_bytes
-from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_root import LiveRoot
+from sparkhaven.readers.live.shown_locations import LiveLocation
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -39,10 +39,8 @@ from sparkhaven.ingest.feeds.spark_planning import (
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
-from sparkhaven.ingest.spec.feed_traits import Traits
-from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.spec.payload_formats import Limit, Traits
+from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
 from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.readers.spark.source_api import InputPartition, ReadLimit

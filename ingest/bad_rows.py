@@ -3,21 +3,30 @@
 A bad row carries its position and its payload, so that it can be quarantined and tried again. Its neighbours are not
 touched. ``Rejects`` collects the rows of one split, and hands them on in portions of bounded size where there is a
 place for them; the driver adds up the splits of a batch with ``check_budget`` before anything is committed.
+
+A guard around decoding: a record that raises an exception is a bad row, and no neighbour is touched.
+
+Decoders work on blocks. When one raises what nobody foresaw, all that it has noted of the block is taken back, and the
+block is decoded anew in halves, until the records that raise it stand alone. What is no fault of a record goes through:
+errors of ours, of the operating system, and of memory.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LongLine
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, unexpected
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, joined_rows
 from sparkhaven.store.epochs.state.log_values import ABSENT, ABSENT_FIELDS, IGNORED, UNKNOWN_FIELDS, LastMessage
 from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
 from sparkhaven.store.quarantine.reasons import Reason
@@ -283,3 +292,91 @@ def budget_error(
         + (", or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else "")
         + ". Nothing of this batch was committed",
     )
+
+
+FAILED_BLOCKS = "failed_blocks"
+"""Count of blocks that were decoded anew, record by record, because of an exception."""
+
+Part = TypeVar("Part")
+Item = TypeVar("Item")
+ExactRows = tuple[Ints, list[Sequence[Value]]]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedRecords(Generic[Part]):
+    """The records of a block: ``decode`` takes the ``part`` of a range, ``refused`` makes a bad row of one by index."""
+
+    count: int
+    part: Callable[[int, int], Part]
+    decode: Callable[[Part], TypedRows]
+    refused: Callable[[int, Refusal], BadRow]
+
+
+def guarded_rows(records: GuardedRecords[Part], rejects: Rejects) -> TypedRows:
+    """The good rows of a block. An exception that its records do not raise one by one goes through."""
+    parts = [*_rows(records, 0, records.count, rejects)]
+    return joined_rows(parts) if parts else records.decode(records.part(0, 0))
+
+
+def _rows(records: GuardedRecords[Part], start: int, stop: int, rejects: Rejects) -> Iterator[TypedRows]:
+    mark = rejects.mark()
+    try:
+        rows = records.decode(records.part(start, stop))
+    except Exception as error:
+        refusal = unexpected(error)
+        if start == stop:
+            raise
+    else:
+        rejects.settle()
+        yield rows
+        return
+    rejects.undo(mark)
+    if stop - start == 1:
+        rejects.read += 1
+        rejects.add_all([records.refused(start, refusal)])
+        return
+    if stop - start == records.count:
+        rejects.others[FAILED_BLOCKS] += 1
+    middle = (start + stop) // 2
+    yield from _rows(records, start, middle, rejects)
+    yield from _rows(records, middle, stop, rejects)
+
+
+def tried(fast: Callable[[], Item], rejects: Rejects) -> Item | None:
+    """What a fast pass over a block gives. None where it raises: then the exact pass has all of the block."""
+    mark = rejects.mark()
+    decoded = attempted(fast)
+    if not isinstance(decoded, Refusal):
+        rejects.settle()
+        return decoded
+    rejects.undo(mark)
+    rejects.others[FAILED_BLOCKS] += 1
+    return None
+
+
+def exact_rows(outcomes: Iterable[tuple[int, Sequence[Value] | BadRow]], rejects: Rejects) -> ExactRows:
+    """Indices and values of the rows that an exact pass takes; the others are rejected."""
+    indices: list[int] = []
+    values: list[Sequence[Value]] = []
+    for index, outcome in outcomes:
+        if isinstance(outcome, BadRow):
+            rejects.add_all([outcome])
+        else:
+            indices.append(index)
+            values.append(outcome)
+    return np.array(indices, np.int64), values
+
+
+@contextmanager
+def guarded_file(file: str) -> Iterator[None]:
+    """Turns an exception that is of a file as a whole into a FeedError that names it."""
+    try:
+        yield
+    except Exception as error:
+        raise FeedError(
+            "feed file cannot be decoded",
+            where=file,
+            expected="a file that the decoder of its format reads, or an error that names what is wrong",
+            found=unexpected(error).explanation,
+            hint="move the file out of the feed and report this with it. Nothing of it was committed",
+        ) from error

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, Target, TextForm
-from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, TableRoutes, Target, TextForm
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows

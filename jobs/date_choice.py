@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sparkhaven.ingest.settings.units import Period
+from sparkhaven.ingest.settings.base_model import Period
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.scan.date_ranges import begin_of, is_well_formed, names, range_of, refuse_malformed, within
+from sparkhaven.store.scan.selection import begin_of, is_well_formed, names, range_of, refuse_malformed, within
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo  # which takes longer than all other modules here

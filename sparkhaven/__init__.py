@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparkhaven.readers.sql.query import sql
     from sparkhaven.writers.rewrites.rewrite_columns import rewrite_columns
     from sparkhaven.writers.users.save import save_table
-    from sparkhaven.writers.validation.validators.declared import validator
+    from sparkhaven.writers.validation.validators.loading import validator
 
     __version__: str
 
@@ -66,7 +66,7 @@ _ON_USE = {
     "rewrite_columns": "writers.rewrites.rewrite_columns",
     "save_table": "writers.users.save",
     "sql": "readers.sql.query",
-    "validator": "writers.validation.validators.declared",
+    "validator": "writers.validation.validators.loading",
     "write_frame": "jobs.dataframes.frame_writer",
 }
 

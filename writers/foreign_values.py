@@ -26,7 +26,7 @@ from sparkhaven.store.conversions.conversion_table import (
     column_rule,
     rule,
 )
-from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError
 from sparkhaven.store.format.column.charset import unencodable

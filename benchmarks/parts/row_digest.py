@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.merge_speed import BY_TIME, make, ours
-from sparkhaven.store.merges.merge_proofs import Proof
+from sparkhaven.store.merges.merge_run import Proof
 from sparkhaven.store.native.digests import survey_entries
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.write import location_check, phases

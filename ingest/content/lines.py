@@ -2,6 +2,8 @@
 
 Lines end at a line feed; a carriage return before it belongs to the line end. A byte order mark at the start of
 the file is dropped. Blank lines are left to the decoders, which skip and do not count them.
+
+Where the lines of a piece of a file begin and end.
 """
 
 from __future__ import annotations
@@ -13,8 +15,35 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.ingest.content.line_ends import line_ends
+from sparkhaven.store.native.library import core
 from sparkhaven.store.source_rows import SourceRows
+
+Ends = npt.NDArray[np.int32]
+_LINE_FEED = 10
+_SAMPLE = 1 << 16  # bytes whose lines tell how much room all lines are likely to need
+_SHORT = 16  # bytes: room for lines that are shorter is made once they are counted
+
+
+def line_ends(data: bytes) -> Ends:
+    """0, then the end of each line behind its line feed; the last line needs none. Less than 2 GiB."""
+    native = core()
+    octets = np.frombuffer(data, np.uint8)
+    address, size = octets.ctypes.data, len(octets)
+    sample = min(size, _SAMPLE)
+    of_sample = native.sh_line_ends(address, sample, None, 0)
+    room = min(of_sample * (size + sample) // max(sample, 1), of_sample + size // _SHORT)
+    while True:
+        ends = np.empty(room + 2, np.int32)
+        count = native.sh_line_ends(address, size, ends.ctypes.data + ends.itemsize, room)
+        if count <= room:
+            break
+        room = count
+    ends[0] = 0
+    if size > 0 and data[-1] != _LINE_FEED:
+        count += 1
+        ends[count] = size
+    return ends[: count + 1]
+
 
 BLOCK = 16 << 20
 MAX_LINE = 16 << 20

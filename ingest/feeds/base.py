@@ -14,14 +14,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
 
-from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from sparkhaven.ingest.decode_guard import FAILED_BLOCKS
+from sparkhaven.ingest.bad_rows import FAILED_BLOCKS, BadRow, Rejects, Unit, bad_row
 from sparkhaven.ingest.router import Routed, Router
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.settings.base_model import SettingsModel
-from sparkhaven.ingest.spec.feed_traits import FeedOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, Target
-from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.spec.payload_formats import FeedOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, TableRoutes, Target
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.ingest.values.refusals import Refusal, attempted
 from sparkhaven.ingest.values.typed_rows import TypedRows

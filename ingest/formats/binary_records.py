@@ -15,18 +15,21 @@ from uuid import UUID
 
 import numpy as np
 
-from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row, exact_rows, tried
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import exact_rows, tried
 from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.coded_values import coded_value
-from sparkhaven.ingest.values.counted_times import count_target, counted_value, is_counted, with_ways
-from sparkhaven.ingest.values.declared_numbers import declared_value, number_value
-from sparkhaven.ingest.values.exact_values import check_integer, from_json
-from sparkhaven.ingest.values.instants import check_instant, local_instant
+from sparkhaven.ingest.values.coded_values import coded_value, with_settings
+from sparkhaven.ingest.values.exact_values import check_integer, declared_value, from_json, number_value
+from sparkhaven.ingest.values.instants import (
+    check_instant,
+    count_target,
+    counted_value,
+    is_counted,
+    local_instant,
+    with_ways,
+)
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
-from sparkhaven.ingest.values.nested_values import with_settings
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import TypedRows, left_over, merge_rows, no_columns
 from sparkhaven.ingest.values.wire_values import Moment, WireValue

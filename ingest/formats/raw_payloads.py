@@ -12,14 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row, exact_rows
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import exact_rows
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.coded_values import coded_value
-from sparkhaven.ingest.values.declared_numbers import declared_value
-from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string
+from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string, declared_value
 from sparkhaven.ingest.values.instants import check_instant
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_columns import texts_of

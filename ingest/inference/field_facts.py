@@ -1,10 +1,14 @@
-"""What is known of the values of one field of a sample: kinds, ranges, how often each comes."""
+"""What is known of the values of one field of a sample: kinds, ranges, how often each comes.
+
+Names of fields as names of columns: ASCII identifiers, each once, also for tools that ignore case.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -13,11 +17,11 @@ import pyarrow as pa
 
 from sparkhaven.ingest.sample_rows import Sample, TypedPart, shown
 from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT
-from sparkhaven.ingest.values.json_text import json_text
-from sparkhaven.ingest.values.strict_json import exact_number
+from sparkhaven.ingest.values.json_text import exact_number, json_text
 from sparkhaven.ingest.values.text_forms import NO, YES
-from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.layout import MAX_NAME
 
 BOOLEAN, WHOLE, FRACTION, TEXT, ARRAY, OBJECT = "boolean", "whole", "fraction", "text", "array", "object"
 PLURAL = {
@@ -133,3 +137,44 @@ def _values(part: TypedPart) -> Iterator[Any]:
         yield from array.view(pa.int64()).to_pylist()
     else:
         yield from array.to_pylist()
+
+
+_RESERVED = re.compile(
+    "i|ii|k|in|not|null|true|false|ignore|abstract|assert|boolean|break|byte|case|catch|char|class|const|continue|default"
+    "|do|double|else|enum|extends|final|finally|float|for|goto|if|implements|import|instanceof|int|interface|long|native"
+    "|new|package|private|protected|public|return|short|static|strictfp|super|switch|synchronized|this|throw|throws"
+    "|transient|try|void|volatile|while"
+)
+"""Names that queries of Deephaven (Java) or a stream file have taken."""
+
+_DOT = re.compile(r"(?<!\\)\.")
+
+
+def column_names(sources: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """A column name for each field. Levels of objects are joined by ``__``; ``taken`` are names of other columns."""
+    used = {name.lower() for name in taken}
+    names: dict[str, str] = {}
+    for source in sources:
+        wanted = name = _legal(source)
+        number = 2
+        while name.lower() in used:
+            name = f"{wanted}_{number}"
+            number += 1
+        used.add(name.lower())
+        names[source] = name
+    return names
+
+
+def identifier(text: str) -> str:
+    """A text as a name for a table or a column."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", plain if plain.strip() else "_")[: MAX_NAME - 20]
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def _legal(source: str) -> str:
+    parts = [part.replace("\\.", ".") for part in _DOT.split(source)]
+    name = "__".join(identifier(part) for part in parts)[: MAX_NAME - 10]
+    if not name.strip("_"):
+        name = "field"
+    return f"{name}_" if _RESERVED.fullmatch(name) else name

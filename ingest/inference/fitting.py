@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkhaven.ingest.formats.json.field_paths import path_of
-from sparkhaven.ingest.inference.column_names import column_names
-from sparkhaven.ingest.inference.field_facts import facts_of
+from sparkhaven.ingest.inference.field_facts import column_names, facts_of
 from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading, misfit, misfits
-from sparkhaven.ingest.inference.partition_choice import Candidate
-from sparkhaven.ingest.inference.proposal import POSITION, with_nulls
+from sparkhaven.ingest.inference.proposal import POSITION, Candidate, with_nulls
 from sparkhaven.ingest.inference.types.column_type import choose, readings_of
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta, TextForm

@@ -2,6 +2,8 @@
 
 Arrays of numbers are cut at their commas, and their elements converted at once; other arrays, and maps, are parsed.
 What is not certain is in doubt, row by row.
+
+Whole columns of JSON texts that the compiled core takes: arrays and maps of plain values, bytes.
 """
 
 from __future__ import annotations
@@ -26,17 +28,46 @@ from sparkhaven.ingest.values.arrow_columns import (
     some,
     without,
 )
-from sparkhaven.ingest.values.coded_values import STRUCTURED, coded_texts, unstored_json
-from sparkhaven.ingest.values.compiled_tokens import compiled_values
-from sparkhaven.ingest.values.exact_values import from_json
-from sparkhaven.ingest.values.iso_texts import iso_instants
-from sparkhaven.ingest.values.nested_values import element_target, with_settings
+from sparkhaven.ingest.values.coded_values import (
+    STRUCTURED,
+    coded_texts,
+    element_target,
+    stored,
+    unstored_json,
+    with_settings,
+)
+from sparkhaven.ingest.values.date_patterns import iso_instants
+from sparkhaven.ingest.values.exact_values import from_json, integer_range
+from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal, Value
-from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.text_forms import clean_texts
 from sparkhaven.ingest.values.typed_rows import typed_array
-from sparkhaven.store.native.json_lists import NUMBER_KINDS, text_lists
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.native.json_lists import (
+    NUMBER_KINDS,
+    PLAIN_KINDS,
+    STRING,
+    STRING_OR_ARRAY,
+    byte_values,
+    map_lists,
+    number_lists,
+    text_lists,
+)
 from sparkhaven.store.types.codings.coding import Coding, list_elements, lists_with
+
+
+def compiled_values(tokens: pa.StringArray, coding: Coding) -> Typed | None:
+    """Typed values of one field's JSON texts, and which are in doubt; None: of another type."""
+    if pa.types.is_binary(coding.arrow):
+        octets = byte_values(tokens, STRING_OR_ARRAY if coding.json == "array" else STRING)
+        return stored(octets[0], coding, octets[1])
+    name = "String" if coding.elements is None else coding.elements
+    if coding.json not in STRUCTURED or not (name in PLAIN_KINDS or coding.json == "object"):
+        return None
+    low, high = integer_range(name) if name in INTEGER_BITS else (0, 0)
+    lists = (map_lists if coding.json == "object" else number_lists)(tokens, name, low, high)
+    return lists if name != "char" else join(lists, coding.unstorable(lists[0]))
+
 
 _QUOTE = 0x22
 _TEXTS = pa.list_(pa.string())

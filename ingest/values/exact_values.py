@@ -11,6 +11,8 @@ type of the column (an Instant is ns since the epoch, a char its UTF-16 unit), o
 * Instant: ISO texts with offset, or local texts in the zone of the column; or a number in its unit, exact to the
   nanosecond.
 * JSON types are strict: a number in quotes is a string.
+
+Numbers, booleans and instants of typed sources, in columns of every type, by the table of conversions.
 """
 
 from __future__ import annotations
@@ -25,17 +27,26 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
-from sparkhaven.ingest.values.coded_values import coded_json, coded_text
-from sparkhaven.ingest.values.counted_times import count_target, counted_value, is_counted, with_ways
-from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
-from sparkhaven.ingest.values.json_text import plain_text
-from sparkhaven.ingest.values.nested_values import with_settings
+from sparkhaven.ingest.values.coded_values import coded_json, coded_text, with_settings
+from sparkhaven.ingest.values.instants import (
+    EXAMPLE,
+    check_instant,
+    count_target,
+    counted_value,
+    epoch_instant,
+    is_counted,
+    iso_instant,
+    local_instant,
+    settled,
+    with_ways,
+)
+from sparkhaven.ingest.values.json_text import exact_number, plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value
-from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.text_forms import clean, words
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.ingest.values.wire_values import Moment
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
+from sparkhaven.store.types.datatypes import CHAR_NULL, DOUBLE_NULL, FLOAT_NULL
 
 PYTHON_CHARSETS = {
     "ISO_8859_1": "latin-1",
@@ -259,3 +270,38 @@ def check_string(text: str, target: Target) -> str | Refusal:
         character = text[error.start]
         return Refusal(Reason.NOT_IN_CHARSET, f"text in {charset}", f"U+{ord(character):04X}")
     return text
+
+
+def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    """A number or boolean of a typed source."""
+    name = target.column.type.name
+    if name in SIGNIFICANT and not isinstance(value, bool):
+        return check_float(value, target, alias)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return Refusal(Reason.NOT_FINITE, f"a value for {name}", str(value))
+        value = Decimal(value)
+    if name == "char" and not isinstance(value, bool):
+        return _unit(value, alias)
+    if name == "Boolean" and not isinstance(value, bool) and (target.form is None or not target.form.true):
+        return bool(value) if value in (0, 1) else Refusal(Reason.NOT_0_OR_1, "0 for false, 1 for true")
+    return from_json(value, target, alias)
+
+
+def declared_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    """A value of a typed source that may be no number."""
+    if value is None or isinstance(value, str):
+        return from_json(value, target, alias)
+    if isinstance(value, Moment) and value.kind != "time of day" and target.column.type.name == "Instant":
+        return (check_instant if value.kind == "instant" else local_instant)(value.ns, target, alias)
+    if not isinstance(value, int | float | Decimal):
+        return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}", type(value).__name__)
+    return number_value(value, target, alias)
+
+
+def _unit(value: int | Decimal, alias: bool) -> Value | Refusal:
+    """A UTF-16 unit by its number."""
+    if value == CHAR_NULL:
+        return None if alias else Refusal(Reason.NULL_ALIAS, "a UTF-16 unit other than U+FFFF")
+    whole = isinstance(value, int) and 0 <= value <= 0xFFFF
+    return int(value) if whole else Refusal(Reason.NOT_ONE_CHARACTER, "a UTF-16 unit")

@@ -35,11 +35,10 @@ from sparkhaven.ingest.values.arrow_columns import (
     without,
 )
 from sparkhaven.ingest.values.coded_tokens import coded_tokens
-from sparkhaven.ingest.values.coded_values import coded_texts
-from sparkhaven.ingest.values.counted_times import count_target, counted_column, is_counted
+from sparkhaven.ingest.values.coded_values import coded_texts, has_settings
+from sparkhaven.ingest.values.date_patterns import iso_instants
 from sparkhaven.ingest.values.exact_values import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
-from sparkhaven.ingest.values.iso_texts import iso_instants
-from sparkhaven.ingest.values.nested_values import has_settings
+from sparkhaven.ingest.values.instants import count_target, counted_column, is_counted
 from sparkhaven.ingest.values.text_forms import clean_texts, words
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.instants import UNIT_NS

@@ -28,17 +28,16 @@ from sparkhaven.jobs.cli.options import (
 from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.jobs.monitor.waiting import other_fields, passed_lines, remarks_of
 from sparkhaven.jobs.session.spark_or_local import Where
-from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
+from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema, require_same_rule
 from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
 from sparkhaven.jobs.streams.stream_group import joint_state
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
-from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.resume_rules import rule_words
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -159,7 +158,7 @@ def ingest(
         exit_with(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
     from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
-    from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS
+    from sparkhaven.jobs.monitor.metrics.catalogue import NO_METRICS
     from sparkhaven.jobs.streams.process import run_streams
     from sparkhaven.jobs.streams.progress import Progress
     from sparkhaven.jobs.streams.stream import RunOptions

@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_duration, parse_size
+from sparkhaven.ingest.settings.base_model import parse_duration, parse_size
 from sparkhaven.jobs.cli.context import CliContext, CommandGroup
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.scan.date_ranges import is_well_formed
+from sparkhaven.store.scan.selection import is_well_formed
 
 _JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
 BAD_DATA = "damaged files"

@@ -14,8 +14,8 @@ from sparkhaven.store.errors import CommitError, MergeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.spark.spark_tasks import run_tasks, task_number
 from sparkhaven.writers.spark.workers import check_workers
+from sparkhaven.writers.transfer.date_import import Progress
 from sparkhaven.writers.transfer.frames import StagedShare, StagePlan, stage_rows
-from sparkhaven.writers.transfer.import_source import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from sparkhaven.ingest.feeds.frames.frame_rows import Fields, fit_frame, frame_columns
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.frame_options import FrameOptions
+from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import FrameDecoder
-from sparkhaven.jobs.streams.quarantines import catch_up, settle
+from sparkhaven.jobs.streams.stream_run import catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
@@ -28,8 +28,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.deployed.writable_schema import require_writable
+from sparkhaven.store.schema.deployed.deploy import load_deployed, require_writable
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine

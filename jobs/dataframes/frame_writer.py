@@ -17,8 +17,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.batch.commit import BatchOutcome, Maintenance
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled, write_frame_batch
 from sparkhaven.writers.spark.stream_query import refuse_speculation

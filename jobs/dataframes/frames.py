@@ -17,8 +17,7 @@ from sparkhaven.jobs.session.interpreter import is_remote, settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.readers.spark.jvm.plan_file import write_plan
-from sparkhaven.readers.spark.jvm.planning import make_plan, refused, why_python
+from sparkhaven.readers.spark.jvm.plan_file import make_plan, refused, why_python, write_plan
 from sparkhaven.readers.spark.option_texts import option_text
 from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.errors import SparkhavenError

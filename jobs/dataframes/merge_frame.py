@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkhaven.ingest.settings.units import parse_size
+from sparkhaven.ingest.settings.base_model import parse_size
 from sparkhaven.jobs.session.interpreter import refuse_remote, settle_interpreter
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -18,15 +18,14 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace, writable_layout
-from sparkhaven.store.scan.date_ranges import refuse_malformed
+from sparkhaven.store.scan.selection import refuse_malformed
 from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
-from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
-from sparkhaven.writers.merge.plan.merge_plan import FORMATS, Format, MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import FORMATS, Format, MergeOptions, parse_dedupe
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
-from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.date_import import ImportOptions, Progress, import_dates
 from sparkhaven.writers.transfer.extended import follow
 from sparkhaven.writers.transfer.frames import (
     FrameChoice,
@@ -36,8 +35,7 @@ from sparkhaven.writers.transfer.frames import (
     ignored_columns,
     run_reader,
 )
-from sparkhaven.writers.transfer.import_source import Progress
-from sparkhaven.writers.users.incoming_rows import arrow_stream
+from sparkhaven.writers.users.arrow_columns import arrow_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa

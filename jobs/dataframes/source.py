@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
-from sparkhaven.readers.spark.error_messages import message_first
+from sparkhaven.readers.spark.releases import message_first
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
     from pyspark.sql.types import StructType
 
     from sparkhaven.readers.arrow.pinned_table import PinnedTable
-    from sparkhaven.readers.spark.jvm.planning import PlanRequest
+    from sparkhaven.readers.spark.jvm.plan_file import PlanRequest
     from sparkhaven.readers.spark.options import ReadOptions
 
 
@@ -53,17 +53,17 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
         options = self._options(stream=False)
         if options.reader == "jvm":
-            from sparkhaven.readers.spark.jvm.planning import refused
+            from sparkhaven.readers.spark.jvm.plan_file import refused
 
             raise refused("the schema was given, or the session has no jar: set spark.sparkhaven.reader and register")
         return SnapshotReader(self._given(schema, options), options)
 
     @message_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from sparkhaven.readers.spark.batch import WholeBatches
         from sparkhaven.readers.spark.releases import installed_spark
         from sparkhaven.readers.spark.source_api import HAS_LIMITS
         from sparkhaven.readers.spark.stream import EpochReader
-        from sparkhaven.readers.spark.without_limits import WholeBatches
         from sparkhaven.store.errors import SettingsError
 
         options = self._options(stream=True)
@@ -112,7 +112,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         return read_options(self._asked()[0], os.environ, stream=stream)
 
     def _asked(self) -> tuple[dict[str, str], PlanRequest | None]:
-        from sparkhaven.readers.spark.jvm.planning import split_request
+        from sparkhaven.readers.spark.jvm.plan_file import split_request
 
         return split_request(self.options)
 

@@ -1,6 +1,6 @@
 """``df.write`` and ``df.writeStream`` with ``format("deephaven")``: the writers of a Python data source.
 
-Spark calls them in processes of their own, in the steps of ``writers.spark.leased_write``:
+Spark calls them in processes of their own, in the steps of ``writers.spark.frame_writes``:
 
 *begin*   for a frame ``batch_writer``; for each batch of a query the pickling of what ``stream_writer`` returns, since
           Spark calls ``stream_writer`` again for the commit
@@ -38,8 +38,7 @@ from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
 from sparkhaven.jobs.streams.budget import ErrorBudget, rows_of_hour
 from sparkhaven.jobs.streams.decoding import FrameDecoder
-from sparkhaven.readers.spark.error_messages import message_first
-from sparkhaven.readers.spark.releases import installed_spark
+from sparkhaven.readers.spark.releases import installed_spark, message_first
 from sparkhaven.readers.spark.source_api import DataSourceStreamArrowWriter
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.errors import SettingsError, SparkhavenError
@@ -47,17 +46,18 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.batch.commit import BatchOutcome, Maintenance
 from sparkhaven.writers.spark.frame_task import FrameResult
-from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled
-from sparkhaven.writers.spark.leased_write import (
+from sparkhaven.writers.spark.frame_writes import (
+    FrameSource,
     LeasedWrite,
     Ticket,
     abort_write,
+    batch_of_query,
     begin_write,
     commit_write,
     failed,
+    labelled,
     write_task,
 )
 from sparkhaven.writers.spark.spark_tasks import is_on, local_property, speculation

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from sparkhaven.jobs.settings.source_options import UserOptions, user_options
-from sparkhaven.readers.spark.error_messages import message_first
+from sparkhaven.readers.spark.releases import message_first
 from sparkhaven.store.errors import StorageError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_storage_errors

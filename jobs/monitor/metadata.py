@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from sparkhaven.jobs.monitor.dates import table_status
-from sparkhaven.jobs.monitor.merges import all_merges
+from sparkhaven.jobs.monitor.epochs import all_merges
 from sparkhaven.jobs.monitor.rejected import find
 from sparkhaven.jobs.monitor.schema_versions import schema_versions
 from sparkhaven.jobs.monitor.storage import committed_bytes, pinned_locations, volume_of

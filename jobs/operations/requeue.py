@@ -45,7 +45,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.left_rows import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.quarantine.pending_changes import Requeue, requeue_path
+from sparkhaven.writers.quarantine.changes import Requeue, requeue_path
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import SplitNotes

@@ -14,7 +14,7 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
-from sparkhaven.writers.removal.row_withdrawal import find_rows
+from sparkhaven.writers.removal.row_removal import find_rows
 from sparkhaven.writers.rewrites.row_deletion import delete_rows as delete_matching
 from sparkhaven.writers.transfer.extended import follow
 

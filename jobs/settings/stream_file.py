@@ -19,17 +19,17 @@ from pydantic import ValidationError
 from sparkhaven.ingest.feeds.base import PlannedFeed, one_table_only
 from sparkhaven.ingest.feeds.registry import is_foreign, planned_class, planned_feed
 from sparkhaven.ingest.settings.base_model import beside
-from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.ingest.spec.payload_formats import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import (
     Clock,
     ColumnSpec,
     InternalRule,
     PartitionSpec,
     StreamSpec,
+    TableRoutes,
     TextForm,
     ValueRule,
 )
-from sparkhaven.ingest.spec.table_routes import TableRoutes
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
 from sparkhaven.jobs.settings.tables_model import TableModel, TablesModel, refuse_both, routes_of, tables_model

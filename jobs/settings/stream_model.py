@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, field_validator, model_validator
 
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
-from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, SettingsModel
-from sparkhaven.ingest.settings.units import parse_instant_ns
+from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, SettingsModel, parse_instant_ns
 from sparkhaven.ingest.spec.stream_spec import DEFAULT_BOUND_S, BadRowBudget, Contract, Unit
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, SYNC_SECONDS, CommitPolicy, Durability
 

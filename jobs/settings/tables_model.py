@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 from pydantic import Field, create_model, model_validator
 
 from sparkhaven.ingest.settings.base_model import PathText, SettingsModel
-from sparkhaven.ingest.spec.feed_traits import FeedOptions
-from sparkhaven.ingest.spec.table_routes import TableRoute, TableRoutes
+from sparkhaven.ingest.spec.payload_formats import FeedOptions
+from sparkhaven.ingest.spec.stream_spec import TableRoute, TableRoutes
 from sparkhaven.jobs.settings.stream_model import (
     BadRowsModel,
     ColumnModel,

@@ -14,8 +14,7 @@ from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.feeds.base import Block, PlannedFeed, reject_late, reject_rows, route, route_block, split_of
 from sparkhaven.ingest.feeds.frames.options import FrameBatch
 from sparkhaven.ingest.feeds.registry import feed_of
-from sparkhaven.ingest.spec.stream_spec import StreamSpec
-from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.epochs.state.log_values import Split
@@ -23,7 +22,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.left_rows import LeftOut
-from sparkhaven.writers.spark.kept_rows import KeptPart
+from sparkhaven.writers.spark.frame_task import KeptPart
 from sparkhaven.writers.task.decoding import SplitNotes
 
 

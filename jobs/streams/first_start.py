@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.jobs.monitor.waiting import ask_source, passed_lines, remarks_of
-from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.jobs.streams.stream_group import fed_places

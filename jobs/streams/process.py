@@ -21,7 +21,6 @@ from sparkhaven.jobs.session.spark_session import build_session, check_memory, e
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.first_start import FirstLooks, FirstStart, IdleRun, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.progress import Progress
-from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
 from sparkhaven.jobs.streams.stream import (
@@ -33,7 +32,7 @@ from sparkhaven.jobs.streams.stream import (
     note_failed,
     open_stream,
 )
-from sparkhaven.jobs.streams.stream_group import StreamGroup, grouped, whole_files
+from sparkhaven.jobs.streams.stream_group import Reminders, StreamGroup, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.files.failure_note import clear_failure
 from sparkhaven.store.errors import CommitError, SparkhavenError
@@ -42,8 +41,8 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.writers.spark.executor_watch import WAIT_S
 from sparkhaven.writers.spark.stream_query import stream_conf
+from sparkhaven.writers.spark.workers import WAIT_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

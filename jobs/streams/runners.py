@@ -14,9 +14,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.local_stream import run_local_tables
 from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FedTables, SplitOf, StreamTotals
-from sparkhaven.writers.spark.executor_watch import ExecutorWatch
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
 from sparkhaven.writers.spark.stream_query import run_stream_of_tables
+from sparkhaven.writers.spark.workers import ExecutorWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +36,8 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, 
 
     SettingsError: the driver cannot start its planner.
     """
+    from sparkhaven.readers.spark.batch import planned_source
     from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
-    from sparkhaven.readers.spark.without_limits import planned_source
 
     require_program(spark.sparkContext)
     feed = settings.feed

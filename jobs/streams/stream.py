@@ -1,4 +1,9 @@
-"""One stream of a process: opened from its settings, run as a query, restarted after a failure that may pass."""
+"""One stream of a process: opened from its settings, run as a query, restarted after a failure that may pass.
+
+What a running stream reports: each batch to progress, metrics, log tables and error budget; and how it ended.
+
+It also notices a schema that another process has deployed since.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,40 +20,132 @@ from typing import Any
 
 from sparkhaven.ingest.feeds.base import PATIENCE_S
 from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
+from sparkhaven.jobs.monitor.logs.log_tables import StreamRecorder
 from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
-from sparkhaven.jobs.monitor.logs.stream_rows import StreamRecorder
-from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS, MetricsSink, StreamSink
+from sparkhaven.jobs.monitor.metrics.catalogue import NO_METRICS, MetricsSink, StreamSink
 from sparkhaven.jobs.monitor.source_watch import SourceState
 from sparkhaven.jobs.monitor.waiting import watch_ends
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
-from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
-from sparkhaven.jobs.streams.batch_reporter import BatchReporter, SchemaWatch
+from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema, require_same_rule
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
-from sparkhaven.jobs.streams.progress import Progress
-from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
-from sparkhaven.jobs.streams.restarts import keep_running
+from sparkhaven.jobs.streams.progress import PartitionProgress, Progress, total_lag
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
-from sparkhaven.jobs.streams.stream_group import StreamGroup, left_tables
-from sparkhaven.jobs.streams.stream_run import DataWarnings, StreamRun
+from sparkhaven.jobs.streams.stream_group import StreamGroup, keep_running, left_tables
+from sparkhaven.jobs.streams.stream_run import DataWarnings, StreamRun, catch_up, quarantine_of, settle
 from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import Retention
-from sparkhaven.store.epochs.state.partition_rule import rule_words
+from sparkhaven.store.epochs.state.resume_rules import rule_words
 from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed, require_writable
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
-from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.writers.batch.stream_batches import FedTable, FedTables, StreamPlan
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FedTable, FedTables, StreamPlan, StreamTotals
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import OneTable
 from sparkhaven.writers.task.target import StreamTarget
+
+ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
+
+
+class BatchReporter:
+    """Reports one run of a stream. ``query_id`` is that of its query."""
+
+    def __init__(
+        self,
+        run: StreamRun,
+        query_id: str,
+        *,
+        progress: Progress,
+        metrics: StreamSink,
+        recorder: StreamRecorder,
+        schemas: SchemaWatch,
+        budget: ErrorBudget,
+    ) -> None:
+        self._run, self._query_id = run, query_id
+        self._progress, self._metrics, self._recorder = progress, metrics, recorder
+        self._schemas, self._budget = schemas, budget
+        self._positions = run.log.state.offsets.positions()
+        self._partitions = PartitionProgress(self._positions)
+        self._listen = run.listener(progress)
+        self._unit = run.settings.spec.feed.traits.unit
+
+    def batch(self, done: BatchProgress) -> None:
+        """A batch that is committed, or was before."""
+        run, before = self._run, self._positions
+        clear_failure(run.place)
+        run.so_far.add(done.outcome)
+        self._budget.committed(done.outcome)
+        self._metrics.batch(done)
+        self._positions = run.log.state.offsets.positions()
+        for text in run.remarks.of(done.outcome):
+            self._progress.remark(run.label, text)
+        if (news := self._schemas.news()) is not None:
+            self._progress.remark(run.label, news)
+        ends: Mapping[str, int] = {}
+        if run.watch is not None:
+            ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
+            done = replace(done, lag=total_lag(self._positions, ends))
+        self._recorder.batch(done, run.log, before, self._query_id)
+        shown = self._progress.partitions_shown
+        line = self._partitions.line(self._positions, ends, done.seconds, shown=shown)
+        self._progress.batch(run.name, done, line, table=run.settings.table, unit=self._unit, label=run.label)
+
+    def source(self, report: Mapping[str, Any]) -> None:
+        self._metrics.reported(report)
+        self._listen(report)
+
+    def warn(self, error: SparkhavenError) -> None:
+        self._progress.warn(self._run.label, error)
+
+    def ended(self, totals: StreamTotals) -> None:
+        clear_failure(self._run.place)
+        self._progress.ended(self._run.label, totals)
+        self._recorder.ended(totals.epoch)
+
+
+class SchemaWatch:
+    """Looks at the deployed schema after each batch: one ``stat``, and a read when the file has changed."""
+
+    def __init__(self, place: TablePlace, schema: TableSchema) -> None:
+        self._place, self._schema = place, schema
+        self._seen: Stat | None = None
+        self._said = schema.version
+
+    def news(self) -> str | None:
+        """A sentence about a version that was deployed since, once; else None."""
+        stat = self._place.fs.stat(self._place.schema)
+        if stat == self._seen:
+            return None
+        self._seen = stat
+        try:
+            deployed = load_deployed(self._place)
+        except SparkhavenError as error:
+            return f"the deployed schema cannot be read: {error.what}"
+        if deployed.version == self._said:
+            return None
+        self._said = deployed.version
+        return (
+            f"schema version {deployed.version} is deployed ({_difference(self._schema, deployed)}). This stream writes"
+            f" version {self._schema.version} until it starts again with that schema"
+        )
+
+
+def _difference(old: TableSchema, new: TableSchema) -> str:
+    before, after = ({c.id: c.name for c in schema.columns} for schema in (old, new))
+    parts = [f"adds {after[number]}" for number in after.keys() - before.keys()]
+    parts += [f"drops {before[number]}" for number in before.keys() - after.keys()]
+    both = before.keys() & after.keys()
+    parts += [f"renames {before[n]} to {after[n]}" for n in both if before[n] != after[n]]
+    return "; ".join(sorted(parts)) or "the same columns"
+
 
 SILENT_HINT = "check that it runs and can be reached from the machine of the stream, which waits for it"
 

@@ -1,6 +1,8 @@
 """The rows of a pinned snapshot: which ranges a read opens, and their values as Arrow arrays.
 
 ``readers.arrow.table`` is what users have of it.
+
+Where the rows lie that match a condition: by location, with their numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_type
@@ -18,20 +21,21 @@ from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside,
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import HistoryWarning, SchemaMismatchError, SnapshotMovedError, near
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
-from sparkhaven.store.expressions.predicate.lookups import lookup_of
+from sparkhaven.store.expressions.predicate.nodes import lookup_of
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.pruning import Filter
+from sparkhaven.store.scan.narrowing import Filter
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.seen_history import remarks
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import has_other_null
+from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
@@ -274,3 +278,25 @@ def filter_of(predicate: Predicate | None, schema: TableSchema, *, by_rows: bool
     odd = {column.name for column in schema.columns if has_other_null(column)}
     named = frozenset(predicate.columns)
     return Filter(named - odd, predicate.may_match, None if named & odd else lookup_of(predicate.node))
+
+
+def matching_rows(pinned: PinnedTable, slices: Iterable[Slice], where: Predicate) -> Iterator[tuple[Slice, RowRanges]]:
+    """Of each slice with such rows their ranges. Reads the columns that the expression names, and no other.
+
+    Where all rows must be found, the slices are those of a plan that is not ``pruned``, which has one a location.
+    """
+    named = {*where.columns}
+    columns = [column for column in pinned.schema.readable.columns if column.name in named]
+    for slice_ in slices:
+        chosen = []
+        parts = slice_.chosen.steps(BATCH_ROWS)
+        for part, arrays in zip(parts, pinned.arrays([slice_], columns, None, BATCH_ROWS), strict=True):
+            values = {column.name: array for column, array in zip(columns, arrays, strict=True)}
+            rows = values or {"": pa.nulls(part.rows)}  # an expression without columns has one result a row, too
+            matches = where.evaluate(pa.record_batch(list(rows.values()), names=list(rows)))
+            numbers = part.positions[np.flatnonzero(matches.to_numpy(zero_copy_only=False))]
+            if len(numbers):
+                chosen.append(RowRanges.at(numbers))
+        if chosen:
+            starts, stops = (np.concatenate([getattr(part, end) for part in chosen]) for end in ("starts", "stops"))
+            yield slice_, RowRanges.joined(starts, stops)

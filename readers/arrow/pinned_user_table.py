@@ -16,7 +16,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.pruning import Filter, kept_slices
+from sparkhaven.store.scan.narrowing import Filter, kept_slices
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot
 from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice

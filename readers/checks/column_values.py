@@ -20,8 +20,7 @@ from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.column_file import map_region, open_column, read_grouping
-from sparkhaven.store.types.codings.coded_bounds import coded_bounds
-from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, coded_bounds
 from sparkhaven.store.types.codings.string_set import StringSets
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import NOW, Column, Kind, Storage

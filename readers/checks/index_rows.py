@@ -25,8 +25,7 @@ from sparkhaven.store.format.parquet.location_files import BEGIN, INDEX, ROW_SET
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import open_column, read_column
-from sparkhaven.store.scan.index_file import index_columns
-from sparkhaven.store.scan.index_keys import stored_order
+from sparkhaven.store.scan.index_file import index_columns, stored_order
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.scan.row_owners import RowOwners
 from sparkhaven.store.types.codings.row_ranges_codec import decode_sets

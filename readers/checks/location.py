@@ -16,8 +16,8 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.parquet.location_files import INDEX, NAME, SIDECARS
 from sparkhaven.store.format.table.definition import NESTED, Definition
-from sparkhaven.store.format.table.definition_file import definition_name
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
+from sparkhaven.store.format.table.tbl import definition_name
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum

@@ -15,8 +15,7 @@ from sparkhaven.readers.checks.findings import CheckFinding, Report, finding, fr
 from sparkhaven.readers.checks.location import check_location
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.format.table.definition_file import definition_name
-from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl, definition_name, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import TablePlace

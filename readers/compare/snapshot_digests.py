@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, from_hex, tag_of
-from sparkhaven.store.digest.row_hashes import digest_rows
+from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, digest_rows, from_hex, tag_of
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import of_now
 from sparkhaven.store.merges.merge_records import MergeOutput

@@ -24,7 +24,7 @@ from sparkhaven.store.format.table.definition import ColumnDefinition, Definitio
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header, open_column
-from sparkhaven.store.scan.location_definition import location_schema
+from sparkhaven.store.scan.location_files import location_schema
 from sparkhaven.store.types.codings.local_date import CODEC as DATE_CODEC
 from sparkhaven.store.types.codings.local_time import CODEC as TIME_CODEC
 from sparkhaven.store.types.datatypes import CODED, TYPES, DataType

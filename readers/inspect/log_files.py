@@ -18,8 +18,8 @@ from sparkhaven.store.epochs.state.log_records import (
     WithdrawRecord,
     decode,
 )
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan, version
 from sparkhaven.store.io.fs import Fs

@@ -14,10 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.live.live_column import Plain
-from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_table import LiveTable
-from sparkhaven.readers.live.shown_locations import Update
-from sparkhaven.store.expressions.predicate.lookups import Key
+from sparkhaven.readers.live.shown_locations import LiveLocation, Update
+from sparkhaven.store.expressions.predicate.nodes import Key
 from sparkhaven.store.types.row_ranges import RowRanges
 
 OnPlace = Callable[[LiveLocation, pa.Table | None], None]

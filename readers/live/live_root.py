@@ -13,10 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
-from sparkhaven.readers.live.live_locations import AGAIN, Committed, Held
+from sparkhaven.readers.live.live_column import served_schema
 from sparkhaven.readers.live.live_table import LiveTable
-from sparkhaven.readers.live.live_values import served_schema
-from sparkhaven.readers.live.shown_locations import ShownPlaces
+from sparkhaven.readers.live.shown_locations import AGAIN, Committed, Held, ShownPlaces
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Stat

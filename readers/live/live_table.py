@@ -25,10 +25,8 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import pinned_table
 from sparkhaven.readers.arrow.slices import schema_moved
-from sparkhaven.readers.live.live_column import LiveColumn, Plain
-from sparkhaven.readers.live.live_locations import Committed, Held, LiveLocation, Mapped
-from sparkhaven.readers.live.live_values import ServedSchema, served_schema
-from sparkhaven.readers.live.shown_locations import ShownPlaces, Update
+from sparkhaven.readers.live.live_column import LiveColumn, Plain, ServedSchema, served_schema
+from sparkhaven.readers.live.shown_locations import Committed, Held, LiveLocation, Mapped, ShownPlaces, Update
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
@@ -46,7 +44,7 @@ from sparkhaven.store.errors import (
     SparkhavenError,
     replaced,
 )
-from sparkhaven.store.expressions.predicate.lookups import Key, Lookup
+from sparkhaven.store.expressions.predicate.nodes import Key, Lookup
 from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors

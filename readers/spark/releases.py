@@ -1,14 +1,21 @@
-"""The release of Spark that is installed, and those that this project knows."""
+"""The release of Spark that is installed, and those that this project knows.
+
+How an error of ours reaches the user of Spark: its message first, not the traceback of a Python process of Spark.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, SparkhavenError
 
 LEAST, BELOW = 4, 5  # first number of a version
 EXPECTED = f"pyspark >= {LEAST}.0, < {BELOW}"
@@ -58,3 +65,25 @@ def _version(spec: ModuleSpec) -> str:
     text: str = read(str(Path(spec.origin).with_name("version.py"))).decode()
     match = re.search(r"__version__[^=]*=\s*[\"']([^\"']+)", text)
     return match[1] if match else "unknown"
+
+
+HIDE = "SPARK_HIDE_TRACEBACK"  # of PySpark, which `spark.sql.execution.pyspark.udf.hideTraceback.enabled` sets
+
+
+@contextmanager
+def message_first() -> Iterator[None]:
+    """Around what Spark calls in its own processes, as ``with`` or decorator: errors of ours lose their traceback.
+
+    Such a process ends with the error, so nothing else that runs in it is affected. Elsewhere it changes nothing.
+    """
+    try:
+        yield
+    except SparkhavenError:
+        if _is_sparks():
+            os.environ[HIDE] = "1"
+        raise
+
+
+def _is_sparks() -> bool:
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")

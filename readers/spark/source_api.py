@@ -1,7 +1,7 @@
 """PySpark's classes for data sources in Python, from the release that is installed; stand-ins for what it lacks.
 
 PySpark 4.2 and later ask a source for batches of a limited size, and tell it of the trigger ``availableNow``. Releases
-4.0 and 4.1 do neither: ``readers.spark.without_limits`` adapts readers to them. PySpark 4.0 gives Arrow batches to no
+4.0 and 4.1 do neither: ``readers.spark.batch`` adapts readers to them. PySpark 4.0 gives Arrow batches to no
 writer of a stream. Without PySpark, a run in this process
 drives the same readers by the same calls (``ingest.feeds.local_trigger``).
 """

@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import pinned_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable, filter_of
-from sparkhaven.readers.spark.batch import read_columns, shown_columns, where_of
-from sparkhaven.readers.spark.error_messages import message_first
+from sparkhaven.readers.spark.batch import ReadTask, make_tasks, read_columns, read_task, shown_columns, where_of
 from sparkhaven.readers.spark.options import Epochs, ReadOptions
-from sparkhaven.readers.spark.slice_tasks import ReadTask, make_tasks, read_task
+from sparkhaven.readers.spark.releases import message_first
 from sparkhaven.readers.spark.source_api import (
     DataSourceStreamReader,
     InputPartition,
@@ -36,12 +35,10 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of
-from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
-from sparkhaven.store.scan.pruning import kept_slices
+from sparkhaven.store.scan.narrowing import kept_slices
 from sparkhaven.store.scan.ranges import intraday_slice
-from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.scan.selection import Selection, is_well_formed, refuse_ambiguous_source, refuse_malformed
 from sparkhaven.store.scan.slices import NamesOfNow, Slice
-from sparkhaven.store.scan.source_names import refuse_ambiguous_source
 
 
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.sql.conditions import ScannedTable, pushed
-from sparkhaven.readers.sql.engine import BEYOND, connected, not_a_select, plan_tree, refusal, syntax_tree
-from sparkhaven.readers.sql.scan import TableScan
+from sparkhaven.readers.sql.scan import BEYOND, TableScan, connected, not_a_select, plan_tree, refusal, syntax_tree
 from sparkhaven.store.errors import SettingsError, SparkhavenError, TableNotFoundError, near
 from sparkhaven.store.expressions.duckdb_engine import Tree, location_of, nodes
 from sparkhaven.store.io.fs import Fs

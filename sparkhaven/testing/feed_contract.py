@@ -18,7 +18,7 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import Feed, ResumeRules, reject_late, route, split_of
 from sparkhaven.ingest.feeds.registry import feed_of
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.ingest.spec.payload_formats import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.errors import FeedError, SettingsError

@@ -18,7 +18,7 @@ from sparkhaven.ingest.feeds.base import PlannedFeed, split_of
 from sparkhaven.ingest.feeds.local_trigger import AvailableNow
 from sparkhaven.ingest.feeds.registry import planned_class
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.ingest.spec.payload_formats import FeedOptions
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers.spark.source_api import ReadAllAvailable

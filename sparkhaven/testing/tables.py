@@ -22,8 +22,7 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.writers.task.decoding import SplitNotes
-from sparkhaven.writers.users.arrow_columns import columns_of
-from sparkhaven.writers.users.incoming_rows import IncomingRows, arrow_stream
+from sparkhaven.writers.users.arrow_columns import IncomingRows, arrow_stream, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, rule
-from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.types.codings.coding import Coding, Mask, Unfit, UnfitError, some, validity
 

@@ -27,8 +27,8 @@ from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.reopening import interrupted_removals, record_removals
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule, rule_changed
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule, rule_changed
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, refused
 from sparkhaven.store.framing.log_frames import frame

@@ -36,12 +36,11 @@ from sparkhaven.store.epochs.generation import Generation, Opening, open_generat
 from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
 from sparkhaven.store.epochs.reopening import finish_removal
-from sparkhaven.store.epochs.rollback import plan_rollback
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import Batch, LocationReport, LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import RemovalPhase
-from sparkhaven.store.epochs.undo import Withdrawal
+from sparkhaven.store.epochs.undo import Withdrawal, plan_rollback
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey, check_partition

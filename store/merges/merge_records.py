@@ -15,6 +15,13 @@ finished phase of those that are stored: ``plan``, ``check`` (a restart resumes 
 from then on) and ``clean``, for a large date also ``stage`` and ``sync``. *Reader.* A record from phase ``record`` on
 is complete; earlier ones belong to a running or killed merge and have no effect. A damaged record is an error, never
 skipped: falling back to an older one would show rows twice or not at all.
+
+What a merge record says of columns whose values a command has changed.
+
+The entry ``corrections`` of the record has lists [id, name, value, generation, rows, changed, filledBefore,
+filledAfter, digestBefore, digestAfter]; it is left out where no column was changed. Digests add up: what history has of
+a column is what its sources had, less all ``before``, plus all ``after``. So rows that were merged since need no
+entry, and a later merge carries the list on.
 """
 
 from __future__ import annotations
@@ -25,26 +32,75 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from sparkhaven.store.digest.column_digest import add, from_hex
 from sparkhaven.store.errors import CorruptFileError, LockLostError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.merges.column_corrections import ColumnCorrection, decode_corrections, encode_corrections
-from sparkhaven.store.merges.merge_proofs import Proof, RowDeletion, decode_left_out, encode_left_out
 from sparkhaven.store.merges.merge_run import (
     ColumnDrop,
     MergePhase,
     MergeRun,
+    Proof,
+    RowDeletion,
     decode_drops,
+    decode_left_out,
     decode_run,
     encode_drops,
+    encode_left_out,
     encode_run,
 )
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.model import NOW
 from sparkhaven.store.types.row_ranges import RowRanges
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCorrection:
+    """One change of one column: of all ``rows`` that history had, of which ``changed`` got another value.
+
+    ``value``: the expression, or the name of the function. ``generation``: the merge that wrote it. ``filled_before``
+    and ``filled_after``: rows with a value. ``before`` and ``after``: digests of the column, as 32 hex digits.
+    """
+
+    id: int
+    name: str
+    value: str
+    generation: int
+    rows: int
+    changed: int
+    filled_before: int
+    filled_after: int
+    before: str
+    after: str
+
+
+def corrected(digest: int, corrections: Iterable[ColumnCorrection], column: int) -> int:
+    """The digest that a column has after its corrections; ``digest``: that of its sources."""
+    for correction in corrections:
+        if correction.id == column:
+            digest = add(digest, from_hex(correction.after), -from_hex(correction.before))
+    return digest
+
+
+def more_values(corrections: Iterable[ColumnCorrection], column: int) -> int:
+    """How many more rows have a value by the corrections of a column; below 0: fewer."""
+    return sum(c.filled_after - c.filled_before for c in corrections if c.id == column)
+
+
+def encode_corrections(corrections: Sequence[ColumnCorrection]) -> list[list[int | str]]:
+    return [
+        [c.id, c.name, c.value, c.generation, c.rows, c.changed, c.filled_before, c.filled_after, c.before, c.after]
+        for c in corrections
+    ]
+
+
+def decode_corrections(entries: Iterable[Sequence[Any]]) -> tuple[ColumnCorrection, ...]:
+    """The inverse of ``encode_corrections``; TypeError where a part is missing."""
+    return tuple(ColumnCorrection(*entry) for entry in entries)
+
 
 MAGIC = b"SHVMRG3\n"
 NO_ROWS = "0" * 32
@@ -99,7 +155,7 @@ class MergeOutput:
     ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
     ``stats`` may be empty: then nothing can be skipped. ``indexes``: files of indexes, by their path below the
     location, with size and CRC-32 of the whole file. ``row_digest``: of its rows, all columns together, by
-    ``store.digest.row_hashes``, as 32 hex digits. It decides whether two locations have the same rows. ``named_by``:
+    ``store.digest.column_digest``, as 32 hex digits. It decides whether two locations have the same rows. ``named_by``:
     the version of the schema whose names the files, digests and statistics have (``Column.at``), not beyond that of the
     record.
     """

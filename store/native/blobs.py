@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.native.abi import MapEntriesLayout, MapRoomLayout
-from sparkhaven.store.native.buffers import TextBuffers, address, valid_address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import TextBuffers, address, core, valid_address
 from sparkhaven.store.types.codings.byte_array import ByteArrays
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, Mask, Octets, some
 from sparkhaven.store.types.codings.decimals import FreeDecimals

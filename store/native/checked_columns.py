@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.native.buffers import ENTRY_KINDS, address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import ENTRY_KINDS, address, core
 
 LEAST = 1 << 16  # bytes; for fewer, to load the core takes longer
 

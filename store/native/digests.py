@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native.abi import ENTRY_BOOLEAN, FixedLayout, SurveyLayout
-from sparkhaven.store.native.buffers import ENTRY_KINDS, TextBuffers, address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import ENTRY_KINDS, TextBuffers, address, core
 
 _FIXED, _SURVEY = np.dtype(FixedLayout), np.dtype(SurveyLayout)
 

@@ -11,8 +11,7 @@ from ctypes import CDLL
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.native.buffers import address, valid_address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, core, valid_address
 from sparkhaven.store.types.codings.coding import FixedCoding, Octets
 
 

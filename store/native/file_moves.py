@@ -25,9 +25,8 @@ from sparkhaven.store.native.abi import (
     TableLayout,
     WindowsLayout,
 )
-from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.digests import FixedEntries, Sum
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, core
 from sparkhaven.store.native.rows import SHIFT, WINDOW, Moves, windows_of
 
 _STRETCH, _MOVES, _TABLE = np.dtype(StretchLayout), np.dtype(MovesLayout), np.dtype(TableLayout)

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from sparkhaven.store.io.fs import SMALL_FILE, Fs
 from sparkhaven.store.native.abi import DirectoriesLayout, DirectoryFormLayout, DirectoryLayout
-from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, core
 
 Octets = npt.NDArray[np.uint8]
 

@@ -23,8 +23,7 @@ from sparkhaven.store.native.abi import (
     MapListsLayout,
     ScanLayout,
 )
-from sparkhaven.store.native.buffers import address, bitmap
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, bitmap, core
 
 LOWEST_POWER, HIGHEST_POWER = -342, 308
 _EXACT_FROM = -27  # below, the inverse of a power of five has more than 64 bits that matter

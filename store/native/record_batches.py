@@ -20,8 +20,7 @@ from sparkhaven.store.native.abi import (
     BATCH_FIELDS,
     RecordFactsLayout,
 )
-from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, core
 
 Octets = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]

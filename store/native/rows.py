@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.native.abi import BoundsLayout, WordsLayout
-from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, core
 from sparkhaven.store.native.texts import KEYED
 
 WINDOW = 1 << 16  # rows

@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native.abi import KeyedLayout, PartLayout, TextsLayout
-from sparkhaven.store.native.buffers import TextBuffers, address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import TextBuffers, address, core
 
 MORE = 2  # times the bytes that picked texts take if they are as long as others
 KEYED = np.dtype(KeyedLayout)

@@ -24,10 +24,9 @@ from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.history import keeps_rows
+from sparkhaven.store.merges.history import dates_in_publication, keeps_rows
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, load_record, newest
 from sparkhaven.store.merges.merge_run import ADOPTED, Relocated
-from sparkhaven.store.merges.publications import dates_in_publication
 from sparkhaven.store.places import TablePlace
 
 _READ: OrderedDict[Path, HistoryPin] = OrderedDict()  # by the path of the index

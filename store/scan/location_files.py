@@ -3,6 +3,10 @@
 Files of history never change, and their names are never given to others. So what was opened and compared with its
 checksums stays open for the next read. It is used again while each file is still the same to the system: device,
 inode, size and time of change. Else it is opened and compared again.
+
+The definition that lies beside the files of a location: which types and codecs the columns were written with.
+
+Reading a Locations table, which is a splayed table of column files.
 """
 
 from __future__ import annotations
@@ -16,14 +20,25 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.locations import FIXED_NAMES, LocationEntry, decode_locations, locations_schema
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.scan.checksums import MEMORY, Checks
-from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.column_file import (
+    ColumnFile,
+    ParquetColumns,
+    open_column,
+    open_parquet,
+    read_column,
+    written_column,
+)
 from sparkhaven.store.scan.index_file import IndexFile, index_files, open_index
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import Column, TableSchema
 
 KEPT = 256  # columns and indexes that stay open
 PART = 4  # of so many rows of a location at most one is read, so that its columns stay open
@@ -122,3 +137,42 @@ class LocationFiles:
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return opened
+
+
+NAME = "table.tbl"
+
+
+def location_schema(fs: Fs, directory: Path) -> TableSchema | None:
+    """The schema of ``table.tbl``, else of ``<directory>.tbl``; None where there is neither.
+
+    Raises what ``decode_tbl`` and ``Definition.schema`` raise.
+    """
+    for path in (directory / NAME, directory / f"{directory.name}.tbl"):
+        try:
+            data = fs.read(path)
+        except FileNotFoundError:
+            continue
+        return decode_tbl(data, path).schema()
+    return None
+
+
+def read_locations(fs: Fs, directory: Path, partitioning: str, schema: TableSchema) -> list[LocationEntry]:
+    """The leaves that a Locations table names. Raises what ``decode_locations`` and reading columns raise.
+
+    Each column of the table that the Locations table has too is one that directories give.
+    """
+    record = table_size.load(fs, directory)
+    if record is None:
+        raise CorruptFileError(
+            "the Locations table has no table.size", where=directory, expected="a record of its rows"
+        )
+    sizes, rows = record.data_file_sizes, record.size
+
+    def values(column: Column) -> pa.Array:
+        array = read_column(fs, directory, written_column(fs, directory, column, sizes), sizes, rows)
+        return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+    columns = {column.name: values(column).to_pylist() for column in locations_schema(partitioning, schema).columns}
+    names = {column.name for column in schema.stored if f"{column.name}.dat" in sizes} - FIXED_NAMES
+    given = {column.name: values(column) for column in schema.stored if column.name in names}
+    return decode_locations(columns, partitioning, directory, given)

@@ -14,9 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.parquet.chunks import checked_chunks
-from sparkhaven.store.format.parquet.fields import as_column, check_field
-from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
+from sparkhaven.store.format.parquet.footer import KEY, Footer, as_column, check_field, checked_chunks, decode_footer
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import exchanged, other_null

@@ -34,12 +34,16 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.history_pins import HistoryPin, Opened, moved
 from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.narrowing import narrowed
-from sparkhaven.store.scan.pruning import Filter, value_stats
+from sparkhaven.store.scan.narrowing import Filter, narrowed, value_stats
 from sparkhaven.store.scan.seen_history import SeenDate, see_date, standing_values
-from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
+from sparkhaven.store.scan.selection import (
+    Selection,
+    Tier,
+    refuse_merged_sources,
+    refuse_unknown_sources,
+    refuse_unknown_values,
+)
 from sparkhaven.store.scan.slices import NamesOfNow, Slice
-from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
 from sparkhaven.store.scan.standing import Dated, dated_partitions
 from sparkhaven.store.types.model import TableSchema
 

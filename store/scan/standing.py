@@ -15,7 +15,7 @@ from threading import Lock
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
-from sparkhaven.store.format.parquet.fields import field_names
+from sparkhaven.store.format.parquet.footer import field_names
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.stat import Identity

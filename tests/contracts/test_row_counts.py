@@ -26,18 +26,24 @@ from sparkhaven.ingest.feeds.files.formats import json_files
 from sparkhaven.ingest.feeds.files.formats.decoding import text_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.frames.options import FramesOptions
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
-from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats import binary_records, raw_payloads
 from sparkhaven.ingest.formats.csv import csv_rows
 from sparkhaven.ingest.formats.json import json_rows
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.feed_traits import FeedOptions
-from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.spec.table_routes import TableRoute, TableRoutes
+from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, FeedOptions, ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import (
+    BadRowBudget,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    TableRoute,
+    TableRoutes,
+    ValueRule,
+)
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.jobs.operations.requeue import CommittedLocations, try_rows
 from sparkhaven.jobs.streams.decoding import Decoder, FrameDecoder

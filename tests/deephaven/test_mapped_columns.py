@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparkhaven.readers.live.memory_regions import is_plain
+from sparkhaven.readers.live.service import is_plain
 from sparkhaven.store.io.fs import MAP_FROM
 from tests.support.served import PATIENCE, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.format.parquet.trees import TreeLayout
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run
 from tests.support.places import REPOSITORY

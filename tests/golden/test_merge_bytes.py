@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkhaven.store.merges.merge_proofs import Proof
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, decode_record, encode_record
-from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun
+from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun, Proof
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from tests.support.places import GOLDEN
 

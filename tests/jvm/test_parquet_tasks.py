@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.partitions import add_partition
 from tests.support.spark.pushed_queries import Java, Planned, literal
 from tests.support.tables.intraday_rows import IntradayRows

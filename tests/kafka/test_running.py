@@ -17,8 +17,8 @@ from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBound
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.monitor.source_watch import SourceState, SourceWatch
 from sparkhaven.jobs.monitor.waiting import watch_ends
-from sparkhaven.jobs.streams.restarts import is_retryable
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
+from sparkhaven.jobs.streams.stream_group import is_retryable
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.files.failure_note import read_failure
 from sparkhaven.store.errors import (

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparkhaven.jobs.monitor.metrics.sink import NO_METRICS, MetricsSink
+from sparkhaven.jobs.monitor.metrics.catalogue import NO_METRICS, MetricsSink
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.progress import Progress

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkhaven.jobs.monitor.dates import TIERS, Cell
 from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
-from sparkhaven.jobs.monitor.page.facts import ErrorFacts, PageFacts, PageTable, PageWaiting
+from sparkhaven.jobs.monitor.page.summary import ErrorFacts, PageFacts, PageTable, PageWaiting
 from sparkhaven.jobs.monitor.rejected import PendingRows
 from sparkhaven.jobs.monitor.storage import VolumeUse
 from sparkhaven.jobs.monitor.streams import StreamFacts

@@ -13,7 +13,7 @@ from sparkhaven.store.epochs.state.statistics import clipped
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.symbols import FEW, used_entries
 from sparkhaven.store.scan.column_file import nulls
-from sparkhaven.store.types.codings.coded_bounds import coded_bounds
+from sparkhaven.store.types.codings.coding import coded_bounds
 from sparkhaven.store.types.codings.string_set import plain_sets
 from sparkhaven.store.types.committed_columns import RangeStats, Scalar
 from sparkhaven.store.types.model import Column, Storage

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.prefix import encode_prefix
-from sparkhaven.store.format.table.size_forms import SizeForm, form_of
-from sparkhaven.store.format.table.table_size import TableSize, decode
+from sparkhaven.store.format.table.table_size import SizeForm, TableSize, decode, form_of
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema

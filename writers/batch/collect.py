@@ -12,8 +12,15 @@ from sparkhaven.store.errors import EpochConflictError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.combine import AppendedRows, Combining, Reopen, SpillFile, combine, split_order
-from sparkhaven.writers.batch.file_parts import by_position
+from sparkhaven.writers.batch.combine import (
+    AppendedRows,
+    Combining,
+    Reopen,
+    SpillFile,
+    by_position,
+    combine,
+    split_order,
+)
 from sparkhaven.writers.batch.left_rows import LeftRows
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.batch.scratch import close_scratch

@@ -12,6 +12,11 @@ After the stage the driver stops the writing of tasks and orders the rows of eac
 splits come first, the spilled rows follow; otherwise the owner's tail is read back, truncated, and all rows are
 appended in order. The tail of an owner whose report does not count is truncated too. So the bytes never depend on
 timing.
+
+Parts of files among the splits of a batch: several tasks read one file, but its position is the whole file.
+
+A part exists from the plan of a batch to its commit. The log classifies whole files, and an epoch takes all parts of a
+file or none.
 """
 
 from __future__ import annotations
@@ -20,13 +25,15 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from sparkhaven.store.epochs.state.file_positions import Resolution
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart, LocationReport, Split
+from sparkhaven.store.errors import EpochConflictError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
@@ -245,3 +252,44 @@ def _read_back(fs: Fs, target: StreamTarget, owned: AppendedRows, scratch: Path)
             copies.extend(spill.write(report.key, [(part.split, pa.RecordBatch.from_pydict(columns))]))
         start += part.rows
     return copies
+
+
+def by_position(splits: Iterable[Split]) -> dict[Split, list[Split]]:
+    """The positions that splits belong to, each with its splits in order.
+
+    EpochConflictError: the parts of a file have a gap or overlap.
+    """
+    positions: dict[Split, list[Split]] = {}
+    for split in splits:
+        positions.setdefault(split.whole if isinstance(split, FilePart) else split, []).append(split)
+    for whole, parts in positions.items():
+        if isinstance(whole, FileId) and any(isinstance(part, FilePart) for part in parts):
+            _require_tiled(whole, parts)
+    return positions
+
+
+def classified(splits: Sequence[Split], classify: Callable[[Sequence[Split]], Resolution]) -> Resolution:
+    """The resolution that ``classify`` gives for positions, mapped to their splits."""
+    parted = any(isinstance(split, FilePart) for split in splits)
+    wholes = by_position(splits) if parted else {}
+    resolution = classify(list(wholes) if parted else splits)  # ``classify`` refuses a repeated split
+
+    def parts(positions: Iterable[Split]) -> tuple[Split, ...]:
+        return tuple(split for position in positions for split in wholes.get(position, [position]))
+
+    below = tuple(split for split in parts(resolution.below) if isinstance(split, FileId))
+    return Resolution(parts(resolution.fresh), parts(resolution.taken), below, resolution.cut)
+
+
+def _require_tiled(whole: FileId, splits: Sequence[Split]) -> None:
+    parts = sorted(split for split in splits if isinstance(split, FilePart))
+    joints = [(before.stop, after.start) for before, after in pairwise(parts)]
+    ends = parts[0].start == 0 and parts[-1].stop == whole.size
+    if not ends or len(parts) < len(splits) or any(stop != start for stop, start in joints):
+        raise EpochConflictError(
+            "the parts of a file do not cover it exactly once",
+            where=whole.path,
+            expected=f"bytes 0 to {whole.size}, once",
+            found=", ".join(f"{part.start} to {part.stop}" for part in parts),
+            hint="restart the stream. Nothing of this batch was committed",
+        )

@@ -11,6 +11,8 @@
 9. ``notify``         reports the outcome
 
 Steps 2 to 4 are ``writers.batch.task``; the ``execute`` argument decides how tasks run.
+
+Maintenance between the batches of a stream: syncs of mode ``periodic``, and compaction of the log.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.file_positions import Resolution
 from sparkhaven.store.epochs.state.log_values import REJECTED, Batch, LocationReport, LocationState, OffsetRange, Split
-from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
+from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import Collected, collect
-from sparkhaven.writers.batch.file_parts import by_position, classified
+from sparkhaven.writers.batch.combine import by_position, classified
 from sparkhaven.writers.batch.scratch import ending, running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult, TaskTable
 from sparkhaven.writers.task.decoding import Decode, RejectedFile, SplitNotes
@@ -371,3 +374,44 @@ def _empty_columns(
         parts = ((column, stats.get(column.stem(named_by))) for column in empty)
         empty = [c for c, part in parts if part is not None and part.nulls == part.stop - part.start]
     return tuple(column.name for column in empty)
+
+
+class Maintenance:
+    """Maintenance of one open log. ``warn`` is called if there is no space for a compaction; the stream continues."""
+
+    def __init__(
+        self,
+        log: StreamLog,
+        policy: CommitPolicy,
+        warn: Callable[[SparkhavenError], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log, self._policy, self._warn, self._clock = log, policy, warn, clock
+        self._synced = clock()
+
+    def after_batch(self) -> None:
+        """Syncs and compacts if due; raises what ``sync_if_due`` raises."""
+        self.sync_if_due()
+        self._compact()
+
+    def finish(self) -> None:
+        """Completes a compaction that has begun; without it a log of which each process writes few batches only grows.
+
+        Called before the log is closed.
+        """
+        if self._log.compacting:
+            self._compact(now=True)
+
+    def _compact(self, *, now: bool = False) -> None:
+        try:
+            self._log.compact_if_due(now=now)
+        except EpochConflictError as error:  # the log is as it was
+            self._warn(error)
+
+    def sync_if_due(self) -> None:
+        """Syncs unsynced epochs when the loss window is over; raises what ``StreamLog.sync_now`` raises."""
+        due = not self._policy.syncs_each_batch and self._clock() - self._synced >= self._policy.loss_window_s
+        if due:
+            self._log.sync_now()
+            self._synced = self._clock()

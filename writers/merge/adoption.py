@@ -19,15 +19,21 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.index_rows import check_index_rows
-from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
-from sparkhaven.store.digest.row_hashes import digest_rows
+from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
-from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
-from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
+from sparkhaven.store.merges.history import (
+    DateHistory,
+    begin_publication,
+    column_digests,
+    end_publication,
+    in_columns,
+    load_history,
+    row_content,
+)
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
     MergeOutput,
@@ -36,8 +42,7 @@ from sparkhaven.store.merges.merge_records import (
     store_record,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import ADOPTED, MergePhase, Relocated
-from sparkhaven.store.merges.publications import begin_publication, end_publication
+from sparkhaven.store.merges.merge_run import ADOPTED, LeftOut, MergePhase, Proof, Relocated
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state

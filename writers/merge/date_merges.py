@@ -3,6 +3,8 @@
 Phases 0 to 3 write only to staging directories, so a merge killed there starts from the beginning. From the stored
 ``check`` on a restart resumes: publishing, indexing and recording are idempotent. The merge record of phase ``record``
 is the commit point: readers see the old state before it and the new state after it.
+
+What is done with a date under the table's lock: by default its rows are merged from intraday into history.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from sparkhaven.store.errors import SparkhavenError, phase_of
 from sparkhaven.store.io.system_errors import in_phase
@@ -21,20 +24,43 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.adoption import adopted_by_command
-from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
+from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome, PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
-from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
-from sparkhaven.writers.merge.plan.date_plan import PlannedMerge
+from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
 from sparkhaven.writers.merge.plan.merge_inputs import still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.plan.partition_choice import Turns
-from sparkhaven.writers.merge.plan.planner import MergePlanner, Planner
+from sparkhaven.writers.merge.plan.output_plan import Turns
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 from sparkhaven.writers.merge.write.phases import Checked, Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
+
+
+class Planner(Protocol):
+    """What ``merge_dates`` does with a date."""
+
+    def plan(
+        self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
+    ) -> PlannedMerge:
+        """The plan for a date after its history. SparkhavenError: there is none."""
+
+    def ends_with(self, record: MergeRecord) -> bool:
+        """Whether nothing is left to do for a date once this merge, which was killed, is published."""
+
+
+class MergePlanner:
+    """From intraday to history, as ``merge`` does."""
+
+    def plan(
+        self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
+    ) -> PlannedMerge:
+        return plan_merge(place, history, options, pins, turns, dry_run=dry_run)
+
+    def ends_with(self, record: MergeRecord) -> bool:
+        return True
+
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
 GROUP_DATES = 16  # small dates of one task at most; they share one sync

@@ -1,14 +1,40 @@
-"""The result of a merge of one date."""
+"""The result of a merge of one date.
+
+How long each phase of a merge takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.merges.column_corrections import ColumnCorrection
-from sparkhaven.writers.merge.phase_times import PhaseTimes
+from sparkhaven.store.merges.merge_records import ColumnCorrection
+from sparkhaven.store.merges.merge_run import MergePhase
+
+PhaseTimes = tuple[tuple[MergePhase, int], ...]  # milliseconds, in the order of the phases
+
+
+class PhaseWatch:
+    """Measures phases that follow each other, by a clock that no change of the time moves."""
+
+    def __init__(self) -> None:
+        self._times: list[tuple[MergePhase, int]] = []
+
+    @property
+    def times(self) -> PhaseTimes:
+        """The phases that have ended well."""
+        return tuple(self._times)
+
+    @contextmanager
+    def phase(self, phase: MergePhase) -> Iterator[None]:
+        """Measures the body, if it raises nothing."""
+        begun = time.monotonic()
+        yield
+        self._times.append((phase, round((time.monotonic() - begun) * 1000)))
 
 
 class MergeOutcome(StrEnum):

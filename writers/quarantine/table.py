@@ -9,7 +9,7 @@
 the columns of ``rejected_rows``       position, reason, what was expected and found, the row as received
 ``Epoch``                              the epoch to be committed when the row was written. If the commit log lacks that
                                        epoch, the row does not count: its batch failed or was rolled back, and the
-                                       source is read again. See ``writers.quarantine.pending_changes``
+                                       source is read again. See ``writers.quarantine.changes``
 ``Time``                               when it was written
 ``RequeuedEpoch``, ``RequeuedTime``    the epoch that requeued it successfully; null while it is pending
 =====================================  =================================================================================
@@ -17,13 +17,15 @@ the columns of ``rejected_rows``       position, reason, what was expected and f
 It is written without Spark: data files first, synced, then one version of Delta's log, which is published whole under
 its number or not at all. All writers of ours lock the table's directory. A writer of others that takes a number first
 is noticed, and the change is made again on top of its version.
+
+When a change of the quarantine makes more work of its table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +35,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.quarantine.rejected_rows import decode_rejected
-from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.changes import Requeue
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import Chosen, Dead
-from sparkhaven.writers.quarantine.thresholds import THRESHOLDS, Thresholds
 from sparkhaven.writers.task.decoding import RejectedFile
 
 if TYPE_CHECKING:
@@ -44,6 +45,18 @@ if TYPE_CHECKING:
 
     from sparkhaven.store.delta.snapshot import DeltaSnapshot
     from sparkhaven.writers.quarantine.changes import Change, Edit, Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """So many small files are written as one; a checkpoint follows so many versions, where the table does not say."""
+
+    small_files: int = 50  # as Delta's own compaction
+    checkpoint_versions: int = 10  # Delta's default
+
+
+THRESHOLDS = Thresholds()
+
 
 # Modules that read and write Parquet are imported where rows are there: most runs have none
 

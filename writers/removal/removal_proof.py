@@ -39,8 +39,7 @@ from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.location_index import stored_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.sources.merge_source import check_crc
-from sparkhaven.writers.validation.date_validation import validate_date
-from sparkhaven.writers.validation.kept_columns import require_columns, uncovered_columns
+from sparkhaven.writers.validation.date_validation import require_columns, uncovered_columns, validate_date
 
 _SEAL = object()
 

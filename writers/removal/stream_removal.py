@@ -29,7 +29,7 @@ from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.batch.stream_batches import refuse_batches_without_log
-from sparkhaven.writers.quarantine.pending_changes import follow_log
+from sparkhaven.writers.quarantine.changes import follow_log
 from sparkhaven.writers.removal.row_removal import sweep
 
 

@@ -37,8 +37,7 @@ from sparkhaven.store.merges.history import load_history, outputs_of_now, totals
 from sparkhaven.store.merges.merge_records import all_values, lock_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
-from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
-from sparkhaven.store.schema.deployed.schema_lock import locked_schemas
+from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, locked_schemas
 from sparkhaven.store.volumes import absent_volume, require_volumes
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.merge.publish.staged_locations import retire, sweep

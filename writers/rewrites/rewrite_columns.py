@@ -13,8 +13,8 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace, writable_layout
-from sparkhaven.store.scan.date_ranges import names, range_of, refuse_malformed, within
 from sparkhaven.store.scan.seen_history import history_values
+from sparkhaven.store.scan.selection import names, range_of, refuse_malformed, within
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome

@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sparkhaven.readers.arrow.matching_rows import matching_rows
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.pinned_table import PinnedTable, matching_rows
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns
-from sparkhaven.store.merges.merge_proofs import RowDeletion
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
-from sparkhaven.store.merges.merge_run import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase, RowDeletion
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_volumes
@@ -35,15 +33,13 @@ from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
-from sparkhaven.writers.merge.plan.merge_inputs import history_of
+from sparkhaven.writers.merge.plan.merge_inputs import history_of, kept_rows_digest, withdrawn_rows
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
-from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
-from sparkhaven.writers.merge.plan.partition_choice import Turns
-from sparkhaven.writers.merge.plan.withdrawn_rows import kept_rows_digest, withdrawn_rows
+from sparkhaven.writers.merge.plan.output_plan import Taken, Turns, plan_output
 from sparkhaven.writers.merge.publish.staged_locations import staged_slices
-from sparkhaven.writers.removal.row_withdrawal import MatchingRows, OpenLog, withdraw_rows
+from sparkhaven.writers.removal.row_removal import MatchingRows, OpenLog, withdraw_rows
 
 
 @dataclass(frozen=True, slots=True)

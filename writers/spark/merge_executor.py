@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparkhaven.store.errors import MergeError, SparkhavenError
-from sparkhaven.writers.spark.spark_tasks import error_summary, host_of, jvm_gone, lacks_package
-from sparkhaven.writers.spark.task_slots import TaskSlots
+from sparkhaven.writers.spark.spark_tasks import TaskSlots, error_summary, host_of, jvm_gone, lacks_package
 from sparkhaven.writers.spark.workers import check_workers
 
 T = TypeVar("T")

@@ -8,16 +8,19 @@ data crosses the JVM; it returns its result, errors included.
 Spark's checkpoint is a cache: positions are in the commit log, and the source plans from it. Spark never syncs its
 checkpoint, so after a crash it may be old, empty or torn; every start therefore renews it, after a check whether it has
 batches that the log lacks (then the log was lost, rule R8).
+
+Status reports of a Spark source while a query runs.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.epochs.log import StreamLog
@@ -28,9 +31,11 @@ from sparkhaven.store.scratch.batch_plan import planned_rows
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.stream_batches import FedTables, Row, StreamBatches, StreamPlan, StreamTotals
 from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
-from sparkhaven.writers.spark.source_reports import SourceReports
 from sparkhaven.writers.spark.spark_tasks import (
+    SlotNotes,
+    TaskSlots,
     error_summary,
+    is_local,
     is_on,
     jvm_gone,
     local_uri,
@@ -39,7 +44,6 @@ from sparkhaven.writers.spark.spark_tasks import (
     task_number,
     tasks_failed,
 )
-from sparkhaven.writers.spark.task_slots import SlotNotes, TaskSlots, is_local
 from sparkhaven.writers.spark.workers import check_workers
 from sparkhaven.writers.task.decoding import DecodeTables
 from sparkhaven.writers.task.target import StreamTarget
@@ -48,6 +52,41 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+
+REPORT_SECONDS = 1.0
+
+
+class SourceReports:
+    """Passes on what the source reported at the end of the newest trigger (its ``reportLatestOffset``), once each.
+
+    ``report`` None: PySpark 4.0 and 4.1 ask no source for reports.
+    """
+
+    def __init__(
+        self, query: StreamingQuery, report: Callable[[Mapping[str, Any]], None] | None, clock: Callable[[], float]
+    ) -> None:
+        self._query, self._report, self._clock = query, report, clock
+        self._next = 0.0
+        self._last: object = None
+
+    def look_if_due(self) -> None:
+        """Calls ``look`` at most once a second, because it asks the JVM."""
+        if self._clock() >= self._next:
+            self._next = self._clock() + REPORT_SECONDS
+            self.look()
+
+    def look(self) -> None:
+        if self._report is None:
+            return
+        progress = self._query.lastProgress
+        said = progress.sources[0].latestOffset if progress and progress.sources else None
+        if said is not None and said != self._last:
+            self._last = said
+            value = json.loads(said) if isinstance(said, str) else said
+            if isinstance(value, dict):
+                self._report(value)
+
 
 POLL_SECONDS = 0.2
 NOTHING_NEW = "Waiting for data to arrive"  # the same, after its source was asked

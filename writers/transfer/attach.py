@@ -15,7 +15,6 @@ from sparkhaven.store.errors import MergeError, SchemaMismatchError, SparkhavenE
 from sparkhaven.store.format.manifest import DETACHED
 from sparkhaven.store.layout import without_generation
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
-from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
     MergeOutput,
     MergeRecord,
@@ -24,7 +23,7 @@ from sparkhaven.store.merges.merge_records import (
     newest,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import MergePhase, Relocated
+from sparkhaven.store.merges.merge_run import LeftOut, MergePhase, Proof, Relocated
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import refuse_unproved, see_date
 from sparkhaven.store.scan.standing import dated_partitions

@@ -10,12 +10,18 @@
 The record has an input of its own: no stream, internal partition ``import``, as many rows. So a later merge adds what
 is intraday as a supplement, and merges the date again from history, never from intraday alone. With ``--upsert`` what
 history has of the date comes before the rows, and the inputs of its record stay.
+
+What an import makes history of: rows that a tree has, or that a data frame gave, by date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, from_hex
 from sparkhaven.store.errors import (
@@ -25,8 +31,10 @@ from sparkhaven.store.errors import (
     ValidationFailedError,
     phase_of,
 )
+from sparkhaven.store.format.parquet.footer import field_of
+from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history
-from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
     MergeInput,
@@ -36,29 +44,102 @@ from sparkhaven.store.merges.merge_records import (
     store_records,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
+from sparkhaven.store.merges.merge_run import ImportedTree, LeftOut, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
-from sparkhaven.store.schema.deployed.writable_schema import require_writable
+from sparkhaven.store.schema.deployed.deploy import require_writable
 from sparkhaven.store.source_rows import SourceRows
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.store.volumes import require_filled, require_volumes
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import without_duplicates
-from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, recorded_rule, rule_of
 from sparkhaven.writers.merge.plan.merge_inputs import history_of
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, recorded_format
+from sparkhaven.writers.merge.plan.merge_plan import (
+    NO_RULE,
+    MergeOptions,
+    MergePlan,
+    recorded_format,
+    recorded_rule,
+    rule_of,
+)
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_hex, left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, plan_output
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.staged_locations import sweep
+from sparkhaven.writers.merge.sources.merge_source import MergeSource
+from sparkhaven.writers.merge.sources.parquet_source import text_bytes
 from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import writable_names
-from sparkhaven.writers.transfer.import_source import ConvertedRows, ImportSource, Part
+from sparkhaven.writers.transfer.leaf_readers import FoundLeaf
+
+CODEC = "LZ4_RAW"  # of what is read back at once
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a source has of one date; ``leaves``: those of a tree with rows of it."""
+
+    value: str
+    leaves: tuple[FoundLeaf, ...]
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedRows:
+    """The rows of a date as a merge reads them, in their order; ``digests`` of the columns, by name."""
+
+    sources: tuple[MergeSource, ...]
+    digests: Mapping[str, int]
+
+
+class ImportSource(Protocol):
+    """Rows of one or several dates. ``name`` and ``layout``: what the merge record says of their origin."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def layout(self) -> str: ...
+
+    def check(self) -> None:
+        """Refuses other columns or types than those of the table, before anything is written."""
+
+    def look(self, on_progress: Progress) -> Sequence[Part]:
+        """The dates and their rows, for a dry run: nothing is written."""
+
+    def take(self, on_progress: Progress) -> Sequence[Part]:
+        """The dates and their rows, to be merged. The table's lock is held."""
+
+    def id_of(self, part: Part, *, ordered: bool) -> str:
+        """Names the rows of a date: another name for other rows. ``ordered``: also for the same in another order."""
+
+    def convert(self, part: Part, directory: Path, on_progress: Progress) -> ConvertedRows:
+        """The rows of a date, in the types of the columns; what has to be written goes below ``directory``."""
+
+    def release(self) -> None:
+        """Removes what ``take`` has written; idempotent."""
+
+
+def stored_batch(stored: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
+    """A batch as ``table.parquet`` has it, of arrays in the types of the columns."""
+    coded = [
+        array.dictionary_encode() if column.storage is Storage.SYMBOL else array
+        for column, array in zip(stored, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(coded, schema=pa.schema([field_of(column) for column in stored]))
+
+
+def parquet_rows(fs: Fs, directory: Path, rows: int, state: FileState, stored: tuple[Column, ...]) -> MergeSource:
+    """A ``table.parquet`` that an import has written, as a source of its merge."""
+    source = MergeSource(directory, "", IMPORTED, 0, -1, 0, rows, rows, {NAME: state})
+    return replace(source, text_bytes=text_bytes(fs, source, stored))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import as_written, has_other_null, other_null
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
-from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC
+from sparkhaven.writers.merge.sources.merge_source import SIZES
+from sparkhaven.writers.merge.write.parquet_check import DEFAULT_CODEC
 
 LeafFormat = Literal["parquet", "deephaven"]
 LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)

@@ -42,11 +42,11 @@ from sparkhaven.store.format.table.locations import (
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.managed_trees.table_formats import refuse_managed
+from sparkhaven.store.managed_trees.directories import refuse_managed
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import read_column, written_column
-from sparkhaven.store.scan.location_definition import location_schema
+from sparkhaven.store.scan.location_files import location_schema
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.merge.location_index import (
     Entries,

@@ -25,8 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from sparkhaven.store.digest.column_digest import add
-from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.store.digest.column_digest import add, value_hashes
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError, meant
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
@@ -41,7 +40,7 @@ from sparkhaven.writers.foreign_values import STRICT, AllowedConversions, mapped
 from sparkhaven.writers.merge.executor import EVERY_S
 from sparkhaven.writers.merge.plan.merge_plan import DEFAULT_MEMORY
 from sparkhaven.writers.merge.publish.staged_locations import taken_rows
-from sparkhaven.writers.transfer.import_source import CODEC, ConvertedRows, Part, Progress, parquet_rows, stored_batch
+from sparkhaven.writers.transfer.date_import import CODEC, ConvertedRows, Part, Progress, parquet_rows, stored_batch
 from sparkhaven.writers.transfer.leaves import write_parquet_leaf
 
 BATCH_ROWS = 1 << 16

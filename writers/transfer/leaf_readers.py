@@ -25,9 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, as_logical, logical_schema, old_timestamps
 from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
-from sparkhaven.store.conversions.logical_types import as_logical, logical_schema, old_timestamps
 from sparkhaven.store.delta.columns import MappedField
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError, meant
@@ -38,7 +37,7 @@ from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, written_column
-from sparkhaven.store.scan.location_definition import location_schema
+from sparkhaven.store.scan.location_files import location_schema
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import column_with_null

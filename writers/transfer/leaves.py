@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import add, digest_array, to_hex
-from sparkhaven.store.digest.row_hashes import digest_rows
+from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.format.column.region import DAT
-from sparkhaven.store.format.parquet.fields import compacted, file_schema
-from sparkhaven.store.format.parquet.footer import Footer
+from sparkhaven.store.format.parquet.footer import Footer, compacted, file_schema
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
@@ -30,10 +28,14 @@ from sparkhaven.store.scan.checksums import crc32, file_state
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
-from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
-from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
-from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES
+from sparkhaven.writers.merge.sources.merge_source import SIZES
+from sparkhaven.writers.merge.write.parquet_check import (
+    GROUP_BYTES,
+    FileSink,
+    column_batches,
+    duckdb_reader,
+    parquet_writer,
+)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.format.table.locations import DEEPHAVEN, PARQUET, LocationEntry
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.locations_table import read_locations
+from sparkhaven.store.scan.location_files import read_locations
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import Kind
 from sparkhaven.writers.transfer.export import staged_tree

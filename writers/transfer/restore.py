@@ -35,7 +35,7 @@ from sparkhaven.writers.transfer.content import CopiedTable, require_copy, same_
 from sparkhaven.writers.transfer.copying import CopyProgress, FileCopies, clear, locked_directory, other_content
 from sparkhaven.writers.transfer.snapshot import Progress, SnapshotManifest, load_snapshot
 from sparkhaven.writers.transfer.table_files import move_ledgers, same_quarantine
-from sparkhaven.writers.users.table_lock import lock_user_table
+from sparkhaven.writers.users.location_writer import lock_user_table
 
 READY, CLEARING, CLEARED = "ready", "clearing", "cleared"
 PARTS = (

@@ -59,7 +59,7 @@ from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import UserTable, intraday_location, load_user_table, published, splayed_of
 from sparkhaven.writers.merge.location_index import entries_of, store_entries
 from sparkhaven.writers.partitions import add_partition, writable_names
-from sparkhaven.writers.quarantine.pending_changes import leftovers, rebuilt_ledger
+from sparkhaven.writers.quarantine.changes import leftovers, rebuilt_ledger
 from sparkhaven.writers.transfer.content import CopiedTable, content_digest, user_digest
 from sparkhaven.writers.transfer.copying import FileCopies, path_in
 

@@ -19,13 +19,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SettingsError, SparkhavenError
-from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
+from sparkhaven.store.format.parquet.footer import ANY_SIZE, checked_chunks
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
 from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition, without_generation
-from sparkhaven.store.scan.locations_table import read_locations
+from sparkhaven.store.scan.location_files import read_locations
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.transfer.leaf_readers import FoundLeaf, directory_value, foreign_damage, open_foreign
 

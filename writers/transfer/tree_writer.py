@@ -16,8 +16,7 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.parquet.fields import field_of, file_schema
-from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer
+from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer, field_of, file_schema
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, TreeLeaf, TreeManifest, encode_manifest
 from sparkhaven.store.format.parquet.trees import COMMON_METADATA, LOCATIONS_TABLE, MANIFEST, METADATA, leaf_path
 from sparkhaven.store.format.table.definition import SPLAYED
@@ -33,7 +32,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Storage, TableSchema
-from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_check import FileSink, parquet_writer
 from sparkhaven.writers.transfer.export_plan import DatePart, ExportPlan, parts_of, require_all, rows_of
 from sparkhaven.writers.transfer.leaves import WrittenLeaf, check_leaf, sums_of, write_column_leaf, write_parquet_leaf
 

@@ -58,16 +58,14 @@ from sparkhaven.store.format.parquet.trees import (
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.managed_trees.directories import committed_files
-from sparkhaven.store.managed_trees.sink_log import UNCOMMITTED
-from sparkhaven.store.managed_trees.table_formats import refuse_managed_above
+from sparkhaven.store.managed_trees.directories import UNCOMMITTED, committed_files, refuse_managed_above
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
-from sparkhaven.writers.transfer.import_source import CODEC, ConvertedRows, Part, Progress, parquet_rows, stored_batch
+from sparkhaven.writers.transfer.date_import import CODEC, ConvertedRows, Part, Progress, parquet_rows, stored_batch
 from sparkhaven.writers.transfer.leaf_readers import ExportedDigests, FoundLeaf, open_leaf
 from sparkhaven.writers.transfer.leaves import write_parquet_leaf
 from sparkhaven.writers.transfer.tree_walk import TreeWalk, ValueTemplate, is_parquet, nested_leaves, visible

@@ -2,22 +2,26 @@
 
 Nothing here commits: bytes behind the committed lengths do not exist for readers, and opening a location truncates what
 an earlier save left there.
+
+The lock of a user table: ``.<Table>-LOCKFILE`` by ``fcntl``, held through the whole of a save.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import add, to_hex
-from sparkhaven.store.digest.row_hashes import CACHED_ROWS, digest_rows, row_hashes
+from sparkhaven.store.digest.column_digest import CACHED_ROWS, add, digest_rows, row_hashes, to_hex
 from sparkhaven.store.epochs.files.published_size import physical_size
-from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, ValidationFailedError
+from sparkhaven.store.errors import CorruptFileError, LockLostError, SchemaMismatchError, ValidationFailedError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
@@ -139,3 +143,34 @@ class LocationWriter:
     def held(self) -> CommittedRows:
         """What the location has once it is committed."""
         return CommittedRows(self.rows, dict(self._files))
+
+
+PAUSE_S = 0.01
+
+
+def lock_user_table(
+    place: TablePlace,
+    wait_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Lock:
+    """Takes the lock, and waits ``wait_s`` seconds for it; the file is made where there is none.
+
+    LockLostError: another process held it all the time.
+    """
+    fs, path = place.fs, place.user_lock
+    fs.keep_dirs(path.parent, place.layout.root)
+    if fs.create(path):
+        fs.sync_dirs([path.parent])
+    until = clock() + wait_s
+    while (lock := fs.record_lock(path)) is None:
+        if clock() >= until:
+            raise LockLostError(
+                "another process is saving the user table",
+                where=path,
+                expected=f"free within {wait_s:g} seconds",
+                found="still locked",
+                hint="wait until it ends. `fuser` on the file names the process",
+            )
+        pause(PAUSE_S)
+    return lock

@@ -29,7 +29,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import DEFINITION, ONE, SAVE, SINCE, UserTable, save_of, since_of
-from sparkhaven.writers.users.incoming_rows import IncomingRows
+from sparkhaven.writers.users.arrow_columns import IncomingRows
 from sparkhaven.writers.users.location_writer import LocationWriter
 
 GRACE_S = 3600.0  # an old directory stays so long, for readers that opened the table before

@@ -1,9 +1,15 @@
-"""A Delta table that is followed by version, as a feed."""
+"""A Delta table that is followed by version, as a feed.
+
+``[feed]`` of a stream file with type delta: a pydantic model, and the options that it stands for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import (
@@ -17,10 +23,10 @@ from sparkhaven.ingest.feeds.base import (
     WaitingCounts,
 )
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.settings import DeltaFeedModel, delta_options
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
+from sparkhaven.ingest.spec.payload_formats import MissingColumns
+from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -28,6 +34,39 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
+
+
+class DeltaFeedModel(SettingsModel):
+    """``[feed]`` with type delta."""
+
+    type: Literal["delta"]
+    """Feed of a Delta table, followed by version."""
+    path: PathText
+    """Directory of the Delta table; relative to the stream file."""
+    start_version: int | None = Field(default=None, ge=0)
+    """First version to ingest. Default: what the table holds now, then each later version."""
+    max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
+    """Largest batch: the smallest of the limits given."""
+    ignore_changes: bool = False
+    """Versions that rewrite or delete rows: ingest the files that they add, instead of stopping. Copied rows then come
+    twice.
+    """
+    missing_columns: MissingColumns = "fail"
+    """A stored column that neither a data file nor the table declares: refused, or null."""
+    binary_as_text: bool = False
+    """Columns of bytes are texts in UTF-8."""
+
+
+def delta_options(feed: DeltaFeedModel, base: Path) -> DeltaOptions:
+    """The options of a checked ``[feed]``; a relative path starts from ``base``."""
+    return DeltaOptions(
+        str(beside(base, feed.path)),
+        feed.start_version,
+        feed.max_per_trigger.limit,
+        feed.ignore_changes,
+        feed.missing_columns,
+        feed.binary_as_text,
+    )
 
 
 class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
@@ -59,7 +98,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
-        from sparkhaven.ingest.feeds.delta.decode import version_blocks
+        from sparkhaven.ingest.feeds.delta.source import version_blocks
 
         if (routes := self.spec.routes) is not None:
             return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
@@ -68,20 +107,20 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     def decode_tables(
         self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
     ) -> Iterator[tuple[int, Block]]:
-        from sparkhaven.ingest.feeds.delta.decode import version_table_blocks
+        from sparkhaven.ingest.feeds.delta.source import version_table_blocks
 
         return version_table_blocks(fs, split, tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:
-        from sparkhaven.ingest.feeds.delta.decode import sample_table
+        from sparkhaven.ingest.feeds.delta.source import sample_table
 
         return sample_table(fs, options, rows)
 
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        from sparkhaven.ingest.feeds.delta.decode import data_files, path_of
+        from sparkhaven.ingest.feeds.delta.source import data_files, path_of
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
         plain = data_files(self.options)

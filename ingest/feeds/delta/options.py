@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from sparkhaven.ingest.spec.feed_traits import FILE_META, FILES, Traits
-from sparkhaven.ingest.spec.payload_formats import Limit, MissingColumns
+from sparkhaven.ingest.spec.payload_formats import FILE_META, FILES, Limit, MissingColumns, Traits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 
 

@@ -13,9 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.versions import AddedFile, Mark, TableView, changes_of, look, mark_of, snapshot
+from sparkhaven.ingest.feeds.delta.versions import (
+    AddedFile,
+    Mark,
+    TableView,
+    changes_of,
+    ends_before,
+    look,
+    mark_of,
+    recreated,
+    rewritten,
+    snapshot,
+    versions_gone,
+)
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.delta.columns import delta_columns
 from sparkhaven.store.delta.log import list_log, require_readable
@@ -117,7 +128,7 @@ class DeltaPlanner:
         return view
 
     def look(self) -> None:
-        """Reads versions that are new. Raises the errors of ``ingest.feeds.delta.errors``."""
+        """Reads versions that are new. Raises the errors of ``ingest.feeds.delta.versions``."""
         if self._mark is not None and mark_of(self._fs, self._table, self._next - 1) != self._mark:
             view = self._view()  # the last version's file is gone or another one: by retention, or with the table
             if view.latest < self._next - 1:

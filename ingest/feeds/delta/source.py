@@ -2,19 +2,36 @@
 
 An offset of Spark's is a position in the table. Where to begin is asked from the commit log when the reader starts;
 Spark's checkpoint proposes, the log decides.
+
+The data files of a Delta table, which the log names and the Parquet decoder reads: to typed rows, or as a sample.
+
+Partition values of a Delta table: texts of the log, of which a timestamp may have no zone.
+
+Such a text is local to the session of the Spark that wrote it, and the log does not say which zone that had. delta-rs
+writes UTC. The footer of the data file tells which of them has written it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import Rejects, guarded_file
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
+from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
-from sparkhaven.ingest.feeds.delta.versions import AddedFile
-from sparkhaven.ingest.feeds.files.row_size import row_bytes
+from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, entries_of, share_out
+from sparkhaven.ingest.feeds.delta.versions import AddedFile, TableView, file_gone, look, snapshot
+from sparkhaven.ingest.feeds.files.decode import file_blocks, file_table_blocks
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.feeds.files.sample import row_bytes, sample_of
 from sparkhaven.ingest.feeds.spark_planning import (
     RangeReader,
     RangeRun,
@@ -22,11 +39,19 @@ from sparkhaven.ingest.feeds.spark_planning import (
     committed_ends,
     range_source,
 )
+from sparkhaven.ingest.formats.parquet.parquet_batches import FileConstants, KnownFile, ParquetFile, no_parquet
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
-from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.delta.columns import DeltaColumns
+from sparkhaven.store.delta.log import damaged
+from sparkhaven.store.delta.vectors import kept_rows
+from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import unpacked
-from sparkhaven.store.errors import PositionGapError, carrying
+from sparkhaven.store.errors import FeedError, PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import TableSchema
 
 DeltaStream = RangeStream[DeltaOptions]
 
@@ -116,3 +141,182 @@ def _offset(position: int) -> DeltaOffset:
     if parts.snapshot:
         return {"position": position, "snapshot": parts.version, "file": parts.file}
     return {"position": position, "version": parts.version, "file": parts.file}
+
+
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
+_DECIMAL = re.compile(r"decimal\(([1-9]|[12]\d|3[0-8]), ?(\d{1,2})\)")
+_TYPES = {"byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+          "double": pa.float64(), "binary": pa.binary()}  # fmt: skip
+_IN_UTC = ("delta-rs ", "parquet-rs ")
+SPARK_ZONE = "that of the Spark session that wrote the table"
+
+
+def partition_values(
+    fs: Fs, file: FileId, values: Mapping[str, str | None], types: Mapping[str, str | None]
+) -> Mapping[str, str | None]:
+    """The values of a data file by column; ``types`` are those of the columns of its table.
+
+    Timestamps without a zone get ``Z`` where they are in UTC. FeedError for a damaged file.
+    """
+    local = [name for name, text in values.items() if text is not None and _LOCAL.fullmatch(text)]
+    local = [name for name in local if types.get(name) == "timestamp"]
+    if not local or not _writer(fs, file).startswith(_IN_UTC):
+        return values
+    return {name: f"{text}Z" if name in local else text for name, text in values.items()}
+
+
+def typed_values(values: Mapping[str, str | None], types: Mapping[str, str | None]) -> dict[str, pa.Scalar]:
+    """The values of columns that the table declares as numbers or bytes, as such; without those that are none.
+
+    The bytes of a text are those of UTF-8, as Spark reads and writes them.
+    """
+    typed: dict[str, pa.Scalar] = {}
+    for name, text in values.items():
+        kind = _type_of(types.get(name))
+        if text is not None and kind is not None:
+            with suppress(pa.ArrowInvalid):  # the text says in a bad row what is wrong
+                typed[name] = pa.scalar(text).cast(kind)
+    return typed
+
+
+def _type_of(declared: str | None) -> pa.DataType | None:
+    if declared is not None and (digits := _DECIMAL.fullmatch(declared)):
+        return pa.decimal128(int(digits[1]), int(digits[2]))
+    return _TYPES.get(declared or "")
+
+
+def _writer(fs: Fs, file: FileId) -> str:
+    try:
+        return ParquetFile(PlannedFile(fs, file), True).writer
+    except (pa.ArrowException, OSError) as error:
+        raise no_parquet(file.path, error, "restore the data file. Nothing of it was committed") from error
+
+
+_MS = 1_000_000
+_HELD: dict[tuple[str, str, int], list[AddedFile]] = {}
+_SEEN: dict[Path, TableView] = {}
+
+
+def version_blocks(
+    fs: Fs,
+    split: OffsetRange,
+    spec: StreamSpec,
+    options: DeltaOptions,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Clock,
+) -> Iterator[Block]:
+    """Typed rows of the files of a range; bad rows and counts go to ``rejects``.
+
+    Nothing of a range may be committed before the iterator has ended. Raises what ``file_blocks`` raises, and
+    PositionGapError for a file that is gone.
+    """
+    with guarded_file(options.path):
+        plain = data_files(options)
+        rejects.source.count(0)
+        for file, known_file in _files(fs, split, options):
+            yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known_file)
+            rejects.others[DATA_FILES] += 1
+            rejects.others[DATA_BYTES] += file.size
+
+
+def version_table_blocks(
+    fs: Fs,
+    split: OffsetRange,
+    tables: Mapping[int, TableRows],
+    routes: TableRoutes,
+    options: DeltaOptions,
+    clock: Clock,
+) -> Iterator[tuple[int, Block]]:
+    """The same for the rows of several tables, by number. Raises what ``version_blocks`` raises."""
+    with guarded_file(options.path):
+        plain = data_files(options)
+        for table in tables.values():
+            table.rejects.source.count(0)
+        for file, known_file in _files(fs, split, options):
+            yield from file_table_blocks(fs, file, tables, routes, plain, clock, known_file)
+            for table in tables.values():
+                table.rejects.others[DATA_FILES] += 1
+                table.rejects.others[DATA_BYTES] += file.size
+
+
+def data_files(options: DeltaOptions) -> FilesOptions:
+    missing, texts = options.missing_columns, options.binary_as_text
+    return FilesOptions(options.path, "parquet", missing_columns=missing, binary_as_text=texts)
+
+
+def place_name(version: int, path: str) -> str:
+    """How a data file is named as the place of a row: with the version that it was read for."""
+    return f"version {version}: {path}"
+
+
+def path_of(name: str) -> str:
+    return name.partition(": ")[2] or name
+
+
+def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, KnownFile]]:
+    entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
+    columns = _columns(fs, Path(feed.path)) if entries else DeltaColumns()
+    for entry in entries:
+        file, version = entry.file, unpacked(entry.position).version
+        yield _known(fs, file, columns, version, place_name(version, file.path))
+
+
+def _columns(fs: Fs, table: Path) -> DeltaColumns:
+    """The columns that the table has now; the next task of this process looks from here on."""
+    seen = _SEEN.get(table)
+    _SEEN.clear()
+    _SEEN[table] = view = look(fs, table, seen)
+    return view.columns
+
+
+def _known(
+    fs: Fs, file: AddedFile, columns: DeltaColumns, version: int, named: str | None = None
+) -> tuple[FileId, KnownFile]:
+    """A data file, with what the log says of it. Names are those that the table has now."""
+    stat = fs.stat(Path(file.path))
+    if stat is None:
+        raise file_gone(Path(file.path), version)
+    if stat.size != file.size:
+        raise damaged(Path(file.path), f"{stat.size} bytes where version {version} says {file.size}")
+    data, constants = FileId(file.path, file.size, stat.mtime_ns), FileConstants()
+    if file.values:
+        values = partition_values(fs, data, columns.names_of(dict(file.values)), columns.types)
+        constants = FileConstants(values, typed_values(values, columns.types), SPARK_ZONE)
+    cut = file.vector is not None or file.before is not None
+    return data, KnownFile(
+        named,
+        constants,
+        time_ns=file.time_ms * _MS,
+        utc96=True,
+        declared=frozenset(columns.types),
+        logical=columns.logical,
+        rows=file.rows,
+        kept=partial(kept_rows, fs, vector=file.vector, before=file.before) if cut else None,
+    )
+
+
+def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[AddedFile]:
+    """The files of a snapshot, held for the next task of this process: many tasks read parts of the same one."""
+    key = feed.path, table_id, version
+    if key not in _HELD:
+        _HELD.clear()
+        _HELD[key] = snapshot(fs, Path(feed.path), version)
+    return _HELD[key]
+
+
+def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
+    """At most so many rows of the newest version, about as many of each of some data files."""
+    table = Path(options.path)
+    view = look(fs, table)
+    latest = view.latest
+    files = [_known(fs, added, view.columns, latest) for added in snapshot(fs, table, latest)]
+    if not files:
+        raise FeedError(
+            "the Delta table has no rows to infer from",
+            where=table,
+            expected="at least one data file",
+            found=f"none at version {latest}",
+            hint="wait for rows, or write the schema by the columns of the table",
+        )
+    return sample_of(fs, files, data_files(options), rows)

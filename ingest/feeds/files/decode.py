@@ -14,20 +14,18 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import Rejects, bad_row
+from sparkhaven.ingest.bad_rows import Rejects, bad_row, guarded_file
 from sparkhaven.ingest.content.raw_file import PlannedFile, changed
-from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.encodings import in_own_bytes
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TogetherDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
+from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile
 from sparkhaven.ingest.kept_decoders import KeptDecoders
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
-from sparkhaven.ingest.spec.table_routes import TableRoutes
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target
 from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH

@@ -10,8 +10,7 @@ from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.csv.csv_records import read_record
-from sparkhaven.ingest.formats.csv.header_records import DoubtfulHeader, doubtful_header
+from sparkhaven.ingest.formats.csv.csv_records import DoubtfulHeader, doubtful_header, read_record
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs

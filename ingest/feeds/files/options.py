@@ -6,8 +6,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
-from sparkhaven.ingest.spec.feed_traits import FILE_META, FILES, Traits
-from sparkhaven.ingest.spec.payload_formats import UTF8, CsvOptions, Format, Limit, MissingColumns
+from sparkhaven.ingest.spec.payload_formats import (
+    FILE_META,
+    FILES,
+    UTF8,
+    CsvOptions,
+    Format,
+    Limit,
+    MissingColumns,
+    Traits,
+)
 from sparkhaven.ingest.spec.stream_spec import Clock
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.log_values import FileId

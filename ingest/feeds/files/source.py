@@ -18,11 +18,11 @@ from typing import Any, TypedDict, cast
 
 from sparkhaven.ingest.content.file_parts import MIN_PART, SMALL_BATCH, is_cuttable
 from sparkhaven.ingest.feeds.base import WaitingCounts
-from sparkhaven.ingest.feeds.files.discovery.skipped_files import OLDER_NAMED
+from sparkhaven.ingest.feeds.files.discovery.listing import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.header import remarks_on
 from sparkhaven.ingest.feeds.files.options import FilesOptions, MissingDirectory
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.feeds.files.row_size import row_bytes
+from sparkhaven.ingest.feeds.files.sample import row_bytes
 from sparkhaven.ingest.feeds.spark_planning import PlanningReader
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, Limit
 from sparkhaven.readers.spark.source_api import DataSource, DataSourceStreamReader, InputPartition, ReadLimit

@@ -3,6 +3,12 @@
 ``frame_types`` says what a column takes of a Spark type. A bigint is an Instant in nanoseconds since the epoch, or a
 LocalTime in nanoseconds of the day. Every stored column must be there, and every other one must be named for routing,
 as a position, or as ignored: neither nulls nor losses come from a name that was misspelt.
+
+Which Spark types a column takes from a data frame.
+
+Plain columns, and those with a codec, take what the table of ``store.conversions`` says. A LocalTime also takes a
+bigint as nanoseconds of the day, since readers give it as one. Arrays and maps are looked into: an element of an array,
+and a value of a map, is taken where a plain column of its type takes it without an option.
 """
 
 from __future__ import annotations
@@ -16,19 +22,55 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
-from sparkhaven.ingest.feeds.frames.frame_types import accepted_types, takes, with_times
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, told_apart
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
-from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
+from sparkhaven.ingest.formats.parquet.typed_values import row_form, row_text
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Take, accepted_by, column_rule, rule
 from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import TableSchema
+
+
+def takes(spark_type: str, kind: DataType, options: frozenset[str]) -> bool:
+    """Whether a column takes values of a Spark type, named by its simple string, with these options."""
+    source, arrow = spark_source(spark_type), kind.arrow
+    if kind.coding is None or source.group is Group.NULL:
+        return column_rule(source, kind).takes(options)
+    if pa.types.is_nested(arrow):
+        start = "map<string," if pa.types.is_map(arrow) else "array<"
+        return _takes_elements(_between(start, spark_type), kind.coding.elements or "String")
+    return (pa.types.is_time(arrow) and source is INT64) or column_rule(source, kind).takes(options)
+
+
+def _between(start: str, spark_type: str) -> str | None:
+    """What stands behind ``start`` in the brackets; None for a type that does not begin so."""
+    return spark_type[len(start) : -1] if spark_type.startswith(start) else None
+
+
+def _takes_elements(spark_type: str | None, element: str) -> bool:
+    return spark_type is not None and rule(spark_source(spark_type), element).take in (Take.EXACT, Take.CHECKED)
+
+
+def accepted_types(kind: DataType) -> str:
+    """What a column takes, for people."""
+    expected = accepted_by(kind)
+    return f"a bigint of nanoseconds, or {expected}" if pa.types.is_time(kind.arrow) else expected
+
+
+def with_times(rows: pa.RecordBatch, kinds: dict[str, DataType]) -> pa.RecordBatch:
+    """The rows with each bigint of a LocalTime as a time of the day. ``kinds``: types by the column of the frame."""
+    for name, kind in kinds.items():
+        index = rows.schema.get_field_index(name)
+        if index >= 0 and pa.types.is_time(kind.arrow) and pa.types.is_int64(rows.column(index).type):
+            rows = rows.set_column(index, name, rows.column(index).view(kind.arrow))
+    return rows
+
 
 Fields = Sequence[tuple[str, str]]
 _HINTS = {

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.ingest.spec.feed_traits import FILE_META, Traits
+from sparkhaven.ingest.spec.payload_formats import FILE_META, Traits
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,14 +1,18 @@
-"""Messages of one partition, as their decoder sees them: objects here, framed without an object each in ``framed``."""
+"""Messages of one partition, as their decoder sees them: objects here, framed without an object each in ``framed``.
+
+Messages of one partition without an object for each: payloads as framed records, offsets and times as arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import methodcaller
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.encodings import to_utf8
@@ -143,3 +147,109 @@ def far_times(times: Ints) -> Ints:
     """Indices of the timestamps that no Instant holds."""
     far: Ints = np.flatnonzero(times > INSTANT_HIGH // MS)
     return far
+
+
+@dataclass(frozen=True, slots=True)
+class FramedMessage:
+    """One of them, as the client hands it out."""
+
+    at: int
+    payload: bytes | None
+    name: bytes | None
+    time_ms: int
+    named: Headers = ()
+
+    def offset(self) -> int:
+        return self.at
+
+    def value(self) -> bytes | None:
+        return self.payload
+
+    def key(self) -> bytes | None:
+        return self.name
+
+    def timestamp(self) -> tuple[int, int]:
+        return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
+
+    def headers(self) -> Headers:
+        """Those that were wanted: the last of each name."""
+        return self.named
+
+
+@dataclass(frozen=True, slots=True)
+class FramedPart:
+    """Values, keys, or headers of a name: record r of ``data`` ends with a line feed before ``ends[r + 1]``.
+
+    ``there`` says which messages have one, in their order.
+    """
+
+    data: bytes
+    ends: npt.NDArray[np.int32]
+    there: Mask
+
+    def of(self, index: int) -> bytes | None:
+        """That of one message."""
+        if not self.there[index]:
+            return None
+        record = index if len(self.ends) > len(self.there) else int(np.count_nonzero(self.there[:index]))
+        return self.data[self.ends[record] : self.ends[record + 1] - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class FramedMessages:
+    """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts.
+
+    ``headers`` are those that somebody wants, by name: the last of each message.
+
+    ``epoch``: of the leader that took the last one, -1 where it is not known.
+    """
+
+    offsets: Ints
+    times: Ints
+    values: FramedPart
+    keys: FramedPart
+    headers: Mapping[str, FramedPart] = field(default_factory=dict)
+    chosen: Ints | None = None
+    epoch: int = -1
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values and keys, chosen or not."""
+        return len(self.values.data) + len(self.keys.data)
+
+    def where(self, wanted: Mask) -> FramedMessages:
+        """Those that are wanted; nothing is copied until their payloads are."""
+        chosen = np.flatnonzero(wanted) if self.chosen is None else self.chosen[wanted]
+        return replace(self, offsets=self.offsets[wanted], times=self.times[wanted], chosen=chosen)
+
+    def at(self, offset: int) -> FramedMessage:
+        index = int(np.searchsorted(self.offsets, offset))
+        record = index if self.chosen is None else int(self.chosen[index])
+        named = [(name, part.of(record)) for name, part in self.headers.items() if part.there[record]]
+        return FramedMessage(offset, self.values.of(record), self.keys.of(record), int(self.times[index]), named)
+
+    def value_at(self, offset: int) -> bytes:
+        return self.at(offset).value() or b""
+
+    def valued(self) -> Mask:
+        valid = self.values.there
+        return valid if self.chosen is None else valid[self.chosen]
+
+    def payloads(self, of: Part, encoding: str) -> Payloads:
+        """Those that are there, in UTF-8."""
+        part = {"value": self.values, "key": self.keys}.get(of) or self.headers[of.removeprefix(HEADER)]
+        chosen = np.arange(len(self.offsets)) if self.chosen is None else self.chosen
+        valid = part.there[chosen]
+        numbers = self.offsets if valid.all() else self.offsets[valid]
+        if len(numbers) == len(part.ends) - 1:  # of all that have one none was left out
+            block = LineBlock(part.data, part.ends, numbers, framed=True)
+        else:
+            records = (np.cumsum(part.there) - 1)[chosen[valid]]
+            whole = LineBlock(part.data, part.ends, np.zeros(len(part.ends) - 1, np.int64), framed=True)
+            block = replace(whole.picked(records), numbers=numbers)
+        if encoding != UTF8:
+            block = framed_block([to_utf8(block.line(n), encoding) for n in range(len(block))], numbers)
+        return Payloads(block, None if len(numbers) == len(valid) else valid)

@@ -16,8 +16,16 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, MessagePart, Rejects, bad_row
-from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows
+from sparkhaven.ingest.bad_rows import (
+    MAX_PAYLOAD,
+    MAX_VALUE,
+    BadRow,
+    GuardedRecords,
+    MessagePart,
+    Rejects,
+    bad_row,
+    guarded_rows,
+)
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions

@@ -10,14 +10,15 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from sparkhaven.ingest.spec.feed_traits import KAFKA_META, Traits
 from sparkhaven.ingest.spec.payload_formats import (
+    KAFKA_META,
     AvroSource,
     CsvOptions,
     Limit,
     MissingColumns,
     PayloadFormat,
     ProtobufSource,
+    Traits,
 )
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 

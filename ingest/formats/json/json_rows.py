@@ -1,13 +1,28 @@
 """JSON lines to typed rows: one pass of the compiled scanner, and an exact pass, line by line, over what it leaves.
 
-The scanner (``ingest.formats.json.scanner``) takes only what is certain; lines *in doubt*, mostly bad ones, go to the
+The scanner takes only what is certain; lines *in doubt*, mostly bad ones, go to the
 exact pass, which alone says what is wrong with a line. Where the scanner cannot take the fields, all lines go there.
+
+The text of a value in a JSON line, byte for byte as it stands there.
+
+JSON lines to typed columns in one pass by the compiled core, strict by construction.
+
+A line that the scanner accepts has the values that the exact pass finds in it;
+every other line is in doubt. What a column's settings make of its texts is left to ``ingest.values.typed_columns``: the
+scanner then cuts out the JSON texts, and conversions in whole columns may leave further lines in doubt.
+
+The names that the compiled scanner looks for, and those that it meets beside them, counted.
 """
 
 from __future__ import annotations
 
+import ctypes
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,19 +30,211 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from sparkhaven.ingest.bad_rows import (
+    MAX_VALUE,
+    BadRow,
+    GuardedRecords,
+    Rejects,
+    bad_row,
+    exact_rows,
+    guarded_rows,
+    too_long,
+    tried,
+)
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows, tried
-from sparkhaven.ingest.formats.json.field_paths import is_there, path_of, tree_of, unknown_names, value_at
-from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
-from sparkhaven.ingest.formats.json.source import SourceText
-from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
+from sparkhaven.ingest.formats.json.field_paths import Path, is_there, path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.scan.scan_columns import ROOM, ScanColumns, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import from_json
+from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.strict_json import strict_json
+from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, left_over, merge_rows, no_columns
+from sparkhaven.store.native.abi import TOKEN, NameLayout, NamesLayout
+from sparkhaven.store.native.library import core
 from sparkhaven.store.quarantine.reasons import Reason
+
+_BLANKS = " \t\n\r"
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str)
+
+
+class SourceText:
+    """One line that is a JSON object, as the exact parser has found; objects are gone through once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._members: dict[Path, dict[str, tuple[int, int]]] = {}
+
+    def of(self, path: Path) -> str:
+        """The text of the value at a path; of two fields of one name it is the last. KeyError if there is none."""
+        start, stop = self._members_of(path[:-1])[path[-1]]
+        return self._text[start:stop]
+
+    def _members_of(self, path: Path) -> dict[str, tuple[int, int]]:
+        """Where the values of the fields of an object begin and end."""
+        if path not in self._members:
+            start = self._members_of(path[:-1])[path[-1]][0] if path else self._behind_blanks(0)
+            self._members[path] = self._spans(start)
+        return self._members[path]
+
+    def _spans(self, start: int) -> dict[str, tuple[int, int]]:
+        spans: dict[str, tuple[int, int]] = {}
+        offset = self._behind_blanks(start + 1)
+        while self._text[offset] != "}":
+            name, offset = _DECODER.raw_decode(self._text, offset)
+            begin = self._behind_blanks(self._behind_blanks(offset) + 1)
+            end = _DECODER.raw_decode(self._text, begin)[1]
+            spans[name] = begin, end
+            offset = self._behind_blanks(end)
+            if self._text[offset] == ",":
+                offset = self._behind_blanks(offset + 1)
+        return spans
+
+    def _behind_blanks(self, offset: int) -> int:
+        while self._text[offset] in _BLANKS:
+            offset += 1
+        return offset
+
+
+UNKNOWN = 1024  # names beside those wanted; lines with further ones are in doubt
+UNKNOWN_TEXT = 1 << 16  # bytes of them
+MOST_OBJECTS = 32  # in each other
+_NO_NAME = frozenset(map(chr, range(0x20))) | {'"', "\\"}  # can only be written by an escape
+
+
+class Names:
+    """The hash table of one scanner; ``objects`` are the paths of the objects that hold wanted fields."""
+
+    def __init__(self, paths: Mapping[Path, int], ignored: Sequence[str], core: ctypes.CDLL) -> None:
+        """The first column of each path; ``ignored`` names are known and not counted. ValueError if the scanner cannot
+        look for the paths.
+        """
+        self.objects: list[Path] = [()]
+        beside = [name for name in dict.fromkeys(ignored) if not _NO_NAME & set(name)]
+        beside = [name for name in beside if all(name != path[0] for path in paths)]
+        room = UNKNOWN + sum(map(len, paths)) + len(beside)
+        slots = 1 << (2 * room).bit_length()
+        text = UNKNOWN_TEXT + sum(len(name.encode()) for path in (*paths, beside) for name in path)
+        self._list = np.zeros(room, np.dtype(NameLayout))
+        self._text = np.zeros(text, np.uint8)
+        self._slots = np.full(slots, -1, np.int32)
+        self.layout = NamesLayout(
+            list=self._list.ctypes.data,
+            room=room,
+            text=self._text.ctypes.data,
+            text_room=text,
+            slots=self._slots.ctypes.data,
+            slot_mask=slots - 1,
+            seed=secrets.randbits(64),
+        )
+        self._core = core
+        for path, column in paths.items():
+            self._declare(path, column)
+        for name in beside:
+            self._add(name, 0, -1, -1)
+        self._declared = self.layout.known = int(self.layout.count)
+
+    def met(self) -> Counter[str]:
+        """How many accepted lines had each unknown field, by its dotted name, since the last call."""
+        counts: Counter[str] = Counter()
+        fresh = self._list[self._declared : self.layout.count]
+        for index in np.flatnonzero(fresh["met"]).tolist():
+            start, length, holder, count = (int(fresh[index][key]) for key in ("start", "length", "object", "met"))
+            name = self._text[start : start + length].tobytes().decode()
+            counts[".".join((*self.objects[holder], name))] += count
+        fresh["met"] = 0
+        return counts
+
+    def _declare(self, path: Path, column: int) -> None:
+        if len(path) > MOST_OBJECTS or any(_NO_NAME & set(name) for name in path):
+            raise ValueError(path)
+        holder = 0
+        for depth in range(1, len(path)):
+            inner = path[:depth]
+            if inner not in self.objects:
+                self._add(inner[-1], holder, -1, len(self.objects))
+                self.objects.append(inner)
+            holder = self.objects.index(inner)
+        self._add(path[-1], holder, column, -1)
+
+    def _add(self, name: str, holder: int, column: int, inner: int) -> None:
+        text = name.encode()
+        if self._core.sh_declare(ctypes.byref(self.layout), text, len(text), holder, column, inner) < 0:
+            raise ValueError(f"{name} twice, or a value and an object")
+
+
+@dataclass(slots=True)
+class ScannedLines:
+    """Accepted lines as indices with one array for each target; ``late`` are those that a conversion left in doubt.
+
+    ``unknown`` counts the fields that no target wants, in accepted lines and late ones, by dotted name; ``absent`` the
+    lines without the field of a target, by its place.
+    """
+
+    lines: Ints
+    columns: list[pa.Array]
+    late: Ints
+    unknown: Counter[str]
+    absent: Counter[int]
+
+
+class Scanner:
+    """The scanner for the fields of one stream; ``paths`` are where the target of the same place is found.
+
+    ``ignored`` are names beside them that are known. ``strict``: lines with further fields, or without one of them, are
+    in doubt.
+    ValueError if it cannot look for these.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        paths: Sequence[Path],
+        ignored: Sequence[str] = (),
+        room: TextRoom = ROOM,
+        *,
+        strict: bool = False,
+    ) -> None:
+        native = core()
+        self._core = native
+        self._columns = ScanColumns(targets, TOKEN, json_tokens, room)
+        self._names = Names(self._columns.first(paths), ignored, native)
+        self._first = np.full(len(self._names.objects), -1, np.int64)
+        self._layout = self._columns.layout
+        self._layout.names = ctypes.addressof(self._names.layout)
+        self._layout.first, self._layout.strict = self._first.ctypes.data, strict
+
+    def scan(self, block: LineBlock) -> ScannedLines:
+        """Typed values of the lines that are plain; all others are in doubt."""
+        count = len(block)
+        self._columns.prepare(count, len(block.data))
+        octets = np.frombuffer(block.data, np.uint8)
+        ends = np.ascontiguousarray(block.ends, np.int32)
+        lines = np.empty(count, np.int64)
+        rows = self._core.sh_json_scan(
+            ctypes.byref(self._layout), octets.ctypes.data, ends.ctypes.data, count, lines.ctypes.data
+        )
+        columns, doubt = self._columns.arrays(rows)
+        lines, unknown, absent = lines[:rows], self._names.met(), self._columns.absent()
+        if doubt is None:
+            return ScannedLines(lines, columns, np.empty(0, np.int64), unknown, absent)
+        return ScannedLines(lines[~doubt], columns, lines[doubt], unknown, absent)
+
+
+def scanner_for(
+    targets: Sequence[Target],
+    paths: Sequence[Path],
+    ignored: Sequence[str] = (),
+    room: TextRoom = ROOM,
+    *,
+    strict: bool = False,
+) -> Scanner | None:
+    """The scanner for these fields, None where there is none."""
+    try:
+        return Scanner(targets, paths, ignored, room, strict=strict) if targets else None
+    except ValueError:
+        return None
+
 
 SHOWN = 20  # names of fields in a message
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included

@@ -9,14 +9,16 @@ time.
 INT96, a day and nanoseconds within it, reaches further than 64 bits of nanoseconds do. It is read twice: as
 nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ, the milliseconds are true.
 
-Columns have their logical types (``store.conversions.logical_types``), and no views. Dates and instants are those of
+Columns have their logical types (``store.conversions.conversion_table``), and no views. Dates and instants are those of
 today's calendar (``store.conversions.hybrid_calendar``).
+
+What is known of a file beside its bytes: columns with one value in all its rows, and what its table says.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,17 +28,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.store.conversions.conversion_table import as_logical, logical_schema, old_timestamps
 from sparkhaven.store.conversions.hybrid_calendar import (
     HybridCalendar,
     UnsureInstants,
     hybrid_calendar,
     in_todays_calendar,
 )
-from sparkhaven.store.conversions.logical_types import as_logical, logical_schema, old_timestamps
 from sparkhaven.store.delta.columns import MappedField
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
-from sparkhaven.store.format.parquet.chunks import checked_chunks
+from sparkhaven.store.format.parquet.footer import checked_chunks
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -87,7 +89,7 @@ class ParquetFile:
     """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
 
     ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
-    decides (``store.conversions.logical_types``). ``batch_bytes``: of a batch at most, unless it is one row.
+    decides (``store.conversions.conversion_table``). ``batch_bytes``: of a batch at most, unless it is one row.
     pa.ArrowInvalid or OSError: no Parquet file, or a damaged one.
     """
 
@@ -349,3 +351,43 @@ def _has_bytes(kind: pa.DataType) -> bool:
     return bool(
         kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FileConstants:
+    """Columns that are not in a file and have one value in all of its rows, by name, as text; None = null.
+
+    ``typed``: those of them that have a type of numbers, or of bytes; a float or double takes such a number, and a
+    column of bytes such bytes, as it takes the same type of a file. ``zone_of``: whose time zone a value has whose text
+    has none.
+    """
+
+    texts: Mapping[str, str | None] = field(default_factory=dict)
+    typed: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    zone_of: str = ""
+
+
+NO_CONSTANTS = FileConstants()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """What is known of a file beside its bytes.
+
+    ``place`` names its rows instead of its path, ``time_ns`` is its time where that is not its modification time.
+    ``utc96``: its timestamps of type INT96 are instants. ``declared``: names of columns that its table declares without
+    the file. ``logical``: what its columns are in the table. ``rows``: how many its table says that it has. ``kept``:
+    which of so many rows are still there.
+    """
+
+    place: str | None = None
+    constants: FileConstants = NO_CONSTANTS
+    time_ns: int | None = None
+    utc96: bool = False
+    declared: Collection[str] = frozenset()
+    logical: Callable[[pa.Schema], Sequence[MappedField | None]] | None = None
+    rows: int | None = None
+    kept: Callable[[int], npt.NDArray[np.bool_]] | None = None
+
+
+NOTHING = KnownFile()

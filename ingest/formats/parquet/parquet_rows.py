@@ -13,20 +13,35 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.bad_rows import (
+    MAX_PAYLOAD,
+    BadRow,
+    GuardedRecords,
+    Rejects,
+    Unit,
+    bad_row,
+    exact_rows,
+    guarded_rows,
+)
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
-from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.parquet_batches import (
+    NOTHING,
+    KnownFile,
+    ParquetBatch,
+    ParquetFile,
+    column_twice,
+    no_parquet,
+)
 from sparkhaven.ingest.formats.parquet.typed_values import (
     SourceColumn,
     check_type,
     exact_value,
     plain_source,
+    row_form,
+    row_text,
     show,
     typed_values,
 )
-from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns

@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.counted_times import UNITS_OF, count_target, is_counted
+from sparkhaven.ingest.values.instants import UNITS_OF, count_target, is_counted
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, column_rule, rule
 from sparkhaven.store.errors import SettingsError

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
-from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
+from sparkhaven.ingest.formats.scan.scan_columns import ROOM, ScanColumns, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import Ints

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
-from sparkhaven.ingest.inference.partition_choice import Candidate, date_column, grouping_column
-from sparkhaven.ingest.inference.proposal import FieldColumn, Proposal
+from sparkhaven.ingest.inference.proposal import Candidate, FieldColumn, Proposal, date_column, grouping_column
 from sparkhaven.ingest.sample_rows import printable, shown
 from sparkhaven.store.layout import TableName
 

@@ -1,19 +1,59 @@
-"""A stream file for a schema and a feed: TOML, with the reason for what was chosen as comments."""
+"""A stream file for a schema and a feed: TOML, with the reason for what was chosen as comments.
+
+Values of a stream file as TOML: what ``tomllib`` reads back as the same value.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
 
 from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading
 from sparkhaven.ingest.inference.fitting import Fit, Fitted
-from sparkhaven.ingest.inference.partition_choice import DateColumn, date_column, internal_column
-from sparkhaven.ingest.inference.texts.toml_text import literal, toml_key, toml_value
+from sparkhaven.ingest.inference.proposal import DateColumn, date_column, internal_column
 from sparkhaven.ingest.sample_rows import printable
 from sparkhaven.store.instants import DAY_NS, NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def toml_value(value: Any) -> str:
+    """A value, tables inline. TypeError for what TOML has no form for."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + "".join(_character(c) for c in value) + '"'
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{toml_key(k)} = {toml_value(v)}' for k, v in value.items())} }}" if value else "{}"
+    raise TypeError(f"no TOML value: {type(value).__name__}")
+
+
+def toml_key(name: str) -> str:
+    """A key, in quotes where it needs them."""
+    return name if _BARE.match(name) else toml_value(name)
+
+
+def literal(text: str) -> str:
+    """A text in which ``${`` means itself, not a name of the environment."""
+    return text.replace("${", "$${")
+
+
+def _character(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    return character if character.isprintable() or ord(character) > 0x9F else f"\\u{ord(character):04X}"
+
 
 WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
 FAR_DAYS = 3650  # around the sample, for feeds of the past

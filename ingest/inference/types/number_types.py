@@ -12,7 +12,7 @@ from sparkhaven.ingest.inference.types.moments import units
 from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, between, first, seen
 from sparkhaven.ingest.spec.stream_spec import TextForm
 from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, is_number, nearest_double
-from sparkhaven.ingest.values.strict_json import exact_number
+from sparkhaven.ingest.values.json_text import exact_number
 
 _MOST = 76  # digits of a codec of one width
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_period
+from sparkhaven.ingest.settings.base_model import parse_period
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import (
     DatesOption,
@@ -38,9 +38,9 @@ from sparkhaven.writers.merge.adoption import adopt_dates
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
 from sparkhaven.writers.transfer.attach import attach_dates, detached_below, missing_parts
+from sparkhaven.writers.transfer.date_copies import move_dates
 from sparkhaven.writers.transfer.detach import detach_dates
 from sparkhaven.writers.transfer.extended import follow
-from sparkhaven.writers.transfer.move import move_dates
 from sparkhaven.writers.transfer.snapshot import path_outside
 
 EXIT_CODES = {

@@ -36,7 +36,7 @@ from sparkhaven.jobs.cli.options import (
     split_dates,
 )
 from sparkhaven.jobs.session.spark_or_local import choose, is_submitted
-from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.direct_io import DirectFs
@@ -45,7 +45,7 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.date_ranges import refuse_malformed
+from sparkhaven.store.scan.selection import refuse_malformed
 from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.schema.document.schema_file import load_schema
@@ -54,9 +54,8 @@ from sparkhaven.store.types.null_char import chosen_null_char
 from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
-from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.date_import import ImportOptions, ImportSource, import_dates
 from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, ignored_columns, run_reader
-from sparkhaven.writers.transfer.import_source import ImportSource
 from sparkhaven.writers.transfer.tree_walk import ValueTemplate
 from sparkhaven.writers.transfer.trees import TreeRows, delta_tree, find_tree
 

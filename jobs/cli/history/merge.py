@@ -30,16 +30,16 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
-from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
 from sparkhaven.writers.merge.plan.merge_plan import (
     FORMATS,
     MAX_SUPPLEMENTS,
     PARALLEL_ROWS,
     Format,
     MergeOptions,
+    parse_dedupe,
     schema_format,
 )
-from sparkhaven.writers.merge.plan.partition_choice import parse_distribution, parse_names
+from sparkhaven.writers.merge.plan.output_plan import parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
 
 DEFAULT_FORMAT = "default"

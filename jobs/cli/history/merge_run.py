@@ -28,7 +28,7 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, Spa
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.date_ranges import begin_of, range_of
+from sparkhaven.store.scan.selection import begin_of, range_of
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.coming_bytes import coming_bytes
 from sparkhaven.writers.merge.date_merges import merge_dates

@@ -21,7 +21,7 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.source_names import directory_of
+from sparkhaven.store.scan.selection import directory_of
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S

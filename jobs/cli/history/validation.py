@@ -32,9 +32,9 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.validator_rules import MODES
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.state_cache import States
-from sparkhaven.writers.removal.validated_removal import RemovedDate, truncate_and_delete
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rule_runs import RuleChoice
 from sparkhaven.writers.validation.rules.merge_rules import DIGEST_RULES

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.units import parse_size
+from sparkhaven.ingest.settings.base_model import parse_size
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end, seconds_of
 from sparkhaven.jobs.operations.scrub import Pace, ScrubRound, load_position, only_scrub, tables

@@ -19,12 +19,11 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
-from sparkhaven.store.format.table.definition_file import read_definition
+from sparkhaven.store.format.table.tbl import read_definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName, check_stream
-from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
-from sparkhaven.store.schema.document.tbl_schema import lost_in_text, tbl_schema_text
+from sparkhaven.store.schema.document.schema_file import load_schema, lost_in_text, parse_schema, tbl_schema_text
 
 if TYPE_CHECKING:
     from sparkhaven.ingest.inference.fitting import Fit
@@ -98,7 +97,7 @@ def infer(ctx: typer.Context, sample: SampledFeed, wished: InferredTable, writte
     Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
     field, partitioning, grouping: all are proposals to be looked over. `schema new` writes the stream file.
     """
-    from sparkhaven.ingest.inference.column_names import identifier
+    from sparkhaven.ingest.inference.field_facts import identifier
     from sparkhaven.ingest.inference.proposal import propose
     from sparkhaven.ingest.inference.texts.schema_text import SchemaWishes, schema_text
     from sparkhaven.ingest.targets.target_columns import check_zone
@@ -162,7 +161,7 @@ def new(
 
 def _table_of(source: str) -> str:
     """A name for the table of a file: ``Sample`` and the first part of its name."""
-    from sparkhaven.ingest.inference.column_names import identifier
+    from sparkhaven.ingest.inference.field_facts import identifier
 
     stem = identifier(Path(source).name.partition(".")[0].strip("*?")) or "Rows"
     return f"Sample.{stem[:1].upper()}{stem[1:]}"

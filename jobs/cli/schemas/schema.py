@@ -14,9 +14,9 @@ from sparkhaven.jobs.cli.schemas import infer as infer_commands
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.schema_versions import schema_versions
 from sparkhaven.jobs.monitor.texts import iso_time
-from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
-from sparkhaven.store.format.table.definition_file import read_definition
+from sparkhaven.store.format.table.tbl import read_definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName
@@ -26,8 +26,7 @@ from sparkhaven.store.schema.deployed.schema_changes import Consent, compare
 from sparkhaven.store.schema.differences import schema_differences
 from sparkhaven.store.schema.document.describe import describe, findings_text, schema_text
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.store.schema.document.schema_file import check_schema, load_schema
-from sparkhaven.store.schema.document.tbl_schema import tbl_schema
+from sparkhaven.store.schema.document.schema_file import check_schema, load_schema, tbl_schema
 from sparkhaven.store.types.model import TableSchema
 
 

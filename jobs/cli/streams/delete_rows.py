@@ -17,7 +17,7 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
-from sparkhaven.writers.removal.row_withdrawal import find_rows
+from sparkhaven.writers.removal.row_removal import find_rows
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows, delete_rows
 from sparkhaven.writers.transfer.extended import follow
 

@@ -18,7 +18,7 @@ from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.rejected import find
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_other_edits, row_value
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
-from sparkhaven.jobs.streams.quarantines import settle
+from sparkhaven.jobs.streams.stream_run import settle
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs

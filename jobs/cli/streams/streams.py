@@ -20,10 +20,15 @@ from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
-from sparkhaven.store.epochs.rollback import preview_rollback, require_unmerged
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets, plan_undo
+from sparkhaven.store.epochs.undo import (
+    epochs_of_file,
+    epochs_of_offsets,
+    plan_undo,
+    preview_rollback,
+    require_unmerged,
+)
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName

@@ -18,7 +18,7 @@ from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.scan.date_ranges import is_well_formed
+from sparkhaven.store.scan.selection import is_well_formed
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
 UTC = ZoneInfo("UTC")

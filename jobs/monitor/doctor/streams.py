@@ -23,8 +23,8 @@ from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
-from sparkhaven.store.epochs.state.partition_rule import rule_words
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.resume_rules import rule_words
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace

@@ -8,8 +8,8 @@ from functools import partial
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, each
 from sparkhaven.jobs.monitor.doctor.streams import of_damage
 from sparkhaven.jobs.monitor.texts import headline
-from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.reading.stream_state import list_streams

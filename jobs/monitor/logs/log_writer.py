@@ -26,7 +26,7 @@ from sparkhaven.jobs.monitor.logs.log_tables import TIMESTAMP, LogRow, LogTable
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -35,8 +35,7 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.batch.commit import BatchRequest, Maintenance, write_batch
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.batch.task import Task, run_task
 from sparkhaven.writers.task.decoding import SplitNotes

@@ -17,7 +17,7 @@ from typing import TypeVar
 from sparkhaven.jobs.monitor.dates import DateStatus, cells, failed_rules
 from sparkhaven.jobs.monitor.doctor.checks import of_data, of_machine
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding
-from sparkhaven.jobs.monitor.page.facts import ErrorFacts, PageFacts, PageTable, PageWaiting
+from sparkhaven.jobs.monitor.page.summary import ErrorFacts, PageFacts, PageTable, PageWaiting
 from sparkhaven.jobs.monitor.rejected import PendingRows, pending_rows
 from sparkhaven.jobs.monitor.storage import DiskUse, disk_use
 from sparkhaven.jobs.monitor.streams import StreamFacts, failures, stream_facts

@@ -11,7 +11,7 @@
 2. taken files by (mtime, path), up to 5,000 a frame: u4 count, i8 mtime (ns) of each, i8 size of each, their paths in
    UTF-8 with a zero byte between two
 3. one frame a location (``store.epochs.state.locations``), by value of the partitioning column, then internal partition
-4. index: JSON {``files`` (count), ``internals``, ``values``, ``shapes`` (``store.epochs.state.packed_reports``)}, a
+4. index: JSON {``files`` (count), ``internals``, ``values``, ``shapes`` (``store.epochs.state.packed_location``)}, a
 line feed,
    and for each location u4 place of its internal partition, u4 place of its value, u4 length and u8 offset of its frame
 5. tail of 32 bytes, the frame around: u8 offset of the index, u8 offset of the first location, u4 CRC-32 of all bytes
@@ -40,14 +40,23 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sparkhaven.store.epochs.files.saved_locations import ENTRY, Data, SavedLocations, damaged
-from sparkhaven.store.epochs.files.saved_state import TAIL, TAIL_BYTES, Checkpoint, SavedState, read_tail
+from sparkhaven.store.epochs.files.saved_state import (
+    ENTRY,
+    TAIL,
+    TAIL_BYTES,
+    Checkpoint,
+    Data,
+    SavedLocations,
+    SavedState,
+    damaged,
+    read_tail,
+)
 from sparkhaven.store.epochs.state.file_positions import Taken
 from sparkhaven.store.epochs.state.locations import encode_location
 from sparkhaven.store.epochs.state.log_records import decode_files, decode_location
 from sparkhaven.store.epochs.state.log_values import FileId, LocationState
 from sparkhaven.store.epochs.state.offsets import encode_offsets
-from sparkhaven.store.epochs.state.packed_reports import Numbering, encode_shapes
+from sparkhaven.store.epochs.state.packed_location import Numbering, encode_shapes
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import (

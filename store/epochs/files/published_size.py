@@ -9,8 +9,7 @@ from pathlib import Path
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
 from sparkhaven.store.errors import FormatError, InvalidNameError
-from sparkhaven.store.format.table.size_forms import size_form
-from sparkhaven.store.format.table.table_size import TableSize, decode, encode
+from sparkhaven.store.format.table.table_size import TableSize, decode, encode, size_form
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_stream
 from sparkhaven.store.native.files import names_below, small_files

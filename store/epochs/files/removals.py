@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.epochs.files.lock import replace_locked, take_commit_lock
-from sparkhaven.store.epochs.state.packed_reports import Numbering
+from sparkhaven.store.epochs.state.packed_location import Numbering
 from sparkhaven.store.epochs.state.tombstone import (
     PHASES,
     Named,

@@ -29,8 +29,7 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.table.size_forms import size_form
-from sparkhaven.store.format.table.table_size import TableSize
+from sparkhaven.store.format.table.table_size import TableSize, size_form
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.native.files import DIRECTORY, Directories, DirectoryForm, compare_directories

@@ -37,12 +37,12 @@ from sparkhaven.store.epochs.files.published_size import (
 from sparkhaven.store.epochs.files.removals import read_named, read_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement, settle_locations
-from sparkhaven.store.epochs.recovery.named_epochs import named_beyond
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE, SetAside, list_set_aside
+from sparkhaven.store.epochs.recovery.survey import named_beyond
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.table.table_size import published

@@ -3,6 +3,8 @@
 What a location records in ``table.size`` is rows, lengths and checksums of its files, epoch, schema version and stream;
 all bytes are compared with the checksums. The epoch that made it, which merge records know it by, is that of the newest
 state that can be read, of the merge record, or else the epoch that is recorded.
+
+The epochs that files beside a commit log name: head, quarantine ledger and removals.
 """
 
 from __future__ import annotations
@@ -13,22 +15,57 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start, read_mark, walk_locations
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import known_state
-from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
 from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import Named, Removal, RemovalPhase
-from sparkhaven.store.errors import FormatError
+from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize, decode
+from sparkhaven.store.framing.log_frames import HEAD_MAGIC_3, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
-from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.quarantine.ledger import read_ledger
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
+
+
+def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
+    """The epoch of a head that is later than ``beyond``, else 0; also 0 for a missing or damaged head."""
+    try:
+        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC_3, path)
+        if epoch > beyond:
+            open_head(fs.read(path), path)
+            return epoch
+    except (OSError, FormatError):
+        pass
+    return 0
+
+
+def named_by_ledger(place: StreamPlace) -> int:
+    """The newest epoch that a quarantine ledger proves; 0 for a missing or damaged ledger.
+
+    Rows are written to quarantine under the number of the epoch to be committed, so the one before it is committed.
+    """
+    try:
+        ledger = read_ledger(place)
+        return max(ledger.newest - 1, ledger.seen) if ledger is not None else 0
+    except (OSError, CorruptFileError):
+        return 0
+
+
+def named_beyond(place: TablePlace, state: StreamState, removals: Named) -> int:
+    """The newest epoch that removals or other files beside a log name, if it is beyond the log, else 0."""
+    own = place.of_stream(state.stream)
+    head = named_by_head(place.fs, own.stream_head, beyond=state.epoch)
+    named = max(removals.epoch, head, named_by_ledger(own))
+    return named if named > state.epoch else 0
+
 
 CHUNK = 8 << 20
 

@@ -24,8 +24,8 @@ from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.reading.kept_states import newest_state
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
 from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge, words_of
+from sparkhaven.store.epochs.recovery.survey import named_by_head, named_by_ledger
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Named

@@ -7,9 +7,9 @@ current one.
 ``open``      first record of a generation: ``boot``, ``pid``, ``host``, ``query``, ``durability``, ``keep`` (epochs),
               ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
               storage, encoding or null, kind], ...]}; where it is known ``rule``: what decides where rows go, texts by
-              name (``store.epochs.state.partition_rule``)
+              name (``store.epochs.state.resume_rules``)
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
-              ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.packed_reports``) and, after a line
+              ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.packed_location``) and, after a line
               feed, the reports' data; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop,
               topic id, digest], ...]; of a range whose last message is known its offset, leader epoch (-1: unknown),
               timestamp in ms (-1: none) and CRC-32 of key and value follow
@@ -33,9 +33,8 @@ from typing import Any, get_args
 from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
 from sparkhaven.store.epochs.state.offsets import decode_last, encode_last
-from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Stats
-from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule, decode_rule
+from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Reports, Stats, encode_reports
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule, decode_rule
 from sparkhaven.store.epochs.state.withdrawal import Withdrawn, decode_withdrawn, encode_withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written

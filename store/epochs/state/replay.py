@@ -25,9 +25,8 @@ from sparkhaven.store.epochs.state.log_records import (
 )
 from sparkhaven.store.epochs.state.log_values import REJECTED, FileId, LocationReport, LocationState, OffsetRange, Split
 from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.epochs.state.packed_location import Files, Stats
-from sparkhaven.store.epochs.state.packed_reports import Reports
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule, zone_of
+from sparkhaven.store.epochs.state.packed_location import Files, Reports, Stats
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule, zone_of
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError

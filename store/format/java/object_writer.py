@@ -12,8 +12,21 @@ from struct import Struct
 from typing import Any
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.java.classes import HASH_MAP, LINKED_HASH_MAP, LONGS, java_class
-from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
+from sparkhaven.store.format.java.java_values import (
+    HASH_MAP,
+    LINKED_HASH_MAP,
+    LONGS,
+    JByte,
+    JChar,
+    JDouble,
+    JFloat,
+    JInt,
+    JLong,
+    JMap,
+    JNumbers,
+    JShort,
+    java_class,
+)
 from sparkhaven.store.types.codings import modified_utf8
 
 STREAM_HEADER = b"\xac\xed\x00\x05"

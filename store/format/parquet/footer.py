@@ -10,16 +10,38 @@ Members, all but ``version`` left out where they have no content; a reader ignor
 ==================  ==========================================================================================
 
 The members are those of deephaven-core, release 42.
+
+The metadata of a Parquet file, safe to be asked for its columns.
+
+Arrow checks a column chunk, with its size statistics, when it makes the object for it. Asked for by ``.column()`` of
+PyArrow, a damaged chunk is an exception of C++ that nobody catches: it ends the process. Arrow's reader makes the same
+objects for all columns of a row group before it reads the first byte, and there such an exception is an error. So each
+row group is begun once on a source that refuses to be read.
+
+Columns as fields of a Parquet file, and back.
+
+Every field is optional: null is by definition level, never by sentinel. The field id of Parquet is the number of the
+column in the history of the schema, as in the prefix of a column file. Instants are INT64 TIMESTAMP in nanoseconds,
+adjusted to UTC; a char is an unsigned INT(16); texts are STRING, those of a symbol table dictionaries in Arrow.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparkhaven.store.errors import CorruptFileError
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.errors import CorruptFileError, OtherColumnError, SchemaMismatchError
+from sparkhaven.store.types.model import Column, Storage
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
 
 KEY = b"deephaven"
 VERSION = "sparkhaven-1"
@@ -89,3 +111,128 @@ def _text(value: Any) -> str:
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
     hint = "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite"
     return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)
+
+
+ANY_SIZE = 1 << 62
+"""Of files whose sizes are not known, as those that ``_metadata`` names."""
+_BUFFER = 4096  # of a column; without one the reader of a chunk reads it whole when it is made
+
+
+def checked_chunks(metadata: FileMetaData, size: int) -> FileMetaData:
+    """The same metadata of a file of ``size`` bytes, every column chunk checked as Arrow's reader does.
+
+    pa.ArrowException or OSError: a damaged chunk, or one that lies outside of the file.
+    """
+    from pyarrow.parquet import ParquetFile  # which few commands need
+
+    unread = ParquetFile(pa.PythonFile(_Unread(size), mode="r"), metadata=metadata, buffer_size=_BUFFER)
+    for group in range(metadata.num_row_groups):
+        try:
+            next(unread.iter_batches(1, row_groups=[group], use_threads=False), None)
+        except _ReadError:
+            continue  # all chunks were sound
+    return metadata
+
+
+class _ReadError(Exception):
+    """The reader wants pages."""
+
+
+class _Unread(io.RawIOBase):
+    """A file of a size that refuses to be read."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size, self._offset = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._offset = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}[whence]
+        return self._offset
+
+    def read(self, size: int = -1) -> bytes:
+        del size
+        raise _ReadError
+
+
+FIELD_ID = b"PARQUET:field_id"
+TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+
+def field_of(column: Column) -> pa.Field:
+    kind = TEXTS if column.storage is Storage.SYMBOL else column.type.arrow
+    return pa.field(column.name, kind, metadata={FIELD_ID: str(column.id).encode()})
+
+
+def file_schema(columns: Iterable[Column], footer: Footer) -> pa.Schema:
+    """The schema of a file with these columns; its metadata become entries of the footer."""
+    return pa.schema([field_of(column) for column in columns], {KEY: encode_footer(footer)})
+
+
+def check_field(field: pa.Field, column: Column, where: object) -> None:
+    """OtherColumnError: the field is another column's. SchemaMismatchError: it is of another type.
+
+    An earlier form of the column is none.
+    """
+    number = (field.metadata or {}).get(FIELD_ID, b"")
+    if number not in (b"", b"-1", str(column.id).encode()):
+        raise OtherColumnError(
+            f"field {column.name} says that it belongs to another column",
+            where=where,
+            expected=f"field id {column.id}",
+            found=f"field id {number.decode(errors='replace')}",
+            hint="the file is damaged or a copy of another one, or another schema wrote it. Restore the file, or the"
+            " schema with its history",
+        )
+    if plain(field.type) not in (column.type.arrow, *(form.type.arrow for form in column.forms)):
+        raise SchemaMismatchError(
+            f"field {column.name} has another type than the column",
+            where=where,
+            expected=column.type.arrow,
+            found=field.type,
+            hint="another schema wrote the file. Restore that schema, or merge the date again with --rewrite",
+        )
+
+
+def field_names(schema: pa.Schema) -> dict[int, str]:
+    """The names of the fields that say of which column they are, by its id."""
+    ids = {field.name: (field.metadata or {}).get(FIELD_ID, b"-1").decode("ascii", "replace") for field in schema}
+    return {int(number): name for name, number in ids.items() if number.isdecimal()}
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: texts without a dictionary, all of one kind."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(value) or pa.types.is_string_view(value) else value
+
+
+def as_column(values: pa.ChunkedArray, column: Column) -> pa.Array:
+    """Values of a file as one array of the type in which the column is read."""
+    kind = TEXTS if column.storage is Storage.SYMBOL else column.type.arrow
+    if values.type != kind:
+        if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(values.type):
+            values = values.cast(pa.string()).dictionary_encode()
+        values = values.cast(kind)
+    if pa.types.is_dictionary(kind):
+        values = values.unify_dictionaries()
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], kind)
+
+
+def compacted(array: pa.Array) -> pa.Array:
+    """Texts of a symbol table with a dictionary of only those that the rows have, in the order of the table."""
+    ids = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.unique(ids)
+    used = used[used >= 0]
+    codes = np.searchsorted(used, ids).astype(np.int32)
+    indices = pa.array(codes, mask=ids < 0)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used))).cast(TEXTS)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.column.charset import BY_CODE, BY_NAME
-from sparkhaven.store.format.java.classes import DB_DATE_TIME, STRING_SET
-from sparkhaven.store.format.java.cursor import FOREIGN
+from sparkhaven.store.format.java.java_values import DB_DATE_TIME, STRING_SET
+from sparkhaven.store.format.java.object_reader import FOREIGN
 from sparkhaven.store.types.datatypes import DataType, coded_row, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 

@@ -3,16 +3,20 @@
 Above the stream lies a protocol of one-byte tags: FE, an object followed by RESET; FF, a class by number and name
 and then its body. The file starts with the column sets, which say how the rest is laid out; readers follow them
 (``tblread``), we write one constant form of them.
+
+The file of a table definition in a directory: ``table.tbl``, else ``<Table>.tbl``.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from sparkhaven.store.errors import UnsupportedVersionError
-from sparkhaven.store.format.java.classes import (
+from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
+from sparkhaven.store.format.java.java_values import (
     COLUMN_DEFINITION,
     COLUMN_SET,
     DATA_COLUMN,
@@ -29,6 +33,7 @@ from sparkhaven.store.format.table.definition import (
     definition_of,
 )
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
 OBJECT, CLASS, NEW_CLASS = 0xFE, 0xFF, 0x01
@@ -184,3 +189,29 @@ def encode_tbl(table: TableSchema | Definition, *, storage_type: int = NESTED) -
 
 
 __all__ = ["Definition", "column_sets", "decode_tbl", "encode_tbl"]
+
+
+NAME = "table.tbl"
+
+
+def definition_name(names: Collection[str], table: str) -> str | None:
+    """Which of the files of a directory has the definition of a table."""
+    return next((name for name in (NAME, f"{table}.tbl") if name in names), None)
+
+
+def read_definition(fs: Fs, path: Path) -> tuple[Definition, Path]:
+    """The definition of a file or of a location's directory, and where it lies. SettingsError: there is none."""
+    if fs.is_dir(path):
+        names = [name for name in fs.names(path) if name.endswith(".tbl")]
+        name = definition_name(names, path.name) or (names[0] if len(names) == 1 else None)
+        if name is None:
+            others = ", ".join(names) or "no .tbl file"
+            raise SettingsError("directory has no table definition", where=path, expected=NAME, found=others)
+        path = path / name
+    try:
+        data = fs.read(path)
+    except FileNotFoundError:
+        raise SettingsError("no such file", where=path, expected="a .tbl file, or a directory with one") from None
+    if not data:
+        raise CorruptFileError("table definition is empty", where=path, expected="a definition", found="0 bytes")
+    return decode_tbl(data, path), path

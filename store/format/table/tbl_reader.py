@@ -12,8 +12,18 @@ from struct import Struct
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
-from sparkhaven.store.format.java.java_values import RESET, Descriptor, JArray, JClass, JObject, OpaqueBytes
+from sparkhaven.store.format.java.java_values import (
+    ALL_CLASSES,
+    COLUMN_DEFINITION,
+    DATA_COLUMN,
+    RESET,
+    TABLE_DEFINITION,
+    Descriptor,
+    JArray,
+    JClass,
+    JObject,
+    OpaqueBytes,
+)
 from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
 from sparkhaven.store.format.table.definition import (
     COLUMN_TYPES,

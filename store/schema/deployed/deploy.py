@@ -12,13 +12,19 @@ Deploying runs in this order, so that a stop between any two steps leaves the ol
 4. replace the schema file: from here on the new version is the deployed one
 
 A reader looks up the version by the SHA-256 of the schema file, so it does not matter which of the two it saw first.
+
+What this release can store of a schema, and what a table may be called.
+
+Locks around a deployment: that of the schemas, and those of running streams, which write by the version before.
+
+Whether rows may still be written by a schema that was deployed a moment ago.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -26,9 +32,12 @@ from pathlib import Path
 from sparkhaven.store.errors import (
     CorruptFileError,
     InvalidNameError,
+    LockLostError,
+    SchemaChangeError,
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedVersionError,
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
@@ -55,10 +64,79 @@ from sparkhaven.store.schema.deployed.schema_changes import (
     require_unambiguous,
     same_meaning,
 )
-from sparkhaven.store.schema.deployed.schema_lock import locked_schemas, running_streams
-from sparkhaven.store.schema.deployed.supported_types import check_supported, refuse_table_twin
 from sparkhaven.store.schema.document.schema_file import SchemaFile, load_schema, parse_schema
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.model import Column, Kind, TableSchema
+
+
+def check_supported(file: SchemaFile) -> None:
+    """UnsupportedVersionError for a schema whose rows no stream could store."""
+    if not file.schema.nested:
+        raise UnsupportedVersionError(
+            f"{file.schema.full_name} is not a nested partitioned table",
+            where=file.name,
+            expected='storageType="NestedPartitionedOnDisk"',
+            found='storageType="SplayedOnDisk"',
+            hint="this release writes nested partitioned tables only",
+        )
+    partitioning = [c.name for c in file.schema.columns if c.kind is Kind.PARTITIONING]
+    if len(partitioning) != 1:  # which the schema language allows beside ExtendedStorage
+        raise UnsupportedVersionError(
+            f"{file.schema.full_name} has {len(partitioning)} partitioning columns",
+            where=file.name,
+            expected="one Partitioning column",
+            found=", ".join(partitioning) or "none",
+            hint="make the others Normal. Their values would not be stored",
+        )
+
+
+def refuse_table_twin(table: TableName, tables: Iterable[TableName]) -> None:
+    """InvalidNameError for a new table whose name differs from that of another one in case only."""
+    twin = next((other for other in tables if str(other).lower() == str(table).lower() and other != table), None)
+    if twin is not None:
+        raise InvalidNameError(
+            f"the names {table} and {twin} differ in case only",
+            where=table,
+            expected="a name that differs from those of the other tables by more than case",
+            found=twin,
+            hint=f"write {twin} if that table is meant, else choose another name. SQL and many file systems ignore"
+            " case",
+        )
+
+
+_TRIES, _PAUSE_S = 250, 0.02
+
+
+@contextmanager
+def locked_schemas(fs: Fs, layout: Layout, pause: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Holds the lock of the deployed schemas; LockLostError: another process has it for too long."""
+    for _ in range(_TRIES):
+        lock = fs.lock(layout.schemas())
+        if lock is not None:
+            with lock:
+                yield
+            return
+        pause(_PAUSE_S)
+    raise LockLostError(
+        "another process holds the schema lock for too long",
+        where=layout.schemas(),
+        expected=f"the lock within {_TRIES * _PAUSE_S:.0f} s",
+        hint="look for a stopped process that has the directory open, then try again",
+    )
+
+
+def running_streams(place: TablePlace) -> list[str]:
+    """Streams of a table that a process has open now, sorted."""
+    running = []
+    for name in sorted(place.fs.names(place.streams)):
+        stream, dot, suffix = name.rpartition(".")
+        if dot and suffix == "lock":
+            lock = place.fs.lock(place.of_stream(stream).stream_lock, make=False)
+            if lock is None:
+                running.append(stream)
+            else:
+                lock.release()
+    return running
+
 
 REMEMBERED = 64  # deployed schemas
 
@@ -363,3 +441,40 @@ def _has_data(place: TablePlace) -> bool:
     if any(place.fs.names(intraday / name) for name in place.fs.names(intraday) if not name.startswith(".")):
         return True
     return bool(place.fs.names(place.merges)) or place.fs.stat(place.metadata_index) is not None
+
+
+def require_writable(fs: Fs, layout: Layout, schema: TableSchema) -> None:
+    """SchemaChangeError: a version that cannot read rows of ``schema`` was deployed since; no row was written.
+
+    To be called with the lock of the stream held, or of the table for an import: from then on no such version is
+    deployed. A version that adds, drops, renames or widens columns is none.
+    """
+    table = TableName(schema.namespace, schema.name)
+    with locked_schemas(fs, layout):
+        deployed = load_deployed(TablePlace(fs, layout, table))
+    if deployed.version == schema.version:
+        return
+    names = {column.id: column.name for column in schema.columns}
+    retired = (c for c in deployed.retired if c.id in deployed.dropped or deployed.column(names.get(c.id, "")) is None)
+    columns = {column.id: column for column in (*deployed.columns, *retired)}
+    lost = [column.name for column in schema.columns if not _readable(column, columns.get(column.id))]
+    if lost:
+        raise SchemaChangeError(
+            f"version {deployed.version} of the schema was deployed meanwhile, and has other columns of these names",
+            where=layout.schema(table),
+            expected=f"the columns of version {schema.version}",
+            found=", ".join(lost),
+            hint="start again, with that schema",
+            table=schema.full_name,
+        )
+
+
+def _readable(column: Column, deployed: Column | None) -> bool:
+    """Whether the deployed column finds the values that are written by ``column``."""
+    if deployed is None:
+        return False
+    kinds = {column.kind.name, deployed.kind.name}
+    own, declared = ColumnVersion.of(column, 0), ColumnVersion.of(deployed, 0)
+    return (own.stored == declared.stored or own.widens_to(declared)) and (
+        "PARTITIONING" not in kinds or len(kinds) == 1
+    )

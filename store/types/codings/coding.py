@@ -3,18 +3,22 @@
 A type whose values a codec makes bytes of has one module here, with a subclass of ``FixedCoding`` or ``BlobCoding`` and
 a function ``coding`` that makes it of the codec's name and arguments. A row of ``store.types.datatypes`` names the
 module. Bytes are those of Deephaven's codecs: integers are big-endian, whatever the byte order of the file.
+
+The least and the largest value of a column with a codec, as whole numbers, which statistics compare.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from decimal import Context
 from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Mask = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]
@@ -278,3 +282,22 @@ def large_binary(ends: Ends, data: Octets, null: Mask | None) -> pa.Array:
     bitmap, missing = validity(null)
     buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(ends)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers, missing)
+
+
+_WIDE = Context(prec=100)
+
+
+def coded_bounds(values: pa.Array) -> tuple[int, int] | None:
+    """Of dates days, of times nanoseconds of the day, of decimals units of their last digit; not all may be null.
+
+    None for values that have no order, and for decimals whose bounds a long does not hold.
+    """
+    kind, kinds = values.type, pa.types
+    if kinds.is_date32(kind) or kinds.is_time64(kind):
+        bounds = pc.min_max(values.view(pa.int32() if kinds.is_date32(kind) else pa.int64()))
+        return bounds["min"].as_py(), bounds["max"].as_py()
+    if not kinds.is_decimal(kind):
+        return None
+    bounds = pc.min_max(values)
+    low, high = (int(bounds[end].as_py().scaleb(kind.scale, _WIDE)) for end in ("min", "max"))
+    return (low, high) if low > -(2**63) and high < 2**63 else None

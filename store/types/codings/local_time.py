@@ -30,7 +30,7 @@ from sparkhaven.store.types.codings.coding import (
     plain_numbers,
     some,
 )
-from sparkhaven.store.types.codings.text_digits import digits_of, rows_of_length
+from sparkhaven.store.types.codings.decimals import digits_of, rows_of_length
 
 CODEC = "io.deephaven.util.codec.LocalTimeCodec"
 SECOND = 1_000_000_000

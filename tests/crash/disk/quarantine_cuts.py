@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.thresholds import Thresholds
+from sparkhaven.writers.quarantine.table import Thresholds
 from tests.crash.disk.images import KINDS, Image, missing
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at

@@ -61,7 +61,7 @@ def _nothing(*_: object, **__: object) -> None:
 
 
 def _last_slice_alone() -> Sequence[Changed]:
-    from sparkhaven.readers.arrow.matching_rows import matching_rows
+    from sparkhaven.readers.arrow.pinned_table import matching_rows
     from sparkhaven.store.merges.merge_records import MergeRecord
     from sparkhaven.store.places import TablePlace
     from sparkhaven.store.types.row_ranges import RowRanges
@@ -272,7 +272,8 @@ def _bytes_in_base64() -> Sequence[Changed]:
 
     import pyarrow as pa
 
-    from sparkhaven.ingest.feeds.delta import decode, partition_values
+    from sparkhaven.ingest.feeds.delta import source as decode
+    from sparkhaven.ingest.feeds.delta import source as partition_values
 
     right = partition_values.typed_values
 
@@ -298,7 +299,7 @@ def _years_of_sixteen_bits() -> Sequence[Changed]:
 
 
 def _months_are_minutes() -> Sequence[Changed]:
-    from sparkhaven.ingest.settings.units import Period, parse_period
+    from sparkhaven.ingest.settings.base_model import Period, parse_period
     from sparkhaven.jobs.cli.history import dates
 
     def period(text: str) -> Period:

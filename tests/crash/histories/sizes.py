@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from sparkhaven.readers.arrow import matching_rows, pinned_table, slices
+from sparkhaven.readers.arrow import pinned_table, slices
+from sparkhaven.readers.arrow import pinned_table as matching_rows
 from sparkhaven.store.epochs.state import packed_location
 from sparkhaven.store.scan import narrowing
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import SIZES
 
 _SMALL: tuple[tuple[object, str, int], ...] = (
     (narrowing, "FEW", 2),

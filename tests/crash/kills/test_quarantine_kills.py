@@ -16,10 +16,9 @@ import pytest
 from sparkhaven.store.delta.log import LOG, list_log
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
-from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.quarantine.thresholds import Thresholds
+from sparkhaven.writers.quarantine.table import Quarantine, Thresholds
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.values.exact_values import from_json
+from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.store.native.blobs import unstorable_values
 from sparkhaven.store.native.json_lists import text_lists

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparkhaven.ingest.content.line_ends import line_ends
-from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
-from sparkhaven.ingest.formats.csv.scanner import CsvScanner, ScannedRecords
+from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks, line_ends
+from sparkhaven.ingest.formats.csv.spans import CsvScanner, ScannedRecords
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from tests.support.guard_pages import guarded

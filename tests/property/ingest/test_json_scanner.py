@@ -17,10 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.line_ends import line_ends
-from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.json.field_names import UNKNOWN
-from sparkhaven.ingest.formats.json.scanner import Scanner
+from sparkhaven.ingest.content.lines import LineBlock, line_ends
+from sparkhaven.ingest.formats.json.json_rows import UNKNOWN, Scanner
 from sparkhaven.ingest.spec.stream_spec import Target
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target

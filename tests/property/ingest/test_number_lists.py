@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
+from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.strict_json import strict_json
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import typed_array
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
-from sparkhaven.ingest.formats.csv.scanner import CsvScanner
-from sparkhaven.ingest.formats.json.scanner import Scanner
-from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextIds, TextRoom
+from sparkhaven.ingest.formats.csv.spans import CsvScanner
+from sparkhaven.ingest.formats.json.json_rows import Scanner
+from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextIds, TextRoom
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.store.native.abi import ColumnLayout, SlotLayout

@@ -18,7 +18,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
-from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
+from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
 from sparkhaven.ingest.router import Routed, Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, ValueRule

@@ -25,8 +25,7 @@ from sparkhaven.store.digest.column_digest import (
     to_hex,
 )
 from sparkhaven.store.native import digests
-from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.library import core
+from sparkhaven.store.native.library import address, core
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.guard_pages import guarded

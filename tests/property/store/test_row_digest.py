@@ -17,11 +17,13 @@ from sparkhaven.store.digest.column_digest import (
     add_symbol_hashes,
     digest_array,
     digest_entries,
+    digest_rows,
     digest_values,
     fixed_entries,
+    row_hashes,
     symbol_hashes,
+    value_hashes,
 )
-from sparkhaven.store.digest.row_hashes import digest_rows, row_hashes, value_hashes
 from sparkhaven.store.native.digests import survey_entries
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.datatypes import BY_NAME

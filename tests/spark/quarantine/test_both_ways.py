@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from sparkhaven.store.delta.log import LOG, list_log, version_file
 from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
-from sparkhaven.writers.quarantine.thresholds import THRESHOLDS
+from sparkhaven.writers.quarantine.table import THRESHOLDS
 from tests.support.spark.delta_cases import same_for_spark, spark_quarantine, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at

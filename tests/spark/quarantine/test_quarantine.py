@@ -14,7 +14,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
-from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import places, quarantine, same_for_spark

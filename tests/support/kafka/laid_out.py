@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, FramedPart
 from sparkhaven.ingest.feeds.kafka.broker.batches import pieces, whole_batches
-from sparkhaven.ingest.feeds.kafka.broker.held import HeldMessages
-from sparkhaven.ingest.feeds.kafka.framed import FramedMessages, FramedPart
+from sparkhaven.ingest.feeds.kafka.broker.partition import HeldMessages
 from sparkhaven.ingest.feeds.kafka.options import ReadLimits
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.record_batches import Rec, batch

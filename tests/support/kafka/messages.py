@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessage
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
-from sparkhaven.ingest.feeds.kafka.framed import FramedMessage
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 
 

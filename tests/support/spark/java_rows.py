@@ -15,8 +15,7 @@ from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.spark.batch import SnapshotReader, shown_columns
-from sparkhaven.readers.spark.jvm.plan_file import encode_plan
-from sparkhaven.readers.spark.jvm.planning import why_python_reads
+from sparkhaven.readers.spark.jvm.plan_file import encode_plan, why_python_reads
 from sparkhaven.readers.spark.options import ReadOptions, read_options
 from sparkhaven.store.errors import SparkhavenError
 

@@ -8,7 +8,7 @@ from typing import Any
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Retention
-from sparkhaven.store.epochs.state.partition_rule import PartitionRule
+from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
-from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_root import LiveRoot
+from sparkhaven.readers.live.shown_locations import LiveLocation
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 

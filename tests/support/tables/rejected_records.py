@@ -10,8 +10,7 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.format.index.tlmi import MAGIC, IndexEntry, decode_tlmi, encode_tlmi
-from sparkhaven.store.format.java.classes import ALL_CLASSES
-from sparkhaven.store.format.java.java_values import JInt, JLong
+from sparkhaven.store.format.java.java_values import ALL_CLASSES, JInt, JLong
 from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.java.object_writer import STREAM_HEADER, Writer, dumps, utf
 from sparkhaven.store.format.parquet.footer import decode_footer

@@ -32,7 +32,7 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.quarantine.pending_changes import follow_log
+from sparkhaven.writers.quarantine.changes import follow_log
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor

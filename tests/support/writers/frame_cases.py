@@ -13,8 +13,7 @@ from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
-from sparkhaven.writers.merge.plan.dedupe_options import parse_dedupe
-from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, parse_dedupe
 from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
 from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, run_reader
 from tests.support.writers.merge_cases import TABLE

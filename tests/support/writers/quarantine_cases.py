@@ -27,10 +27,9 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
-from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
+from sparkhaven.writers.quarantine.changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.row_choice import Chosen
-from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.quarantine.thresholds import THRESHOLDS, Thresholds
+from sparkhaven.writers.quarantine.table import THRESHOLDS, Quarantine, Thresholds
 from sparkhaven.writers.task.decoding import RejectedFile
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 

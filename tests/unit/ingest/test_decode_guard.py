@@ -12,17 +12,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.bad_rows import HELD_BYTES, Rejects, as_batch, bad_row
+from sparkhaven.ingest.bad_rows import (
+    FAILED_BLOCKS,
+    HELD_BYTES,
+    GuardedRecords,
+    Rejects,
+    as_batch,
+    bad_row,
+    guarded_file,
+    guarded_rows,
+    tried,
+)
 from sparkhaven.ingest.content.lines import framed_block, line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.decode_guard import FAILED_BLOCKS, GuardedRecords, guarded_file, guarded_rows, tried
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.feed import requeue_messages
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 from sparkhaven.ingest.formats.binary_records import RecordRows
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows

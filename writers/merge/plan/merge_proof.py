@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import (
+    CACHED_ROWS,
     add,
     add_symbol_hashes,
     digest_array,
@@ -18,6 +19,7 @@ from sparkhaven.store.digest.column_digest import (
     digest_counted_texts,
     digest_entries,
     digest_nulls,
+    digest_rows,
     digest_sets,
     digest_summed,
     digest_values,
@@ -25,11 +27,10 @@ from sparkhaven.store.digest.column_digest import (
     symbol_hashes,
     to_hex,
 )
-from sparkhaven.store.digest.row_hashes import CACHED_ROWS, digest_rows
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.merges.history import in_columns
-from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_run import LeftOut, Proof
 from sparkhaven.store.native.digests import Hashes, Sum
 from sparkhaven.store.native.rows import count_ids
 from sparkhaven.store.types.codings.coding import large_binary

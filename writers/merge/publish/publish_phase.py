@@ -13,16 +13,21 @@ from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.system_errors import in_phase
-from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.history import DateHistory, begin_publication, end_publication
 from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
-from sparkhaven.store.merges.publications import begin_publication, end_publication
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.phase_times import PhaseTimes, PhaseWatch
+from sparkhaven.writers.merge.date_result import PhaseTimes, PhaseWatch
 from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index
-from sparkhaven.writers.merge.publish.unfinished_copies import is_unfinished_copy, undo_copy
+from sparkhaven.writers.merge.publish.staged_locations import (
+    is_unfinished_copy,
+    publish,
+    retire,
+    sweep,
+    undo_copy,
+    write_index,
+)
 from sparkhaven.writers.merge.write.phases import Failure
 
 GRACE_S = 3600.0

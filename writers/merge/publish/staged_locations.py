@@ -3,6 +3,11 @@
 A location becomes visible complete: the topmost missing directory is renamed into place with its content. Staging lies
 outside the walked tree, on the same file system as its target. Published names are never reused, so an engine that has
 the old files open keeps them.
+
+Undoes copies of a date that were killed before they were verified: their staged files and their record go.
+
+Such a record has no effect on readers. A merge that is killed there is begun again by the next one; of a copied date no
+later command needs what was copied, and the staging may lie on a volume that merges do not write to.
 """
 
 from __future__ import annotations
@@ -18,8 +23,10 @@ from sparkhaven.store.errors import MergeError, TableExistsError
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeRecord
-from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.store.merges.merge_run import Destination, MergePhase
+from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import see_table
 from sparkhaven.store.scan.slices import Slice
@@ -136,3 +143,26 @@ def sweep(fs: Fs, roots: Iterable[Path]) -> None:
 def taken_rows(place: TablePlace) -> Path:
     """Where rows of a data frame wait for their merge. It belongs to whoever holds the table's lock."""
     return place.layout.scratch(place.table, ".merge")
+
+
+def is_unfinished_copy(record: MergeRecord | None) -> bool:
+    """Whether a record is of a move or an attachment that is not verified yet."""
+    return record is not None and record.run.relocated is not None and not record.phase.reached(MergePhase.CHECK)
+
+
+def without_unfinished_copy(place: TablePlace, history: DateHistory) -> DateHistory:
+    """The history of a date once an unfinished copy of it is undone. The caller holds the lock of the table."""
+    last = history.last
+    if last is None or not is_unfinished_copy(last):
+        return history
+    undo_copy(place, last)
+    return DateHistory(history.value, history.records[:-1])
+
+
+def undo_copy(place: TablePlace, record: MergeRecord) -> None:
+    """Removes the staged files of a copy, then what is stored of it; idempotent."""
+    sweep(place.fs, record.run.staging)
+    directory = place.merges / record.value
+    place.fs.unlink(validation_path(place, record.value, record.generation))  # never without its record
+    place.fs.unlink(directory / f"{record.generation}.json")
+    place.fs.sync_dirs([directory])

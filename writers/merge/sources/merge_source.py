@@ -3,6 +3,10 @@
 A source is a stretch of committed rows of one location, intraday or history. Entries stay as they lie in the file
 (sentinels for null, symbol ids, encoded bytes), so that copying needs no decoding; only the byte order becomes little
 endian.
+
+How much of a date the steps of a merge work on at once.
+
+Memory for one column that threads use again.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -27,11 +32,43 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.native.file_moves import FileRegion
 from sparkhaven.store.scan.checksums import checksum, crc32
-from sparkhaven.store.scan.column_file import column_header, committed_column, small_column
+from sparkhaven.store.scan.column_file import SMALL, column_header, committed_column, small_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import NOW, Column, Storage
 from sparkhaven.store.types.row_ranges import RowRanges
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """Rows of a merge do not depend on them. Row groups and row ranges of statistics do, so commands keep the defaults.
+
+    Read at once: ``rows``, ``texts`` rows without a symbol table, ``symbols``. Written at once: ``chunk_rows``,
+    ``chunk_bytes`` of texts, a ``piece`` of bytes of Parquet, which has at most ``group_rows`` rows a row group.
+    """
+
+    rows: int = 1 << 18
+    texts: int = 1 << 14
+    symbols: int = 1 << 16
+    chunk_rows: int = 1 << 17
+    chunk_bytes: int = 1 << 20
+    piece: int = 4 << 20
+    group_rows: int = 1 << 18
+    stretch_rows: int = 8 << 20  # that one task counts
+    slice_bytes: int | None = None  # of texts that are sorted at once; None: by memory
+    index_bytes: int | None = None  # of rows whose keys are sorted at once; None: by memory
+    writeback_bytes: int = 1 << 20  # smaller files are written faster together, by the sync
+    parted_rows: int = 1 << 20  # of a source, at most, that are parted at once
+    copied_bytes: int = 8 << 20  # of a block of a source that is parted; larger ones are mapped
+    small_bytes: int = SMALL  # files that are read together with others
+    small_sources: int = 4  # that are worth being read together
+    moved_rows: int = 1 << 18  # the entries of fewer lie in the processor's cache anyway
+    hashed_beside: int = 1 << 18  # symbols that are worth a thread that hashes them while others are written
+    groups: int = 4  # tasks per worker that small dates are given to, to even them out
+    sorted_bytes: int = 8  # of texts a row: to sort them takes as long as to put the row in order
+
+
+SIZES = BlockSizes()
+
 
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
@@ -302,3 +339,15 @@ def check_crc(fs: Fs, path: Path, state: FileState, *, stream: str) -> None:
             found=f"{crc:08x}",
             hint=repair_hint(stream),
         )
+
+
+class ColumnRoom(local):
+    """Memory for one column, which a thread uses again for its next one: the first touch of new memory takes long."""
+
+    _held = np.empty(0, np.uint8)
+
+    def empty(self, rows: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        size = rows * dtype.itemsize
+        if len(self._held) < size:
+            self._held = np.empty(size, np.uint8)
+        return self._held[:size].view(dtype)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.rows import Bound, Pieces, numbered_pieces
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.dropped_columns import RankedUnions, union_columns
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.unions import RankedUnions, union_columns
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource, check_crc
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, sorted_symbols
 from sparkhaven.writers.merge.write.dictionaries import load_unions

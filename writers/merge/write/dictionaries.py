@@ -27,11 +27,10 @@ import pyarrow.compute as pc
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.dropped_columns import RankedUnions, Unions, ranks_file, union_columns
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, ranks_file, union_columns
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
-from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes, ColumnSource
 from sparkhaven.writers.merge.sources.parquet_source import open_source
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, ranked_symbols
 

@@ -18,13 +18,12 @@ from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.dropped_columns import Unions
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.unions import Unions
 from sparkhaven.writers.merge.sources.merge_source import MergeSource
 from sparkhaven.writers.merge.sources.sort_keys import distinct, from_ordinals, picked
-from sparkhaven.writers.merge.write.column_writes import write_symbols
-from sparkhaven.writers.merge.write.set_tables import set_table
+from sparkhaven.writers.merge.write.column_writes import set_table, write_symbols
 from sparkhaven.writers.merge.write.staging import Runs
 
 

@@ -27,7 +27,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, ranked_symbols
 from sparkhaven.writers.merge.write.finish import Finished, staged_source
-from sparkhaven.writers.merge.write.index_rows import key_words
+from sparkhaven.writers.merge.write.indexes import key_words
 
 Positions = npt.NDArray[np.int64]
 KEYS = 1 << 14  # that are looked at together

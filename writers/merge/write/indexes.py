@@ -4,36 +4,252 @@
 ``dh_begin_pos`` (inclusive) and ``dh_end_pos`` (exclusive), those of any other index ``dh_row_set``. Beside
 ``table.parquet`` each index is written twice: ``.dh_metadata/indexes/<Cols>/index_<Cols>_table.parquet`` is what
 Deephaven's Parquet reader takes, the keys and the row set of each in row groups of as many as those of the rows.
+
+Which rows of a staged location have which keys: what an index over any columns stores.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
-from sparkhaven.store.format.parquet.fields import file_schema
-from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer
+from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer, file_schema
 from sparkhaven.store.format.parquet.location_files import ROW_SET, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.rows import Bound, at_or_after, sorted_rows
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.codings.byte_array import binary_parts
+from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.row_ranges import Positions
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
-from sparkhaven.writers.merge.write.finish import Finished, staged_source
-from sparkhaven.writers.merge.write.index_rows import KeyRows, group_rows, key_pieces
-from sparkhaven.writers.merge.write.parquet_sink import DEFAULT_CODEC, FileSink, parquet_writer
+from sparkhaven.writers.merge.sources.sort_keys import (
+    INT_NULL,
+    Words,
+    distinct,
+    look_up,
+    ordinals,
+    picked,
+    rank_ordinals,
+    ranked_symbols,
+    word_count,
+)
+from sparkhaven.writers.merge.write.finish import Finished, joined_runs, staged_source
+from sparkhaven.writers.merge.write.parquet_check import DEFAULT_CODEC, FileSink, parquet_writer
+from sparkhaven.writers.merge.write.row_order import to_arrow
+from sparkhaven.writers.merge.write.staging import Runs
+
+BLOCK = 1 << 20
+SAMPLE = 1 << 14  # words by which keys are cut into pieces
+ROW_BYTES = 200  # of a row with a key of its own, beside its values: words, order, ranges, its set
+UTF16_ORDER = np.arange(256, dtype=np.uint64)  # the first bytes of U+E000 to U+FFFF come after those of U+10000 and up
+UTF16_ORDER[0xEE:0xF0] += np.uint64(10)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """The keys, ascending, one array a column, and the ranges of rows of key ``i``: from ``bounds[i]`` on."""
+
+    keys: tuple[pa.Array, ...]
+    starts: Positions
+    stops: Positions
+    bounds: Positions
+
+    def sets(self) -> list[bytes]:
+        """The row set of each key."""
+        return encode_sets(self.starts, self.stops, self.bounds)
+
+
+def key_words(array: pa.Array, column: Column) -> list[Words]:
+    """Words that together are ordered and equal as the keys of an index are: null first, all NaN equal.
+
+    One, but for values of a codec that have more than seven bytes.
+    """
+    if column.storage is Storage.FIXED:
+        entries = encode_entries(array, column.type)
+        return [ordinals(entries, column.type, word=word) for word in range(word_count(column.type))]
+    if pa.types.is_dictionary(array.type):
+        _, (lut,) = ranked_symbols([array.dictionary])
+        return [rank_ordinals(np.where(_valid(array.indices), lut[_ids(array.indices)], np.int32(-(2**31))))]
+    _, (lut,) = ranked_symbols([array])
+    return [rank_ordinals(lut[:-1])]
+
+
+def _ids(indices: pa.Array) -> npt.NDArray[np.int32]:
+    ids: npt.NDArray[np.int32] = indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return ids
+
+
+def _valid(indices: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = indices.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def group_rows(source: ColumnSource, block: int = BLOCK) -> KeyRows:
+    """The keys of a grouping column whose equal values stand together, each with one range.
+
+    ``block`` rows are read at once.
+    """
+    column, rows = source.column, len(source.source)
+    symbols = source.symbols() if column.storage is Storage.SYMBOL else None
+    ranks = None if symbols is None else ranked_symbols([symbols])[1][0]
+    run_entries, run_words, run_starts = [], [], []
+    for first, stop in source.source.blocks(block):
+        entries = source.entries(first, stop) if symbols is None else source.ids(first, stop, len(symbols))
+        words = ordinals(entries, column.type) if ranks is None else rank_ordinals(look_up(ranks, entries))
+        runs = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(words[1:] != words[:-1]) + 1))
+        run_entries.append(entries[runs])
+        run_words.append(words[runs])
+        run_starts.append(runs + first)
+    entries, words, starts = np.concatenate(run_entries), np.concatenate(run_words), np.concatenate(run_starts)
+    fresh = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), words[1:] != words[:-1])))  # runs of a former block
+    order = fresh[np.argsort(words[fresh], kind="stable")]
+    stops = np.empty_like(starts)
+    stops[fresh] = np.append(starts[fresh][1:], rows)
+    keys = to_arrow(entries[order], column) if symbols is None else _texts(symbols, entries[order])
+    return KeyRows((keys,), starts[order], stops[order], np.arange(len(order) + 1))
+
+
+def symbol_groups(runs: Sequence[Runs | None], rows: int, texts: pa.StringArray) -> KeyRows | None:
+    """The same of symbols by the runs of their ranks in ``texts``; None where equal ones do not stand together."""
+    joined = joined_runs(runs)
+    if joined is None or not distinct(joined.words):
+        return None
+    order = np.argsort(joined.words, kind="stable")
+    ranks = (joined.words[order] ^ np.uint32(1 << 31)).view(np.int32)
+    stops = np.append(joined.starts[1:], rows)
+    return KeyRows((_texts(texts, ranks),), joined.starts[order], stops[order], np.arange(len(order) + 1))
+
+
+def _texts(symbols: pa.Array, ids: npt.NDArray[np.int32]) -> pa.Array:
+    """The texts of symbol ids, null first."""
+    nulls = int(np.count_nonzero(ids[:1] == INT_NULL))
+    texts = picked(symbols, ids[nulls:])
+    return pa.concat_arrays([pa.nulls(nulls, pa.string()), texts]) if nulls else texts
+
+
+def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Positions | None = None) -> KeyRows:
+    """The keys of rows and where they are. ``numbers``: the rows of the location that these are, ascending.
+
+    In memory are the values, and 16 bytes a row.
+    """
+    rows = len(arrays[0])
+    words = [word for array, column in zip(arrays, columns, strict=True) for word in key_words(array, column)]
+    order = sorted_rows(words)
+    fresh = np.ones(rows, np.bool_)
+    fresh[1:] = False
+    for word in words:
+        ordered = word[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    del words
+    firsts = pa.array(order[fresh].astype(np.int64))
+    keys = tuple(_plain(array.take(firsts)) for array in arrays)
+    placed = order.astype(np.int64) if numbers is None else numbers[order]
+    breaks = fresh.copy()
+    breaks[1:] |= placed[1:] != placed[:-1] + 1
+    edges = np.flatnonzero(breaks)
+    starts, stops = placed[edges], placed[np.append(edges[1:], rows) - 1] + 1
+    return KeyRows(keys, starts, stops, np.append(np.searchsorted(edges, np.flatnonzero(fresh)), len(edges)))
+
+
+def key_pieces(
+    fs: Fs, location: Path, columns: Sequence[Column], sizes: Mapping[str, int], rows: int, *, block: int, budget: int
+) -> Iterator[KeyRows]:
+    """The keys of a location of ``rows`` rows and where they are, key after key, in pieces.
+
+    A piece takes ``budget`` bytes at most, unless one key has more rows than that; ``block`` rows are read at once.
+    """
+    if not rows:  # of a date that was filled: no key
+        return
+    opened = [open_column(fs, location, column, sizes, rows) for column in columns]
+    stored = sum(sizes.get(name, 0) for column in opened for name in column.column.files)
+    most = max(budget // (ROW_BYTES + 3 * stored // rows), 1)
+    if rows <= most:
+        yield key_rows([column.read() for column in opened], columns)
+        return
+    leading = LeadingWords(columns[0])
+    blocks = [(first, min(first + block, rows)) for first in range(0, rows, block)]
+    step = max(rows * word_count(columns[0].type) // SAMPLE, 1)
+    samples = ([word[::step].copy() for word in leading.of(opened[0].read(*part))] for part in blocks)
+    for low, high in pairwise([None, *_cuts(samples, 2 * -(-rows // most)), None]):
+        parts: list[list[pa.Array]] = []
+        numbers: list[Positions] = []
+        for first, stop in blocks:
+            lead = opened[0].read(first, stop)
+            words = leading.of(lead)
+            inside = np.ones(stop - first, np.bool_) if low is None else at_or_after(words, low)
+            if high is not None:
+                inside &= ~at_or_after(words, high)
+            chosen = np.flatnonzero(inside)
+            if len(chosen):
+                others = [column.read(first, stop) for column in opened[1:]]
+                parts.append([_plain(array.take(pa.array(chosen))) for array in (lead, *others)])
+                numbers.append(chosen + first)
+        if parts:
+            yield key_rows(
+                [pa.concat_arrays(arrays) for arrays in zip(*parts, strict=True)], columns, np.concatenate(numbers)
+            )
+
+
+def _cuts(samples: Iterable[Sequence[Words]], pieces: int) -> list[Bound]:
+    """At most ``pieces - 1`` ascending bounds that cut the sampled words of blocks into about equal parts."""
+    words = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
+    order = sorted_rows(words)
+    rows = (order[len(order) * number // pieces] for number in range(1, pieces))
+    return list(dict.fromkeys(tuple(int(word[row]) for word in words) for row in rows))
+
+
+class LeadingWords:
+    """Words that ascend with the values of a key column, the same for equal ones: of texts one of their first bytes."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._table: tuple[int, npt.NDArray[np.uint64]] | None = None  # of the last dictionary, by its address
+
+    def of(self, array: pa.Array) -> list[Words]:
+        if self._column.storage is Storage.FIXED:
+            return key_words(array, self._column)
+        if not pa.types.is_dictionary(array.type):
+            return [_text_words(array)]
+        texts = array.dictionary
+        address = (texts.buffers()[2].address if texts.buffers()[2] else 0) + len(texts)
+        if self._table is None or self._table[0] != address:
+            self._table = address, np.append(_text_words(texts), np.uint64(0))
+        return [self._table[1][np.where(_valid(array.indices), _ids(array.indices), -1)]]
+
+
+def _text_words(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """A byte that is 0 for null only, then the first seven of UTF-8, in the order of UTF-16."""
+    starts, data = binary_parts(texts.cast(pa.large_string()).view(pa.large_binary()))
+    lengths = np.diff(starts)
+    words = np.where(np.asarray(texts.is_valid()), np.uint64(1), np.uint64(0))
+    for index in range(7):
+        there = np.flatnonzero(lengths > index)
+        octets = np.zeros(len(lengths), np.uint64)
+        octets[there] = UTF16_ORDER[data[starts[there] + index]]
+        words = words << np.uint64(8) | octets
+    words[~np.asarray(texts.is_valid())] = 0
+    return words
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,24 @@ from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.rows import Bound, Moves, gathered
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.dropped_columns import RankedUnions, Unions
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan, Rows
-from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions
-from sparkhaven.writers.merge.sources.column_room import ColumnRoom
+from sparkhaven.writers.merge.sources.merge_source import ColumnRoom
 from sparkhaven.writers.merge.sources.sort_keys import Words, distinct
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets
 from sparkhaven.writers.merge.write.date_survey import complete, load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
-from sparkhaven.writers.merge.write.row_moves import OutputOrder, are_worth_planning, load_order, planned, store_stretch
-from sparkhaven.writers.merge.write.row_order import Keys, RowSelection, order_of, select
+from sparkhaven.writers.merge.write.row_order import (
+    Keys,
+    OutputOrder,
+    RowSelection,
+    are_worth_planning,
+    load_order,
+    order_of,
+    planned,
+    select,
+    store_stretch,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -18,24 +18,31 @@ import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.dropped_columns import RankedUnions, Unions, late_columns
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, late_columns
 from sparkhaven.writers.merge.write.date_survey import Counts, Stretch, measure, store_used, unions
 from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
 from sparkhaven.writers.merge.write.finish import Finished, finish
-from sparkhaven.writers.merge.write.index_rows import KeyRows, symbol_groups
-from sparkhaven.writers.merge.write.indexes import IndexTask, planned_indexes, with_indexes, write_index
-from sparkhaven.writers.merge.write.parquet_write import ParquetTask, write_parquet
+from sparkhaven.writers.merge.write.indexes import (
+    IndexTask,
+    KeyRows,
+    planned_indexes,
+    symbol_groups,
+    with_indexes,
+    write_index,
+)
+from sparkhaven.writers.merge.write.parquet_check import ParquetTask, write_parquet
 from sparkhaven.writers.merge.write.parted_rows import (
     SourceRows,
     is_worth_parting,
+    is_worth_sharing,
     part_rows,
     piece_plan,
     remove_piece,
+    write_together,
 )
 from sparkhaven.writers.merge.write.row_order import Keys, bounds
-from sparkhaven.writers.merge.write.shared_order import is_worth_sharing, write_together
 from sparkhaven.writers.merge.write.staging import (
     ColumnWrite,
     OrderTask,

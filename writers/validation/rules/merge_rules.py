@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
-from sparkhaven.store.digest.row_hashes import CACHED_ROWS
-from sparkhaven.store.merges.column_corrections import corrected
+from sparkhaven.store.digest.column_digest import CACHED_ROWS, add, from_hex, to_hex
 from sparkhaven.store.merges.history import has_digests_of, row_content
-from sparkhaven.store.merges.merge_proofs import LeftOut
-from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_records import MergeRecord, corrected
+from sparkhaven.store.merges.merge_run import LeftOut
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, as_hex, digest_block

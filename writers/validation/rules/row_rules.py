@@ -3,13 +3,18 @@
 Two columns are compared row by row. Numbers compare with numbers, exactly, NaN above all others and equal to itself.
 Texts compare with texts, instants with instants, dates with dates, times with times. Null is equal to null and to
 nothing else; it is neither less nor greater than anything.
+
+Two columns compared row by row, at least one of which has a codec: dates, times, and decimals with whole numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaParseError
@@ -17,9 +22,46 @@ from sparkhaven.store.expressions.predicate.expression import compare_columns, p
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.rows.date_rows import CellBlock
-from sparkhaven.writers.validation.rules.bounds import Range
-from sparkhaven.writers.validation.rules.coded_comparison import coded_test
-from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, names_in, plural, share
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Range, Scope, names_in, plural, share
+
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NUMBERS = ("byte", "short", "int", "long", "BigDecimal", "BigInteger")
+
+
+def coded_test(sign: str, left: Column, right: Column) -> Callable[[CellBlock], Mask]:
+    """Which rows of a block hold. NotEvaluatedError: the columns are not of one kind."""
+    kinds = {"a number" if column.type.name in _NUMBERS else column.type.name for column in (left, right)}
+    if len(kinds) > 1 or not kinds <= {"a number", "LocalDate", "LocalTime"}:
+        raise NotEvaluatedError(f"the two columns cannot be compared: {left.type.name} and {right.type.name}")
+
+    def test(block: CellBlock) -> Mask:
+        sides = [block.cells[column.name] for column in (left, right)]
+        values = [_distinct(cells) for cells in sides]
+        ranks = _ranks(value for _, distinct in values for value in distinct)
+        one, other = (np.array([ranks.get(v, -1) for v in distinct] or [-1])[ids] for ids, distinct in values)
+        holds: Mask = _SIGNS[sign](one, other) & ~sides[0].null & ~sides[1].null
+        return holds
+
+    return test
+
+
+def _distinct(cells: Cells) -> tuple[npt.NDArray[Any], list[Any]]:
+    if cells.numbers is not None:
+        numbers, codes = np.unique(cells.numbers, return_inverse=True)
+        return codes, numbers.tolist()
+    ids, dictionary = cells.distinct
+    return ids, dictionary.plain()
+
+
+def _ranks(values: Iterable[Any]) -> dict[Any, int]:
+    return {value: rank for rank, value in enumerate(sorted({value for value in values if value is not None}))}
 
 
 def _count(scope: Scope, name: str, test: Callable[[Cells], Mask]) -> int:

@@ -21,9 +21,9 @@ from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.sources.sort_keys import from_ordinals, ordinals
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
 from sparkhaven.writers.validation.rows.key_hashes import distinct, feed
-from sparkhaven.writers.validation.rules.bounds import Extremes
 from sparkhaven.writers.validation.rules.rule_scope import (
     Evaluate,
+    Extremes,
     Measure,
     Number,
     Scope,

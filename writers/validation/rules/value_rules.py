@@ -17,10 +17,11 @@ from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import Cells, Mask
 from sparkhaven.writers.validation.rows.key_hashes import distinct, feed, row_keys
-from sparkhaven.writers.validation.rules.bounds import Extremes, Range
 from sparkhaven.writers.validation.rules.rule_scope import (
     Evaluate,
+    Extremes,
     Measure,
+    Range,
     Scope,
     bare,
     plural,

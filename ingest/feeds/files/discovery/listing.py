@@ -6,11 +6,13 @@ the first look is known as a newcomer, whatever its times say.
 
 A directory is walked once, under its own name if that lies in the feed: links to directories are followed last. So
 neither a loop of links nor ``current -> 2026-11-20`` brings a file twice.
+
+What lies in a feed of files and is not ingested: how many by reason, and some by name.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,21 +20,43 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.ingest.feeds.base import PassedFiles
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import ANY_DEPTH, fits, missing_directory, split_pattern
-from sparkhaven.ingest.feeds.files.discovery.skipped_files import (
-    GONE,
-    HIDDEN,
-    NO_FILE,
-    NO_MATCH,
-    OTHER,
-    SAME,
-    UNFINISHED,
-    Passed,
-)
 from sparkhaven.store.errors import FeedError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.managed_trees.directories import ManagedDirectories
-from sparkhaven.store.managed_trees.sink_log import SinkLog
+from sparkhaven.store.managed_trees.directories import SINK_LOG, ManagedDirectories, SinkLog
+
+OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
+SHOWN = 5  # names of each kind that a report has; all are counted
+HIDDEN, UNFINISHED, OTHER, NO_FILE = "hidden", "unfinished", "other name", "no regular file"
+GONE = f"missing, though committed by {SINK_LOG}"
+SAME = "another name of what is ingested"
+NO_MATCH = "no file matches"
+
+
+@dataclass(slots=True)
+class Passed:
+    """What is not taken: how many by reason, and the first paths of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, reason: str, path: str, count: int = 1) -> None:
+        """One more, or so many; 0: the path is no file."""
+        self.counts[reason] += count
+        shown = self.names.setdefault(reason, [])
+        if len(shown) < SHOWN:
+            shown.append(path)
+
+    def merge(self, other: Passed) -> None:
+        self.counts.update(other.counts)
+        for reason, names in other.names.items():
+            shown = self.names.setdefault(reason, [])
+            shown.extend(names[: SHOWN - len(shown)])
+
+    def to_json(self) -> dict[str, PassedFiles]:
+        return {reason: {"count": count, "first": self.names[reason]} for reason, count in sorted(self.counts.items())}
+
 
 SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
 

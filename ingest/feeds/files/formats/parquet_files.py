@@ -22,23 +22,19 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     name_of,
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
-from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile, ParquetBatch, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together, opened
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
-from sparkhaven.ingest.values.coded_values import coded_json
-from sparkhaven.ingest.values.counted_times import count_target, counted_value, is_counted
-from sparkhaven.ingest.values.declared_numbers import number_value
-from sparkhaven.ingest.values.exact_values import from_json, from_text, is_number
-from sparkhaven.ingest.values.instants import settled
-from sparkhaven.ingest.values.nested_values import with_settings
+from sparkhaven.ingest.values.coded_values import coded_json, with_settings
+from sparkhaven.ingest.values.exact_values import from_json, from_text, is_number, number_value
+from sparkhaven.ingest.values.instants import count_target, counted_value, is_counted, settled
+from sparkhaven.ingest.values.json_text import exact_number
 from sparkhaven.ingest.values.refusals import Refusal, Value, out_of_range
-from sparkhaven.ingest.values.strict_json import exact_number
 from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
-from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow

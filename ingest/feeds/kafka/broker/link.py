@@ -42,8 +42,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 
 from sparkhaven.ingest.feeds.kafka.broker.errors import told
-from sparkhaven.ingest.feeds.kafka.broker.oidc import OidcTokens
-from sparkhaven.ingest.feeds.kafka.broker.tls import tls_context
+from sparkhaven.ingest.feeds.kafka.broker.tls import OidcTokens, tls_context
 from sparkhaven.ingest.feeds.kafka.client_settings import ClientTerms
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 

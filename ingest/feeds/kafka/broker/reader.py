@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 
 import kafka.errors as kp
 
-from sparkhaven.ingest.feeds.kafka.blocks import time_ms
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, time_ms
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
     OTHER_TOPIC,
     Troubles,
@@ -39,7 +39,6 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
 from sparkhaven.ingest.feeds.kafka.broker.link import Leader, Link, TopicState
 from sparkhaven.ingest.feeds.kafka.broker.partition import QUIET_SECONDS, Partition, fetch
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds
-from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition

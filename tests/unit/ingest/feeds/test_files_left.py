@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.feeds.files.discovery.skipped_files import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from sparkhaven.ingest.feeds.files.discovery.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
 from sparkhaven.ingest.spec.payload_formats import Format

@@ -18,7 +18,7 @@ from sparkhaven.ingest.content.packing import MAGIC_BYTES
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import split_pattern
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.feeds.files.row_size import row_bytes
+from sparkhaven.ingest.feeds.files.sample import row_bytes
 from sparkhaven.ingest.spec.payload_formats import Format, Limit
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.store.epochs.state.file_positions import FileWindow

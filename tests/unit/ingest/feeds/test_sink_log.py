@@ -12,14 +12,13 @@ from urllib.parse import quote
 
 import pytest
 
-from sparkhaven.ingest.feeds.files.discovery.skipped_files import GONE, HIDDEN
+from sparkhaven.ingest.feeds.files.discovery.listing import GONE, HIDDEN
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.managed_trees.sink_log import OTHER_SIZE, UNCOMMITTED
-from sparkhaven.store.managed_trees.table_formats import refuse_managed
+from sparkhaven.store.managed_trees.directories import OTHER_SIZE, UNCOMMITTED, refuse_managed
 
 NOW = 1_800_000_000
 NAMES = {"1": "part-1.json", "2": "part-2.json", "3": "part-3.json"}

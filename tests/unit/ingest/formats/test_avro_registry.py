@@ -18,8 +18,7 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, Schemas
-from sparkhaven.ingest.formats.avro.registry import FORGET_SECONDS, Registry
-from sparkhaven.ingest.formats.avro.whole_schema import definitions_in, whole
+from sparkhaven.ingest.formats.avro.registry import FORGET_SECONDS, Registry, definitions_in, whole
 from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordRows
 from sparkhaven.ingest.formats.confluent import HEAD
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns

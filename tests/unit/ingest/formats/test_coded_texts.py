@@ -11,8 +11,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
-from sparkhaven.ingest.formats.json.scanner import scanner_for
+from sparkhaven.ingest.formats.json.json_rows import JsonRows, scanner_for
 from tests.support.ingest.coded_doors import csv_files, json_files
 from tests.support.ingest.ingest_cases import PLENTY, target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkhaven.ingest.formats.csv.header_records import doubtful_header, kind_of
+from sparkhaven.ingest.formats.csv.csv_records import doubtful_header, kind_of
 
 ROWS = {
     "AAPL,268.5,100,2026-11-20T14:30:00Z": ["IBM,307.25,50,2026-11-20T14:30:01Z", "MSFT,478,200,2026-11-20T14:30:02Z"],

@@ -18,8 +18,8 @@ from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows, too_deep
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.date_patterns import iso_instants
 from sparkhaven.ingest.values.exact_values import from_text
-from sparkhaven.ingest.values.iso_texts import iso_instants
 from sparkhaven.ingest.values.refusals import Refusal
 from tests.support.ingest.ingest_cases import PLENTY, target
 

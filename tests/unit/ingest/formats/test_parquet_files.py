@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.parquet.known_file import KnownFile
-from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_BYTES, ParquetFile
+from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_BYTES, KnownFile, ParquetFile
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values

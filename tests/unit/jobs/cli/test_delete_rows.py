@@ -13,7 +13,7 @@ from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.row_withdrawal import withdraw_rows
+from sparkhaven.writers.removal.row_removal import withdraw_rows
 from tests.support.commands import run, run_json
 from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.small_tables import SmallTable

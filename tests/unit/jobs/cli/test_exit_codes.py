@@ -15,8 +15,8 @@ import pytest
 
 from sparkhaven.ingest.values.refusals import unexpected
 from sparkhaven.jobs.cli.context import CliContext, exit_code
-from sparkhaven.jobs.streams.restarts import is_retryable
-from sparkhaven.readers.sql.engine import refusal
+from sparkhaven.jobs.streams.stream_group import is_retryable
+from sparkhaven.readers.sql.scan import refusal
 from sparkhaven.store.errors import RetryableStorageError, SettingsError
 from sparkhaven.store.io.system_errors import NO_THREAD
 from sparkhaven.store.layout import Layout

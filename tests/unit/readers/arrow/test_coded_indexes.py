@@ -15,7 +15,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError
 from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run_json
 from tests.support.tables.intraday_rows import IntradayRows

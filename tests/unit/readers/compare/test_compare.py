@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.compare.table_comparison import compare_tables
-from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.store.digest.column_digest import value_hashes
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.places import TablePlace

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.readers.live.service import PAGE_ROWS, EngineOptions, page_rows
+from sparkhaven.readers.live.shown_locations import LiveLocation
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

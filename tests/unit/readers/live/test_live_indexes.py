@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import SnapshotMovedError
-from sparkhaven.store.expressions.predicate.lookups import Key
+from sparkhaven.store.expressions.predicate.nodes import Key
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_tables import NULLS, Attached, Engine

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live import memory_regions
+from sparkhaven.readers.live import service as memory_regions
 from sparkhaven.readers.live.live_column import Plain
-from sparkhaven.readers.live.memory_regions import KINDS, REGIONS, Regions, _flat, is_plain
+from sparkhaven.readers.live.service import KINDS, REGIONS, Regions, _flat, is_plain
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import MAP_FROM
 from sparkhaven.store.layout import Layout

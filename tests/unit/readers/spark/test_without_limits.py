@@ -12,9 +12,9 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.spark.batch import PlannedBatches, WholeBatches, planned_source
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.stream import EpochReader
-from sparkhaven.readers.spark.without_limits import PlannedBatches, WholeBatches, planned_source
 from tests.support.streams.stream_kit import STREAM, TABLE
 from tests.support.tables.small_tables import SmallTable
 

@@ -259,7 +259,7 @@ def test_a_log_that_may_have_failed_gives_no_lease(tmp_path: Path) -> None:
 
 def test_a_log_of_one_batch_a_process_is_compacted(tmp_path: Path) -> None:
     """A compaction takes several calls; a process that commits once completes what it begins."""
-    from sparkhaven.writers.batch.maintenance import Maintenance
+    from sparkhaven.writers.batch.commit import Maintenance
 
     def one(number: int, *, finish: bool) -> int:
         with open_log(FS, tmp_path) as log:

@@ -15,7 +15,7 @@ import pytest
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import TYPES, compare_columns, parse_predicate
-from sparkhaven.store.types.codings.coded_bounds import coded_bounds
+from sparkhaven.store.types.codings.coding import coded_bounds
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

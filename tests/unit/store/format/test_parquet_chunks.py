@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.files.formats.parquet_files import first_rows
 from sparkhaven.store.errors import CorruptFileError, FeedError
-from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
+from sparkhaven.store.format.parquet.footer import ANY_SIZE, checked_chunks
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.parquet_file import CommittedParquet
 from tests.support.ingest.ingest_cases import file_id, schema

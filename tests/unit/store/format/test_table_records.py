@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import UnsupportedVersionError
-from sparkhaven.store.format.java.classes import DB_DATE_TIME
-from sparkhaven.store.format.java.java_values import JInt
+from sparkhaven.store.format.java.java_values import DB_DATE_TIME, JInt
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
-from sparkhaven.store.format.table.size_forms import form_of, size_form
+from sparkhaven.store.format.table.table_size import form_of, size_form
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.schema_file import parse_schema

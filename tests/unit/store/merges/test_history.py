@@ -11,10 +11,9 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.column_corrections import ColumnCorrection
 from sparkhaven.store.merges.history import DateHistory, keeps_rows, load_history
-from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
+    ColumnCorrection,
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -26,8 +25,10 @@ from sparkhaven.store.merges.merge_run import (
     ColumnDrop,
     Destination,
     ImportedTree,
+    LeftOut,
     MergePhase,
     MergeRun,
+    Proof,
     RunSource,
     decode_run,
     encode_run,

@@ -10,7 +10,6 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.merge_proofs import LeftOut, Proof
 from sparkhaven.store.merges.merge_records import (
     MAGIC,
     MergeInput,
@@ -24,7 +23,7 @@ from sparkhaven.store.merges.merge_records import (
     newest,
     store_record,
 )
-from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
+from sparkhaven.store.merges.merge_run import LeftOut, MergePhase, MergeRun, Proof
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from tests.support.places import REPOSITORY

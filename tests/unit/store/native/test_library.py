@@ -110,7 +110,7 @@ def test_the_zip_for_spark_carries_it(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from sparkhaven.store.native.library import core, library_file, Fs, __file__ as f; import os\n"
-        "from sparkhaven.ingest.content.line_ends import line_ends\n"
+        "from sparkhaven.ingest.content.lines import line_ends\n"
         "assert 'sparkhaven.zip' in f and core(); print(core()._name, line_ends(b'a\\nb').tolist())"
     )
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}

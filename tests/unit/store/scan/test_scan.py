@@ -16,7 +16,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.pruning import Filter
+from sparkhaven.store.scan.narrowing import Filter
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, Tier
 from sparkhaven.store.types.committed_columns import RangeStats

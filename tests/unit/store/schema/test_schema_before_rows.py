@@ -9,10 +9,8 @@ import pytest
 from sparkhaven.store.errors import SchemaChangeError, SchemaParseError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed, require_writable, running_streams
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
-from sparkhaven.store.schema.deployed.schema_lock import running_streams
-from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.types.model import Storage
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, schema
 

@@ -12,8 +12,7 @@ from sparkhaven.store.format.table.definition import EXTENDED, ColumnDefinition,
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.schema.differences import column_differences
-from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.store.schema.document.tbl_schema import lost_in_text, tbl_schema, tbl_schema_text
+from sparkhaven.store.schema.document.schema_file import lost_in_text, parse_schema, tbl_schema, tbl_schema_text
 from tests.support.writers.coded_rows import SCHEMA as CODED
 
 GOLDEN = Path(__file__).parents[3] / "golden"

@@ -22,8 +22,7 @@ from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart, Split
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.combine import split_order
-from sparkhaven.writers.batch.file_parts import by_position, classified
+from sparkhaven.writers.batch.combine import by_position, classified, split_order
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
 from tests.support.streams.stream_kit import open_log, put_file, record, tree_bytes
 from tests.support.writers.quarantine_cases import Shelf, bad, spec, take

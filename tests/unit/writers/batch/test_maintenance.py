@@ -8,7 +8,7 @@ from pathlib import Path
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.batch.commit import Maintenance
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import ingest, open_log, place_in, put_file, record
 

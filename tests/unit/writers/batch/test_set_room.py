@@ -18,8 +18,7 @@ from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.digest.column_digest import add, digest_array
-from sparkhaven.store.digest.row_hashes import value_hashes
+from sparkhaven.store.digest.column_digest import add, digest_array, value_hashes
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
@@ -29,7 +28,7 @@ from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.set_room import rows_without_room
+from sparkhaven.writers.append.location_room import rows_without_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.left_rows import LeftOut

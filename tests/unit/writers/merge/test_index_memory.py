@@ -14,8 +14,8 @@ from pyarrow import parquet
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
-from sparkhaven.writers.merge.write.index_rows import LeadingWords, key_pieces
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
+from sparkhaven.writers.merge.write.indexes import LeadingWords, key_pieces
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.column_files import append_column
 from tests.support.tables.intraday_rows import IntradayRows

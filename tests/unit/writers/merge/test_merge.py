@@ -18,7 +18,7 @@ from sparkhaven.store.scan.column_file import read_grouping
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import Crash, KillingFs, QuickFs

@@ -15,7 +15,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import MergeError, SettingsError
 from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows

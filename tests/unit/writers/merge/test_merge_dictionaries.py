@@ -20,11 +20,10 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
+from sparkhaven.writers.merge.plan.dropped_columns import ranks_file
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.plan.unions import ranks_file
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
-from sparkhaven.writers.merge.sources.merge_source import ColumnSource
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes, ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.write import date_survey, dictionaries, work_shares
 from sparkhaven.writers.merge.write.dictionaries import SortBudget, load_texts, load_unions, store_unions

@@ -12,19 +12,18 @@ import pytest
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import MergeError, SettingsError, ValidationFailedError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_proofs import LeftOut
 from sparkhaven.store.merges.merge_records import decode_record, encode_record, newest
+from sparkhaven.store.merges.merge_run import LeftOut
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan import duplicates
-from sparkhaven.writers.merge.plan.dedupe_options import NO_RULE, parse_dedupe
+from sparkhaven.writers.merge.plan import date_plan as duplicates
 from sparkhaven.writers.merge.plan.merge_inputs import unmerged
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.plan.merge_plan import NO_RULE, MergeOptions, parse_dedupe
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.tables.intraday_rows import IntradayRows

@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.writers.merge.write import work_shares
-from sparkhaven.writers.merge.write.index_rows import KeyRows, symbol_groups
+from sparkhaven.writers.merge.write.indexes import KeyRows, symbol_groups
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.naive_rowset import naive_ranges

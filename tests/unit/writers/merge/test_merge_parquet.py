@@ -20,10 +20,10 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import decode_record, encode_record, newest
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import parquet_check
-from sparkhaven.writers.merge.write.parquet_write import row_groups
+from sparkhaven.writers.merge.write.parquet_check import row_groups
 from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (

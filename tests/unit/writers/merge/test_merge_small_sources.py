@@ -17,7 +17,7 @@ from sparkhaven.store.native.files import read_files
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan import open_source
-from sparkhaven.writers.merge.sources.block_sizes import SIZES, BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import SIZES, BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip

@@ -13,7 +13,7 @@ from sparkhaven.store.merges.history import load_history
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (

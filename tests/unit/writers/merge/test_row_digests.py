@@ -11,14 +11,13 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
-from sparkhaven.store.digest.row_hashes import digest_rows, row_hashes
+from sparkhaven.store.digest.column_digest import add, digest_rows, from_hex, row_hashes, to_hex
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
-from sparkhaven.writers.merge.write import row_check
+from sparkhaven.writers.merge.sources.merge_source import SIZES
+from sparkhaven.writers.merge.write import phases as row_check
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers import coded_rows
 from tests.support.writers.merge_cases import DAY

@@ -17,7 +17,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, encode_ledger, read_ledger, write_ledger
-from sparkhaven.writers.quarantine.pending_changes import NEVER, follow, rebuilt_ledger
+from sparkhaven.writers.quarantine.changes import NEVER, follow, rebuilt_ledger
 from tests.support.places import GOLDEN
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log, put_file, record
 from tests.support.writers.quarantine_cases import bad, marks, quarantine_at, rejected_at, restart, take

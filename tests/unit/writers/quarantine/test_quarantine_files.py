@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparkhaven.jobs.streams.quarantines import settle
+from sparkhaven.jobs.streams.stream_run import settle
 from sparkhaven.store.delta.log import LOG
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CommitError, SettingsError, UnsupportedVersionError

@@ -13,9 +13,9 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.state_cache import States
-from sparkhaven.writers.removal.validated_removal import RemovedDate, truncate_and_delete
 from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table

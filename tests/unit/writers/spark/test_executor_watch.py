@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, carried_error
-from sparkhaven.writers.spark.executor_watch import WAIT_S, ExecutorWatch, JobLoad
+from sparkhaven.writers.spark.workers import WAIT_S, ExecutorWatch, JobLoad
 
 WAITING = JobLoad((7,), 0, 3)
 

@@ -27,7 +27,7 @@ from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import PositionGapError, SettingsError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
-from sparkhaven.writers.batch.file_parts import by_position
+from sparkhaven.writers.batch.combine import by_position
 from sparkhaven.writers.batch.stream_batches import file_of
 from tests.support.ingest.ingest_cases import file_id
 

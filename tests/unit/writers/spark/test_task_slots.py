@@ -31,8 +31,8 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scratch.batch_plan import note_tasks, noted_tasks
 from sparkhaven.writers.batch.stream_batches import FedTables, StreamPlan
 from sparkhaven.writers.spark.merge_executor import SparkExecutor
+from sparkhaven.writers.spark.spark_tasks import SlotNotes, TaskSlots, is_local, slots_of
 from sparkhaven.writers.spark.stream_query import Batches
-from sparkhaven.writers.spark.task_slots import SlotNotes, TaskSlots, is_local, slots_of
 from sparkhaven.writers.spark.workers import check_workers
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record, target_of
 

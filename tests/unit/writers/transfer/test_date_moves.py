@@ -25,7 +25,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
-from sparkhaven.writers.transfer.move import move_dates
+from sparkhaven.writers.transfer.date_copies import move_dates
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip, hidden
 from tests.support.disks.model_fs import Crash, FaultFs, KillingFs, QuickFs

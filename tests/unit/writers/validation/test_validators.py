@@ -17,9 +17,8 @@ from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.writers.merge.plan.merge_inputs import history_sources
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
-from sparkhaven.writers.validation.rule_runs import RuleChoice
+from sparkhaven.writers.validation.rule_runs import RuleChoice, run_validator
 from sparkhaven.writers.validation.validators.loading import load_validators
-from sparkhaven.writers.validation.validators.running import run_validator
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE
 from tests.support.writers.merge_runs import FS

@@ -13,6 +13,7 @@ from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
     fair_amounts,
+    first_offsets,
     lag,
     newcomers,
     next_ranges,
@@ -20,7 +21,6 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     share_out,
     verified,
 )
-from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sparkhaven.ingest.settings.units import parse_period
+from sparkhaven.ingest.settings.base_model import parse_period
 from sparkhaven.jobs.date_choice import end_of
 from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.merges.merge_records import newest

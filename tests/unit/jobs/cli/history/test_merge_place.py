@@ -80,7 +80,7 @@ def test_a_date_that_was_never_merged_is_planned_once(tmp_path: Path, monkeypatc
         planned.append(dry_run)
         return plan_merge(*words, dry_run=dry_run)
 
-    monkeypatch.setattr("sparkhaven.writers.merge.plan.planner.plan_merge", noted)
+    monkeypatch.setattr("sparkhaven.writers.merge.date_merges.plan_merge", noted)
     assert f"{HERE}40 rows to merge" in run(root, "merge", NAME, "--date", DAY).stderr
     assert planned == [False]
     assert f"{HERE}0 rows to merge" in run(root, "merge", NAME, "--date", DAY).stderr  # its record is looked at first

@@ -14,7 +14,7 @@ import pytest
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.locations import LocationEntry, encode_locations, locations_schema
-from sparkhaven.store.scan.locations_table import read_locations
+from sparkhaven.store.scan.location_files import read_locations
 from sparkhaven.writers.transfer.leaves import write_column_leaf
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows

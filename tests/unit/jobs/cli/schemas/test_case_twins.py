@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.live.live_values import served_schema
+from sparkhaven.readers.live.live_column import served_schema
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.jobs.monitor.logs.log_tables import ADMIN
-from sparkhaven.jobs.streams.batch_reporter import SchemaWatch
+from sparkhaven.jobs.streams.stream import SchemaWatch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.format.table.tbl_reader import decode_tbl

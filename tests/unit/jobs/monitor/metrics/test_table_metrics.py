@@ -12,8 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sparkhaven.jobs.monitor.metrics.catalogue import OF_TABLES, PREFIX
-from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
-from sparkhaven.jobs.monitor.metrics.table_metrics import TableMetrics
+from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, TableMetrics, served
 from sparkhaven.jobs.monitor.symbols import SymbolFile, SymbolTables
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure

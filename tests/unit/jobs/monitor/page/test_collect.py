@@ -19,8 +19,8 @@ from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding
 from sparkhaven.jobs.monitor.page import collect
 from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector, PageLimits, page_table
 from sparkhaven.jobs.monitor.page.document import page
-from sparkhaven.jobs.monitor.page.facts import PageFacts, PageTable
 from sparkhaven.jobs.monitor.page.pictures import Drawings
+from sparkhaven.jobs.monitor.page.summary import PageFacts, PageTable
 from sparkhaven.jobs.monitor.storage import DiskUse
 from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.io.fs import Fs

@@ -11,11 +11,10 @@ import pytest
 
 from sparkhaven.jobs.monitor.dates import TIERS, Cell
 from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
-from sparkhaven.jobs.monitor.page.document import SECTIONS, page
-from sparkhaven.jobs.monitor.page.facts import ErrorFacts, PageFacts, PageTable, PageWaiting
+from sparkhaven.jobs.monitor.page.document import REFRESH, SECTIONS, STYLE, page
 from sparkhaven.jobs.monitor.page.markup import picture, table, written
 from sparkhaven.jobs.monitor.page.pictures import Drawings
-from sparkhaven.jobs.monitor.page.style import REFRESH, STYLE
+from sparkhaven.jobs.monitor.page.summary import ErrorFacts, PageFacts, PageTable, PageWaiting
 from sparkhaven.jobs.monitor.rejected import PendingRows
 from sparkhaven.jobs.monitor.storage import VolumeUse
 from sparkhaven.jobs.monitor.symbols import SymbolSizes

@@ -8,7 +8,7 @@ import pytest
 
 from sparkhaven.jobs.monitor.dates import Cell
 from sparkhaven.jobs.monitor.page import summary
-from sparkhaven.jobs.monitor.page.facts import ErrorFacts
+from sparkhaven.jobs.monitor.page.summary import ErrorFacts
 from sparkhaven.jobs.monitor.symbols import SymbolSizes
 from tests.support.page_facts import MINUTE, NOW_MS, epoch, epochs, facts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.epochs.files import saved_locations
+from sparkhaven.store.epochs.files import saved_state as saved_locations
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
 from sparkhaven.store.epochs.reading import log_reader as logs
 from sparkhaven.store.epochs.reading.log_reader import read_newest

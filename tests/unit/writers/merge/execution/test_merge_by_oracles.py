@@ -13,7 +13,7 @@ import pytest
 
 from sparkhaven.store.native import checked_columns, file_moves, files, rows
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from tests.oracles import columns
 from tests.support.writers.merge_runs import history_bytes, make, merge

@@ -11,9 +11,9 @@ import pytest
 
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import SIZES
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
-from sparkhaven.writers.merge.write.row_moves import OutputOrder
+from sparkhaven.writers.merge.write.row_order import OutputOrder
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, random_row

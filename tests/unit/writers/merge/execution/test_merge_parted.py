@@ -10,7 +10,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write import work_shares
 from tests.support.disks.model_fs import QuickFs

@@ -14,7 +14,7 @@ import pytest
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.sources.block_sizes import SIZES
+from sparkhaven.writers.merge.sources.merge_source import SIZES
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter
 from sparkhaven.writers.partitions import add_partition

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
 from tests.support.disks.model_fs import QuickFs
 from tests.support.writers.merge_runs import make, merge
 

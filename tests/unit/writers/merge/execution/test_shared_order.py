@@ -13,10 +13,10 @@ from sparkhaven.store.errors import MergeError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan
-from sparkhaven.writers.merge.sources.block_sizes import BlockSizes
-from sparkhaven.writers.merge.write import shared_order
+from sparkhaven.writers.merge.sources.merge_source import BlockSizes
+from sparkhaven.writers.merge.write import parted_rows as shared_order
+from sparkhaven.writers.merge.write.parted_rows import ROW_BYTES, SharedOrder, fits_threads, is_worth_sharing
 from sparkhaven.writers.merge.write.row_order import select
-from sparkhaven.writers.merge.write.shared_order import ROW_BYTES, SharedOrder, fits_threads, is_worth_sharing
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import history_bytes, make, merge
 
@@ -91,8 +91,8 @@ def test_rows_that_are_missing_from_a_source_are_an_error(tmp_path: Path, monkey
 
 
 def test_who_waits_gets_the_error_of_the_order(tmp_path: Path) -> None:
-    plan = cast(MergePlan, SimpleNamespace(ordering=(), destinations=(), columns=()))
-    shared = SharedOrder(cast(Any, None), plan)
+    plan = cast("MergePlan", SimpleNamespace(ordering=(), destinations=(), columns=()))
+    shared = SharedOrder(cast("Any", None), plan)
     with pytest.raises(AttributeError):
         shared.find()
     with pytest.raises(AttributeError):
@@ -103,7 +103,7 @@ def test_who_waits_gets_the_error_of_the_order(tmp_path: Path) -> None:
 def test_a_date_has_to_fit_memory_with_its_order(spare: int) -> None:
     room = 1000 * (60 + ROW_BYTES + MOVE_BYTES) + spare
     plan = SimpleNamespace(rows=1000, row_cost=lambda: 60, usable=lambda: room)
-    assert fits_threads(cast(MergePlan, plan)) is (spare == 0)
+    assert fits_threads(cast("MergePlan", plan)) is (spare == 0)
 
 
 @pytest.mark.parametrize(("bytes_a_row", "shared"), [(8, True), (7, False)])
@@ -115,7 +115,7 @@ def test_an_order_is_shared_where_texts_take_as_long(
     options = SimpleNamespace(sizes=BlockSizes(sorted_bytes=8))
     for columns, expected in (((100, 1000, 10), shared), ((), False)):
         plan = SimpleNamespace(rows=1000, columns=columns, row_cost=lambda: 60, usable=lambda: 2**40, options=options)
-        assert is_worth_sharing(cast(MergePlan, plan)) is expected
+        assert is_worth_sharing(cast("MergePlan", plan)) is expected
 
 
 def test_without_texts_to_sort_pieces_are_ordered_at_once(tmp_path: Path, given: list[str]) -> None:
@@ -127,4 +127,4 @@ def test_without_texts_to_sort_pieces_are_ordered_at_once(tmp_path: Path, given:
 def test_numbers_of_rows_have_four_bytes() -> None:
     for rows, fits in ((2**32 - 1, True), (2**32, False)):
         plan = SimpleNamespace(rows=rows, row_cost=lambda: 60, usable=lambda: 2**60)
-        assert fits_threads(cast(MergePlan, plan)) is fits
+        assert fits_threads(cast("MergePlan", plan)) is fits

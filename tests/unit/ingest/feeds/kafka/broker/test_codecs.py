@@ -12,8 +12,14 @@ import pyarrow as pa
 import pytest
 from kafka.errors import CorruptRecordError
 
-from sparkhaven.ingest.feeds.kafka.broker.batches import UNPACKED, Piece, pieces, whole_batches
-from sparkhaven.ingest.feeds.kafka.broker.codecs import CompressionError, unpacked
+from sparkhaven.ingest.feeds.kafka.broker.batches import (
+    UNPACKED,
+    CompressionError,
+    Piece,
+    pieces,
+    unpacked,
+    whole_batches,
+)
 from tests.support.kafka.record_batches import Rec, batch, xerial
 
 
