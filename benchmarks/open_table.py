@@ -32,7 +32,7 @@ from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_positions
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey

@@ -36,7 +36,7 @@ from sparkhaven.ingest.feeds.spark_planning import (
     committed_ends,
     range_source,
 )
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
 from sparkhaven.ingest.spec.payload_formats import Limit, Traits
@@ -188,8 +188,8 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         del fs
         targets = {number: resolve_targets(table.spec, table.schema) for number, table in tables.items()}
         ignored = {number: counting(table.spec, routes).ignore for number, table in tables.items()}
-        decoders = {number: JsonRows(targets[number], ignored[number]) for number in tables}
-        deciding = JsonRows((routing_target(routes),), ())
+        decoders = {number: JsonDecoder(targets[number], ignored[number]) for number in tables}
+        deciding = JsonDecoder((routing_target(routes),), ())
         choice = TableChoice(routes, tables, split.place, "offset")
         rows = self.options.count(split.start, split.stop)
         for table in tables.values():
@@ -207,7 +207,7 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
 
     def _blocks(self, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         targets = resolve_targets(self.spec, schema)
-        decoder = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias)
+        decoder = JsonDecoder(targets, self.spec.ignore, alias=self.spec.allow_null_alias)
         rules = self.spec.partition
         router = Router(targets, rules, split.place, rules.clock.now_ns(clock), "offset")
         rejects.source.count(self.options.count(split.start, split.stop))
@@ -225,5 +225,5 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
         block = framed_block(list(payloads.values()), np.array(list(payloads), np.int64))
         rejects.complete = partial(replace, unit="offset")
-        found = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias).decode(block, source, rejects)
+        found = JsonDecoder(targets, self.spec.ignore, alias=self.spec.allow_null_alias).decode(block, source, rejects)
         return RequeuedRows(source, found, payloads, "offset", rejects.complete)

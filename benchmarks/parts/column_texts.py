@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
 from sparkhaven.store.types.model import Column
 from tests.support.writers.coded_rows import counted
@@ -27,7 +27,7 @@ def decoding(arrays: Mapping[Column, pa.Array]) -> Callable[[], object]:
     targets = [Target(column, column.name, "iso", None, None, True) for column in arrays]
     fields = [[f'"{column.name}":{text}' for text in json_texts(array)] for column, array in arrays.items()]
     lines = [("{" + ",".join(parts) + "}").encode() for parts in zip(*fields, strict=True)]
-    block, rows = framed_block(lines, np.arange(len(lines))), JsonRows(targets, ())
+    block, rows = framed_block(lines, np.arange(len(lines))), JsonDecoder(targets, ())
 
     def decode() -> None:
         rejects = Rejects(BUDGET)

@@ -28,8 +28,8 @@ import pyarrow.csv
 from benchmarks.parts.decode import COLUMNS, JSON_FEEDS, Row, line_text, rows
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
@@ -127,13 +127,13 @@ def ours(form: str, feed: Feed, data: bytes, *, compiled: bool) -> Callable[[], 
     targets = feed.targets
 
     def json_lines() -> Made:
-        rejects, decoder = Rejects(BUDGET), JsonRows(targets, [], compiled=compiled)
+        rejects, decoder = Rejects(BUDGET), JsonDecoder(targets, [], compiled=compiled)
         typed = [decoder.decode(block, "feed", rejects) for block in line_blocks([data])]
         return typed, rejects.bad
 
     def csv_records() -> Made:
         options = CsvOptions(header=False, names=tuple(feed.columns))
-        rejects, decoder = Rejects(BUDGET), CsvRows(targets, [], options, by="scanner" if compiled else "pyarrow")
+        rejects, decoder = Rejects(BUDGET), CsvDecoder(targets, [], options, by="scanner" if compiled else "pyarrow")
         typed, rest = [], None
         for block in line_blocks([data]):
             whole = block if rest is None else rest.before(block)

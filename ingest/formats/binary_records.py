@@ -78,7 +78,7 @@ class RecordFormat(Protocol[Record]):
         """The targets, by index, of which its schema has no field."""
 
 
-class RecordRows:
+class RecordDecoder:
     """Decoder of the payloads of one stream. ``uncounted`` names fields that are not stored and not counted.
 
     ``strict``: records with other fields than these are bad.

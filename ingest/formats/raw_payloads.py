@@ -30,7 +30,7 @@ from sparkhaven.store.quarantine.reasons import Reason
 _NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
 
 
-class RawRows:
+class RawDecoder:
     """Decoder of whole payloads for one stream."""
 
     def __init__(self, targets: Sequence[Target], *, alias: bool = False) -> None:

@@ -43,7 +43,7 @@ from sparkhaven.store.types.model import NOW, TableSchema
 from sparkhaven.writers.append.location_room import LocationRoom, committed_room, may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.batch.left_rows import LeftOut
+from sparkhaven.writers.batch.rows_without_room import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.quarantine.changes import Requeue, requeue_path
 from sparkhaven.writers.quarantine.row_choice import Chosen

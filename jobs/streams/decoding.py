@@ -21,8 +21,8 @@ from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.batch.left_rows import LeftOut
-from sparkhaven.writers.spark.frame_task import KeptPart
+from sparkhaven.writers.batch.rows_without_room import LeftOut
+from sparkhaven.writers.spark.frame_task import SpilledPart
 from sparkhaven.writers.task.decoding import SplitNotes
 
 
@@ -129,14 +129,14 @@ class FrameDecoder:
         notes.reject(rejects.rows, rejects.bad)
         notes.source.add(rejects.source)
 
-    def reject_rows(self, parts: Iterable[KeptPart], left: LeftOut, notes: SplitNotes) -> int:
+    def reject_rows(self, parts: Iterable[SpilledPart], left: LeftOut, notes: SplitNotes) -> int:
         """Rejects rows for which their location has no room; returns their number."""
         rejects = rejects_of(self.spec, notes)
         count = reject_rows(partial(self._blocks, parts), left, rejects)
         notes.reject(rejects.rows, rejects.bad)
         return count
 
-    def _blocks(self, parts: Iterable[KeptPart], silent: Rejects) -> Iterator[Block]:
+    def _blocks(self, parts: Iterable[SpilledPart], silent: Rejects) -> Iterator[Block]:
         for part in parts:
             split = FrameBatch(part.rows, part.origin, part.numbers, part.unit)
             yield from feed_of(self.spec).decode(Fs(), split, self.schema, silent, self.clock)

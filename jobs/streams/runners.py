@@ -13,7 +13,7 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.local_stream import run_local_tables
-from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FedTables, SplitOf, StreamTotals
+from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FeedTables, SplitOf, StreamTotals
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
 from sparkhaven.writers.spark.stream_query import run_stream_of_tables
 from sparkhaven.writers.spark.workers import ExecutorWatch
@@ -54,10 +54,10 @@ class StreamWork:
 
     fs: Fs
     settings: StreamSettings
-    fed: FedTables
+    fed: FeedTables
     stop: threading.Event
 
-    def planned(self, split_of: SplitOf, *, allow_gap: bool) -> FedTables:
+    def planned(self, split_of: SplitOf, *, allow_gap: bool) -> FeedTables:
         """The tables, with what the source tells of its splits."""
         tables = (
             replace(table, plan=replace(table.plan, split_of=split_of, allow_gap=allow_gap))

@@ -47,7 +47,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed, require_writa
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.batch.stream_batches import BatchProgress, FedTable, FedTables, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTable, FeedTables, StreamPlan, StreamTotals
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import OneTable
 from sparkhaven.writers.task.target import StreamTarget
@@ -355,7 +355,7 @@ def run_one(app: Application, group: StreamGroup) -> None:
         decoders = tuple(one.decode for one in ready)
         routes = group.first.settings.spec.routes
         together = OneTable(decoders[0]) if routes is None else TablesDecoder(app.fs, routes, decoders)
-        fed = FedTables(tuple(one.fed for one in ready), together)
+        fed = FeedTables(tuple(one.fed for one in ready), together)
         totals = app.runner.run(StreamWork(app.fs, group.first.settings, fed, app.stop))
         for one, of_table in zip(ready, totals, strict=True):
             one.run.totals = of_table
@@ -373,7 +373,7 @@ class _ReadyTable:
     """A stream of one table, ready to run."""
 
     run: StreamRun
-    fed: FedTable
+    fed: FeedTable
     decode: Decoder
     quarantine: Quarantine | None
     reporter: BatchReporter
@@ -415,7 +415,7 @@ def _ready(app: Application, run: StreamRun, query_id: str) -> _ReadyTable:
         report=reporter.source,
         warn=reporter.warn,
     )
-    return _ReadyTable(run, FedTable(run.log, target, plan), decode, quarantine, reporter, metrics)
+    return _ReadyTable(run, FeedTable(run.log, target, plan), decode, quarantine, reporter, metrics)
 
 
 def _trigger(settings: StreamSettings, *, once: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding
 from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE
-from sparkhaven.store.epochs.state.tombstone import DOOMED
+from sparkhaven.store.epochs.state.removed_locations import DOOMED
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey

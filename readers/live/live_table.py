@@ -33,9 +33,9 @@ from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
 from sparkhaven.store.epochs.reading.stream_state import Loaded, list_streams, load_read
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, WithdrawRecord, decode
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.epochs.state.replay import StreamState, grown
 from sparkhaven.store.epochs.state.rollbacks import restored
-from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,

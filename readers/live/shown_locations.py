@@ -14,7 +14,7 @@ from typing import Literal
 
 from sparkhaven.readers.live.live_column import LiveColumn
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, table_of

@@ -38,8 +38,8 @@ from sparkhaven.store.epochs.recovery.recover import apply
 from sparkhaven.store.epochs.reopening import finish_removal
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import Batch, LocationReport, LocationState
+from sparkhaven.store.epochs.state.removed_locations import RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.epochs.undo import Withdrawal, plan_rollback
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Lock

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.removals import read_removals, write_removals
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase, aside_name
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase, aside_name
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest

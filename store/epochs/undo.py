@@ -22,7 +22,7 @@ from sparkhaven.store.epochs.recovery.resume import resume
 from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, RollbackRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import LocationReport, LocationState, OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.withdrawal import Withdrawn
+from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, newest

@@ -19,7 +19,7 @@ from examples.sqlite_feed import NAME, SqliteOptions
 from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import ReaderPool
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
 from sparkhaven.ingest.spec.payload_formats import Limit
@@ -158,7 +158,7 @@ class TestKafkaWithoutBroker(PlannedFeedContract):
             monkeypatch.setattr(
                 f"sparkhaven.ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition
             )
-        monkeypatch.setattr(KeptReaders, "lease", lambda kept, feed, ranges, headers: nullcontext(partition))
+        monkeypatch.setattr(ReaderPool, "lease", lambda kept, feed, ranges, headers: nullcontext(partition))
         return KafkaCase(tmp_path, partition)
 
 

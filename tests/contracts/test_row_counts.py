@@ -27,7 +27,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import text_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.frames.options import FramesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import ReaderPool
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats import binary_records, raw_payloads
 from sparkhaven.ingest.formats.csv import csv_rows
@@ -204,7 +204,7 @@ def decoder_of(name: str, base: Path, patch: pytest.MonkeyPatch) -> tuple[Decode
         options, split = kafka(base, form)
         values: list[Any] = payloads(base, form)
         values[1:2] = [None] if form == "tombstones" else values[1:2]
-        patch.setattr(KeptReaders, "lease", lambda *given, **more: nullcontext(Reader(values)))
+        patch.setattr(ReaderPool, "lease", lambda *given, **more: nullcontext(Reader(values)))
     return Decoder(FS, spec_of(options, **more), SCHEMA), split
 
 

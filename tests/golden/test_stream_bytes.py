@@ -31,11 +31,11 @@ from sparkhaven.store.epochs.state.log_records import (
     encode,
 )
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LastMessage, LocationReport, OffsetRange
+from sparkhaven.store.epochs.state.removed_locations import Named, Removal
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
-from sparkhaven.store.epochs.state.tombstone import Named, Removal
-from sparkhaven.store.epochs.state.withdrawal import Withdrawn
+from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import (
     LOG_MAGIC,

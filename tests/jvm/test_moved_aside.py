@@ -9,7 +9,7 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reopening import aside_of, move_away
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.layout import LocationKey
 from tests.support.spark.pushed_queries import Java, Planned

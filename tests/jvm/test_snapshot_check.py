@@ -17,7 +17,7 @@ from sparkhaven.readers.arrow.table import Table
 from sparkhaven.readers.spark.jvm.plan_file import pinned_streams
 from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.slices import Slice

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
 from sparkhaven.store.io.fs import Fs
 from tests.support.servers.broker import Broker
 

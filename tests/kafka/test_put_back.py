@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import Result
 
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange

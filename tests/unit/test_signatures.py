@@ -50,7 +50,7 @@ REMAINING = {
     "readers/inspect/log_files.py": 4,  # what ``inspect`` prints
     "readers/inspect/record_files.py": 8,  # what ``inspect`` prints
     "store/epochs/state/log_records.py": 1,  # a record of the commit log
-    "store/epochs/state/tombstone.py": 1,  # a record of the commit log
+    "store/epochs/state/removed_locations.py": 1,  # a record of the commit log
     "store/epochs/state/packed_location.py": 1,  # a record of the commit log
     "store/format/java/java_values.py": 1,  # fields of a serialized Java object
     "store/format/table/table_size.py": 1,  # fields of a serialized Java object

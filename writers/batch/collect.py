@@ -21,8 +21,8 @@ from sparkhaven.writers.batch.combine import (
     combine,
     split_order,
 )
-from sparkhaven.writers.batch.left_rows import LeftRows
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
+from sparkhaven.writers.batch.rows_without_room import RowsWithoutRoom
 from sparkhaven.writers.batch.scratch import close_scratch
 from sparkhaven.writers.batch.task import TaskResult, make_durable
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
@@ -100,7 +100,7 @@ def collect(
         _check_splits(collected.splits, expected)
         collected.reports = {key: part.report for key, part in owned.items()}
     if spilled:
-        left = LeftRows(decode)
+        left = RowsWithoutRoom(decode)
         late = _combine(Combining(fs, target, memory, target.scratch(scratch), left, reopen), collected, owned, spilled)
         _reject(fs, target, scratch, collected, late, left, decode)
     notes = collected.notes
@@ -155,7 +155,7 @@ def _reject(
     scratch: str,
     collected: Collected,
     late: LateSplits,
-    left: LeftRows,
+    left: RowsWithoutRoom,
     decode: Decode | None,
 ) -> None:
     rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0, fenced=False)

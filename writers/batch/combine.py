@@ -40,7 +40,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.writers.append.append import LocationAppender, writing
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.left_rows import LeftRows, Row, batches_of
+from sparkhaven.writers.batch.rows_without_room import Row, RowsWithoutRoom, batches_of
 from sparkhaven.writers.batch.scratch import check_open
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -159,7 +159,7 @@ class Combining:
     target: StreamTarget
     memory: WorkerCache
     scratch: Path
-    left: LeftRows
+    left: RowsWithoutRoom
     reopen: Reopen
 
 

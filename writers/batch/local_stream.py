@@ -19,7 +19,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.stream_batches import FedTables, Row, StreamBatches, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamPlan, StreamTotals
 from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -57,13 +57,13 @@ def run_local(
     clock: Callable[[], float] = time.monotonic,
 ) -> StreamTotals:
     """Runs a stream of one table; see ``run_local_tables``."""
-    return run_local_tables(planner, fs, FedTables.one(log, target, plan), stop=stop, clock=clock)[0]
+    return run_local_tables(planner, fs, FeedTables.one(log, target, plan), stop=stop, clock=clock)[0]
 
 
 def run_local_tables(
     planner: Planner,
     fs: Fs,
-    fed: FedTables,
+    fed: FeedTables,
     *,
     stop: threading.Event,
     clock: Callable[[], float] = time.monotonic,
@@ -115,7 +115,7 @@ class _Reports:
 def _planned(
     pool: ThreadPoolExecutor,
     planner: Planner,
-    fed: FedTables,
+    fed: FeedTables,
     fs: Fs,
     batches: StreamBatches,
     stop: threading.Event,
@@ -139,7 +139,7 @@ def _planned(
 
 def _run_tasks(
     fs: Fs,
-    fed: FedTables,
+    fed: FeedTables,
     batches: StreamBatches,
     runs: Sequence[Sequence[Split]],
     tables: Mapping[int, TaskTable],

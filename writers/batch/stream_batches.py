@@ -41,7 +41,7 @@ from sparkhaven.writers.task.decoding import Decode, DecodeTables, OneTable
 from sparkhaven.writers.task.target import StreamTarget
 
 
-class Fed(Protocol):
+class OpenTable(Protocol):
     """A table of a feed, with its open log."""
 
     @property
@@ -51,7 +51,9 @@ class Fed(Protocol):
     def target(self) -> StreamTarget: ...
 
 
-def note_starts(fs: Fs, tables: Sequence[Fed], proposed: Sequence[Split], *, query_id: str, batch_id: int) -> None:
+def note_starts(
+    fs: Fs, tables: Sequence[OpenTable], proposed: Sequence[Split], *, query_id: str, batch_id: int
+) -> None:
     """Commits where tables without an epoch begin; ``proposed``: the batch that is the next of all tables.
 
     Raises what ``StreamLog.commit`` raises.
@@ -161,7 +163,7 @@ class StreamPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class FedTable:
+class FeedTable:
     """One table that a feed has rows for. What of ``plan`` is of the feed is the same for all of its tables."""
 
     log: StreamLog
@@ -170,21 +172,21 @@ class FedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class FedTables:
+class FeedTables:
     """The tables of a feed, in the order in which they commit; ``decode`` decodes a split once for several of them.
 
     The first one stands for all where a feed has one of a thing: its plan, its scratch directory, Spark's checkpoint.
     """
 
-    tables: tuple[FedTable, ...]
+    tables: tuple[FeedTable, ...]
     decode: DecodeTables
 
     @classmethod
-    def one(cls, log: StreamLog, target: StreamTarget, plan: StreamPlan) -> FedTables:
-        return cls((FedTable(log, target, plan),), OneTable(plan.decode))
+    def one(cls, log: StreamLog, target: StreamTarget, plan: StreamPlan) -> FeedTables:
+        return cls((FeedTable(log, target, plan),), OneTable(plan.decode))
 
     @property
-    def first(self) -> FedTable:
+    def first(self) -> FeedTable:
         return self.tables[0]
 
     def check_generations(self, fs: Fs) -> None:
@@ -225,7 +227,7 @@ class StreamBatches:
     ``memory`` is for tasks of this process.
     """
 
-    def __init__(self, fs: Fs, fed: FedTables, clock: Callable[[], float]) -> None:
+    def __init__(self, fs: Fs, fed: FeedTables, clock: Callable[[], float]) -> None:
         self.totals = [StreamTotals() for _ in fed.tables]
         self.memory = WorkerCache()
         self._fs, self._fed, self._plan, self._clock = fs, fed, fed.first.plan, clock

@@ -26,8 +26,8 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, SpillFile, SplitRows, split_rows
-from sparkhaven.writers.batch.left_rows import LeftRows, Row, batches_of
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
+from sparkhaven.writers.batch.rows_without_room import Row, RowsWithoutRoom, batches_of
 from sparkhaven.writers.task.decoding import Decode, DecodeTables, OneTable, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -205,7 +205,7 @@ class _Run:
         self.table = table
         self._rejected = RejectedFiles(fs, directory, task.index, task.attempt, fenced=table.fenced)
         self.notes = SplitNotes(sink=self._rejected)
-        self._late, self._left = LateSplits(Counter), LeftRows(table.decode)
+        self._late, self._left = LateSplits(Counter), RowsWithoutRoom(table.decode)
         self._fs, self._memory, self._target, self._task = fs, memory, table.target, task
         self._max_buffered, self._clock = max_buffered, clock
         self._scratch = AttemptScratch(fs, directory, task.index, task.attempt, fenced=table.fenced)

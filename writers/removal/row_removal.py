@@ -39,9 +39,9 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.reopening import move_away
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.removed_locations import DOOMED, Removal, RemovalPhase, aside_name
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import DOOMED, Removal, RemovalPhase, aside_name
-from sparkhaven.store.epochs.state.withdrawal import Withdrawn
+from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import LockLostError, SettingsError, TooEarlyError, ValidationFailedError
 from sparkhaven.store.io.fs import Lock

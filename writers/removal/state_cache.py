@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from sparkhaven.store.epochs.files.lock import lock_commits
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.places import TablePlace

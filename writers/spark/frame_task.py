@@ -36,7 +36,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.append import writing
 from sparkhaven.writers.append.location_room import may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.left_rows import LeftOut
+from sparkhaven.writers.batch.rows_without_room import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.spark.spark_tasks import task_number
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
@@ -46,7 +46,7 @@ _ORIGIN, _UNIT = b"origin", b"unit"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPart:
+class SpilledPart:
     """Rows as a decoder of frames gets them."""
 
     rows: pa.RecordBatch
@@ -59,7 +59,7 @@ class KeptPart:
 class RejectsParts(Protocol):
     """A decoder of frames that can reject single rows."""
 
-    def reject_rows(self, parts: Iterable[KeptPart], left: LeftOut, notes: SplitNotes) -> int:
+    def reject_rows(self, parts: Iterable[SpilledPart], left: LeftOut, notes: SplitNotes) -> int:
         """Rejects rows of these parts into ``notes``, by their numbers in each location; returns how many."""
         ...
 
@@ -69,14 +69,14 @@ def keeps_rows(schema: TableSchema, decode: object) -> bool:
 
 
 @dataclass(slots=True)
-class KeptRows:
+class SpilledRows:
     """The file of one task: for each part its length in eight bytes, and a stream of Arrow."""
 
     fs: Fs
     path: Path
     size: int = field(init=False, default=0)
 
-    def add(self, part: KeptPart) -> None:
+    def add(self, part: SpilledPart) -> None:
         """CommitError: the disk is full."""
         numbers = pa.array(part.numbers, pa.int64())
         fields = [*part.rows.schema, pa.field("", pa.int64())]
@@ -92,7 +92,7 @@ class KeptRows:
         self.size += 8 + len(data)
 
 
-def kept_parts(fs: Fs, path: Path) -> Iterator[KeptPart]:
+def kept_parts(fs: Fs, path: Path) -> Iterator[SpilledPart]:
     """The parts of a file, in the order in which they were added."""
     stat, offset = fs.stat(path), 0
     while stat is not None and offset < stat.size:
@@ -101,12 +101,12 @@ def kept_parts(fs: Fs, path: Path) -> Iterator[KeptPart]:
         meta: Mapping[bytes, bytes] = batch.schema.metadata
         rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=pa.schema([*batch.schema][:-1]))
         unit: Any = meta[_UNIT].decode()
-        yield KeptPart(rows, meta[_ORIGIN].decode(), batch.columns[-1].to_numpy(), unit)
+        yield SpilledPart(rows, meta[_ORIGIN].decode(), batch.columns[-1].to_numpy(), unit)
         offset += 8 + length
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFrames:
+class SpilledFrames:
     """What tasks have kept, by their numbers, for the driver: each task is one split."""
 
     fs: Fs
@@ -123,7 +123,7 @@ class KeptFrames:
         rejected: int = self.decode.reject_rows(self._parts(split), left, notes)
         return rejected
 
-    def _parts(self, split: Split) -> Iterator[KeptPart]:
+    def _parts(self, split: Split) -> Iterator[SpilledPart]:
         assert isinstance(split, OffsetRange)  # noqa: S101  as every task of a frame has
         return kept_parts(self.fs, self.paths[split.partition])
 
@@ -215,8 +215,8 @@ def write_rows(
         decode: Decode = seen
         if keeps_rows(target.schema, work.decode):
             kept = target.scratch(scratch) / f"frame.{index}.{attempt}.rows"
-            seen.kept = KeptRows(fs, kept)
-            decode = _Again(seen, KeptFrames(fs, work.decode, {index: kept}))
+            seen.kept = SpilledRows(fs, kept)
+            decode = _Again(seen, SpilledFrames(fs, work.decode, {index: kept}))
         result = run_task(fs, memory, target, decode, Task(index, attempt, scratch, [split]))
     return FrameResult(result, seen.ranges(), seen.dropped, seen.digest, work.only_look, kept)
 
@@ -229,7 +229,7 @@ class _Again:
     """The decoder of a task that can reject rows which it has decoded."""
 
     seen: _Seen
-    kept: KeptFrames
+    kept: SpilledFrames
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         return self.seen(split, notes)
@@ -251,7 +251,7 @@ class _Seen:
     digest: int = 0
     rows: int = 0
     offsets: dict[TopicPartition, list[Ints]] = field(default_factory=dict)
-    kept: KeptRows | None = None
+    kept: SpilledRows | None = None
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         del split
@@ -266,7 +266,7 @@ class _Seen:
                 given += part.num_rows
                 unit: Literal["row", "offset"] = "offset" if self.work.positions else "row"
                 if self.kept is not None:
-                    self.kept.add(KeptPart(part, origin, numbers, unit))
+                    self.kept.add(SpilledPart(part, origin, numbers, unit))
                 for key, rows in self.work.decode(part, origin, numbers, unit, notes):
                     if not self.work.positions:
                         self.digest = add(self.digest, content_digest(self.schema, key, rows))

@@ -67,8 +67,8 @@ from sparkhaven.writers.spark.frame_task import (
     DecodeRows,
     FrameResult,
     FrameWork,
-    KeptFrames,
     PositionColumns,
+    SpilledFrames,
     frame_task,
     write_rows,
 )
@@ -180,7 +180,7 @@ def commit_frame(
     else:
         ranges = (replace(identity, digest=_digest(results)),) if identity is not None else ()
     kept = {part.result.index: part.kept for part in results if part.kept is not None}
-    again = KeptFrames(fs, plan.decode, kept) if kept else None
+    again = SpilledFrames(fs, plan.decode, kept) if kept else None
     collected = collect(fs, target, memory, [part.result for part in results], scratch, decode=again, reopen=log.reopen)
     collected.splits = ranges
     collected.notes.count("rows_committed_before", dropped)

@@ -29,7 +29,7 @@ from sparkhaven.store.errors import CommitError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scratch.batch_plan import planned_rows
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.stream_batches import FedTables, Row, StreamBatches, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamPlan, StreamTotals
 from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
 from sparkhaven.writers.spark.spark_tasks import (
     SlotNotes,
@@ -128,14 +128,14 @@ def run_stream(
     clock: Callable[[], float] = time.monotonic,
 ) -> StreamTotals:
     """Runs a stream of one table; see ``run_stream_of_tables``."""
-    return run_stream_of_tables(spark, source, fs, FedTables.one(log, target, plan), stop=stop, clock=clock)[0]
+    return run_stream_of_tables(spark, source, fs, FeedTables.one(log, target, plan), stop=stop, clock=clock)[0]
 
 
 def run_stream_of_tables(
     spark: SparkSession,
     source: DataFrame,
     fs: Fs,
-    fed: FedTables,
+    fed: FeedTables,
     *,
     stop: threading.Event,
     clock: Callable[[], float] = time.monotonic,
@@ -214,7 +214,7 @@ class Batches:
     def __init__(
         self,
         fs: Fs,
-        fed: FedTables,
+        fed: FeedTables,
         clock: Callable[[], float],
         count_slots: Callable[[], None] = lambda: None,
     ) -> None:

@@ -36,8 +36,8 @@ from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.format.parquet.manifest import decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, bad_row, guarded_file
 from sparkhaven.ingest.content.raw_file import PlannedFile, changed
+from sparkhaven.ingest.decoder_cache import DecoderCache
 from sparkhaven.ingest.encodings import in_own_bytes
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TogetherDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile
-from sparkhaven.ingest.kept_decoders import KeptDecoders
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target
@@ -43,7 +43,7 @@ def _resolved(spec: StreamSpec, schema: TableSchema) -> tuple[tuple[Target, ...]
     return targets, tuple(target for target in targets if target.meta is None)
 
 
-_TARGETS = KeptDecoders(_resolved)
+_TARGETS = DecoderCache(_resolved)
 FAR_FILE = "the modification time of the file"
 
 

@@ -172,10 +172,10 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         """What a decoder of CSV refuses, before a task does."""
         options = self.options
         if options.format == "csv":
-            from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+            from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 
             payload = [target for target in targets if target.meta is None]
-            CsvRows(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
+            CsvDecoder(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
 
     def source(self, root: Path, tasks: int) -> Source:
         from sparkhaven.ingest.feeds.files.source import FilesSource, source_options

@@ -33,7 +33,7 @@ from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, MessageBlock
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows, headers_of
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, headers_of
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
 from sparkhaven.ingest.formats.confluent import HEAD, likely_frame, schema_id
@@ -68,9 +68,9 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def check_columns(self, targets: Sequence[Target]) -> None:
         """What a decoder of values or keys refuses, before a task does."""
-        from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+        from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 
-        MessageRows(targets, self.options, self.spec)
+        MessageDecoder(targets, self.options, self.spec)
 
     def source(self, root: Path, tasks: int) -> Source:
         from sparkhaven.ingest.feeds.kafka.source import KafkaStream, kafka_source
@@ -81,7 +81,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
-        from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
+        from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
         from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, partition_ends
         from sparkhaven.ingest.feeds.kafka.planner import Position, first_offsets, lag, newcomers, read_before, verified
 
@@ -103,7 +103,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
-        from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
+        from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
         from sparkhaven.ingest.feeds.kafka.source import message_blocks
 
         if (routes := self.spec.routes) is not None:
@@ -116,7 +116,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def decode_tables(
         self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
     ) -> Iterator[tuple[int, Block]]:
-        from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT
+        from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
         from sparkhaven.ingest.feeds.kafka.source import message_table_blocks
 
         headers = _headers(*(table.spec for table in tables.values()))
@@ -186,7 +186,7 @@ def requeue_messages(
 ) -> RequeuedRows:
     """Rows of one topic and partition, by the decoder of messages."""
     messages = [_Message(row) for row in rows]
-    typed = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
+    typed = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
     return RequeuedRows(source, typed, payloads, "offset", rejects.complete)
 

@@ -29,11 +29,11 @@ from sparkhaven.ingest.bad_rows import (
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.formats.binary_records import RecordRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, schema_id, without_frames
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
-from sparkhaven.ingest.formats.raw_payloads import RawRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
+from sparkhaven.ingest.formats.raw_payloads import RawDecoder
 from sparkhaven.ingest.spec.payload_formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
@@ -56,7 +56,7 @@ class _Part:
     framed: bool  # by the settings
 
 
-class MessageRows:
+class MessageDecoder:
     """Decoder of the messages of one stream. ``targets`` are all columns, in the order of the rows made.
 
     Rejected messages keep the headers that columns take, and those of ``headers``. ``strict``: messages with other
@@ -157,23 +157,23 @@ def _decoder(
 ) -> FramedDecode:
     ignore, alias, bytes_too = spec.ignore, spec.allow_null_alias, feed.binary_as_text
     if format == "json":
-        json_rows = JsonRows(targets, ignore, alias=alias, strict=strict)
+        json_rows = JsonDecoder(targets, ignore, alias=alias, strict=strict)
         return (
             without_frames(json_rows.decode, partial(to_utf8, encoding=feed.encoding)) if framed else json_rows.decode
         )
     if format == "raw":
-        return RawRows(targets, alias=alias).decode
+        return RawDecoder(targets, alias=alias).decode
     if isinstance(schema, AvroSource):
         from sparkhaven.ingest.formats.avro.avro_records import AvroRecords  # fastavro only where it is used
 
         avro = AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns, bytes_too=bytes_too)
-        return RecordRows(targets, ignore, avro, strict=strict).decode
+        return RecordDecoder(targets, ignore, avro, strict=strict).decode
     if isinstance(schema, ProtobufSource):
         from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords  # and protobuf
 
         protobuf = ProtobufRecords(targets, schema, alias=alias, bytes_too=bytes_too, framed=framed)
-        return RecordRows(targets, ignore, protobuf, strict=strict).decode
-    csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns, strict=strict)
+        return RecordDecoder(targets, ignore, protobuf, strict=strict).decode
+    csv_rows = CsvDecoder(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns, strict=strict)
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 

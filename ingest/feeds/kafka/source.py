@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.decoder_cache import SMALL_ROWS, DecoderCache
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, Messages
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KEPT, KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT, ReaderPool
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows, completed, header_names
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, completed, header_names
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -38,7 +39,6 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     verified,
 )
 from sparkhaven.ingest.feeds.spark_planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from sparkhaven.ingest.kept_decoders import SMALL_ROWS, KeptDecoders
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target
@@ -84,7 +84,7 @@ class TopicReader(RangeReader):
         topics: KafkaTopics,
         positions: Mapping[TopicPartition, Position],
         clock: Callable[[], float] = time.monotonic,
-        kept: KeptReaders = KEPT,
+        kept: ReaderPool = KEPT,
     ) -> None:
         self._feed, self.given_tasks = stream.feed, stream.tasks
         self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
@@ -251,12 +251,12 @@ class MessageSizes:
         return sum(size for _, size in sizes) / messages if messages else self._guess
 
 
-def _decoder(spec: StreamSpec, schema: TableSchema, options: KafkaOptions) -> tuple[tuple[Target, ...], MessageRows]:
+def _decoder(spec: StreamSpec, schema: TableSchema, options: KafkaOptions) -> tuple[tuple[Target, ...], MessageDecoder]:
     targets = resolve_targets(spec, schema)
-    return targets, MessageRows(targets, options, spec)
+    return targets, MessageDecoder(targets, options, spec)
 
 
-_DECODERS = KeptDecoders(_decoder)
+_DECODERS = DecoderCache(_decoder)
 
 
 def message_blocks(
@@ -303,11 +303,11 @@ def message_table_blocks(
 ) -> Iterator[tuple[int, Block]]:
     """The same for the rows of several tables, by number. Raises what ``message_blocks`` raises."""
     source = partition_name(split.topic, split.partition)
-    decoders: dict[int, MessageRows] = {}
+    decoders: dict[int, MessageDecoder] = {}
     routers: dict[int, Router] = {}
     for number, table in tables.items():
         targets = resolve_targets(table.spec, table.schema)
-        decoders[number] = MessageRows(targets, options, counting(table.spec, routes))
+        decoders[number] = MessageDecoder(targets, options, counting(table.spec, routes))
         routers[number] = Router(
             targets, table.spec.partition, source, table.spec.partition.clock.now_ns(clock), "offset"
         )
@@ -346,7 +346,9 @@ class MessageTexts:
     ) -> None:
         by_topic = routes.kind == "topic"
         self._topic, self._headers = topic if by_topic else None, headers
-        self._rows = None if by_topic else MessageRows((routing_target(routes),), options, spec, headers, strict=False)
+        self._rows = (
+            None if by_topic else MessageDecoder((routing_target(routes),), options, spec, headers, strict=False)
+        )
 
     def of(self, block: Messages, source: str, received_ns: int, probe: Rejects) -> TypedRows:
         """One column of texts."""
@@ -358,7 +360,7 @@ class MessageTexts:
 
 
 def _newest(
-    decoder: MessageRows,
+    decoder: MessageDecoder,
     blocks: Iterable[FramedMessages],
     source: str,
     targets: Sequence[Target],

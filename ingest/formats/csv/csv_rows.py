@@ -158,7 +158,7 @@ class _Decoded:
     stops: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-class CsvRows:
+class CsvDecoder:
     """Decoder of the CSV files of one stream. Without a header the file has the fields of ``options.names``."""
 
     def __init__(

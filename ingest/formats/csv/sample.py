@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.formats.csv.csv_records import Field, Header, read_record
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.sample_rows import Quoted
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.refusals import Value
 
 
-class CsvRecords(CsvRows):
+class CsvRecords(CsvDecoder):
     """A decoder without columns, which keeps the fields of each record that is one: (number, text by name)."""
 
     def __init__(self, options: CsvOptions) -> None:

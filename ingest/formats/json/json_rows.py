@@ -245,7 +245,7 @@ _STEP[list(b"}]")] = -1
 _EXPECTED = "one JSON object a line, not an array or an object over several lines"
 
 
-class JsonRows:
+class JsonDecoder:
     """Decoder of JSON lines for one stream; ``uncounted`` are field names that are neither stored nor counted."""
 
     def __init__(

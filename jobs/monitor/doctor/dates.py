@@ -11,8 +11,8 @@ from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, State, each
 from sparkhaven.jobs.monitor.texts import named
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.state.removed_locations import RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName

@@ -71,7 +71,7 @@ from sparkhaven.readers.spark.options import DEFAULT_READER, ReadOptions
 from sparkhaven.readers.spark.spark_types import require_exact, spark_schema
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.packed_location import Files, Names, Numbering, Stats
-from sparkhaven.store.epochs.state.withdrawal import pack_ranges
+from sparkhaven.store.epochs.state.withdrawn_rows import pack_ranges
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.format.parquet.location_files import INDEX, in_parquet
 from sparkhaven.store.io.stat import Stat

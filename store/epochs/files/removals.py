@@ -42,7 +42,7 @@ from typing import Any
 
 from sparkhaven.store.epochs.files.lock import replace_locked, take_commit_lock
 from sparkhaven.store.epochs.state.packed_location import Numbering
-from sparkhaven.store.epochs.state.tombstone import (
+from sparkhaven.store.epochs.state.removed_locations import (
     PHASES,
     Named,
     Removal,

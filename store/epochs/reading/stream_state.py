@@ -19,8 +19,8 @@ from sparkhaven.store.epochs.state.joint_positions import furthest_back
 from sparkhaven.store.epochs.state.log_records import EpochRecord, RollbackRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import OffsetRange, absent_in, ignored_in, rejected_in
 from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.removed_locations import Named
 from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import FormatError, TableNotFoundError
 from sparkhaven.store.framing.log_frames import Survey, refuse_damage
 from sparkhaven.store.gc_pause import gc_paused

@@ -24,7 +24,7 @@ from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import empty_removals, read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, aside_of, note_path
-from sparkhaven.store.epochs.recovery.survey import StreamSurvey, read_tombstones
+from sparkhaven.store.epochs.recovery.survey import StreamSurvey, read_removed_locations
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -87,7 +87,7 @@ def rebuild(
         kept = place.streams / f"{REPLACED}{state.generation}"
         _keep(place.fs, place.layout, kept, (log, checkpoint, head, own.stream_removals))
     folded = 0
-    if read_tombstones(own) is None:
+    if read_removed_locations(own) is None:
         empty_removals(own, commit_lock=commit_lock)
     else:
         folded = read_removals(own).end

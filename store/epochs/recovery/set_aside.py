@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey, TableName, check_stream

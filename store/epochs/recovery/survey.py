@@ -22,8 +22,8 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import known_state
 from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.removed_locations import Named, Removal, RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import Named, Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.framing.log_frames import HEAD_MAGIC_3, HEADER, read_header
@@ -105,7 +105,7 @@ class StreamSurvey:
 def find(place: StreamPlace) -> StreamSurvey:
     """Reads every location of the stream, all bytes. Changes nothing."""
     known = known_state(place)
-    tombstones = read_tombstones(place)
+    tombstones = read_removed_locations(place)
     merged = _merged(place)
     named = [known.epoch, Named.by(tombstones or ()).epoch, *(taken.epoch for taken in merged.values())]
     named.append(named_by_head(place.fs, place.stream_head))
@@ -278,7 +278,7 @@ def _mark(fs: Fs, directory: Path) -> str | None:
     return mark.stream if mark is not None else None
 
 
-def read_tombstones(place: StreamPlace) -> tuple[Removal, ...] | None:
+def read_removed_locations(place: StreamPlace) -> tuple[Removal, ...] | None:
     try:
         return tuple(removal for _, removal in read_removals(place).entries)
     except FormatError:

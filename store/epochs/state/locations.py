@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files, Shape, Stats
-from sparkhaven.store.epochs.state.withdrawal import RANGE_BYTES, pack_ranges, unpack_ranges
+from sparkhaven.store.epochs.state.withdrawn_rows import RANGE_BYTES, pack_ranges, unpack_ranges
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.row_ranges import NO_ROWS
 

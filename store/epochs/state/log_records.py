@@ -15,7 +15,7 @@ current one.
               timestamp in ms (-1: none) and CRC-32 of key and value follow
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
 ``withdraw``  rows that no reader shows from this epoch on: ``reason``, ``locations`` and, after a line feed, their row
-              ranges (``store.epochs.state.withdrawal``); where it takes back epochs: ``undoes``, their numbers
+              ranges (``store.epochs.state.withdrawn_rows``); where it takes back epochs: ``undoes``, their numbers
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
 
 In logs of version 1 a commit has ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows], ``rows``,
@@ -35,7 +35,7 @@ from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationRepo
 from sparkhaven.store.epochs.state.offsets import decode_last, encode_last
 from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Reports, Stats, encode_reports
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule, decode_rule
-from sparkhaven.store.epochs.state.withdrawal import Withdrawn, decode_withdrawn, encode_withdrawn
+from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn, decode_withdrawn, encode_withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey

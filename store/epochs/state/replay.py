@@ -26,9 +26,9 @@ from sparkhaven.store.epochs.state.log_records import (
 from sparkhaven.store.epochs.state.log_values import REJECTED, FileId, LocationReport, LocationState, OffsetRange, Split
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.packed_location import Files, Reports, Stats
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule, zone_of
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.layout import stream_of
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges

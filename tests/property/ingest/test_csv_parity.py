@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.formats.csv.csv_rows import CsvPass, CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder, CsvPass
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import NUMBERS, QUICK, SUITED, TARGETS, TEXTS, WORDS, block_of, rejected, typed
@@ -54,7 +54,7 @@ def test_csv_fast_passes_and_exact_pass_agree(lines: list[bytes]) -> None:
     ways: tuple[CsvPass, ...] = ("scanner", "pyarrow", "exact")
     for by in ways:
         rejects = Rejects(PLENTY)
-        decoder = CsvRows(CSV_TARGETS, [], CSV, by=by)
+        decoder = CsvDecoder(CSV_TARGETS, [], CSV, by=by)
         rows, used = decoder.decode(block, "f", rejects)
         assert used == len(block) == len(rows) + rejects.bad + decoder.lines_left
         outcomes.append((typed(rows, CSV_TARGETS), rejected(rejects), rejects.read, +rejects.ignored))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.stream_spec import Target
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import FIELD, NUMBERS, QUICK, SUITED, TARGETS, bits, block_of, rejected, typed
@@ -65,7 +65,7 @@ def test_scanner_and_exact_pass_agree(lines: list[bytes]) -> None:
     outcomes = []
     for compiled in (True, False):
         rejects = Rejects(PLENTY)
-        decoder = JsonRows(TARGETS, ["z"], compiled=compiled)
+        decoder = JsonDecoder(TARGETS, ["z"], compiled=compiled)
         once = typed(decoder.decode(block, "f", rejects), TARGETS)
         again = typed(decoder.decode(block, "f", rejects), TARGETS)  # unknown fields are known by now
         assert once == again
@@ -81,7 +81,7 @@ def test_json_agrees_with_a_naive_reader(lines: list[bytes]) -> None:
     block = block_of(lines)
     assert block is not None
     rejects = Rejects(PLENTY)
-    rows = typed(JsonRows(wanted, []).decode(block, "f", rejects), wanted)
+    rows = typed(JsonDecoder(wanted, []).decode(block, "f", rejects), wanted)
     expected, bad = [], []
     for number, line in enumerate(lines, 1):
         found = _naive(line, wanted)

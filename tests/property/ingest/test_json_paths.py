@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.json.field_paths import path_of, value_at
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.types.datatypes import data_type
@@ -34,7 +34,7 @@ TARGETS = [target("a.b", "int"), target("a.c.d", "String"), target("x", "long"),
 def decode(lines: list[bytes], *, compiled: bool) -> tuple[TypedRows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=10**6))
     block = framed_block(lines, np.arange(len(lines), dtype=np.int64))
-    return JsonRows(TARGETS, ["known"], compiled=compiled).decode(block, "t/0", rejects), rejects
+    return JsonDecoder(TARGETS, ["known"], compiled=compiled).decode(block, "t/0", rejects), rejects
 
 
 def same(lines: list[bytes]) -> tuple[TypedRows, Rejects]:

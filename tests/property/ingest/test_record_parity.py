@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
-from sparkhaven.ingest.formats.binary_records import RecordFormat, RecordRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder, RecordFormat
 from sparkhaven.ingest.formats.confluent import HEAD
 from sparkhaven.ingest.formats.protobuf.message_type import message_type
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
@@ -194,7 +194,7 @@ def block_of(payloads: Sequence[bytes]) -> LineBlock:
 def same_both_ways(make: Make, targets: Sequence[Target], payloads: Sequence[bytes]) -> None:
     outcomes = []
     for compiled in (True, False):
-        decoder = RecordRows(targets, ["gone"], make(compiled))
+        decoder = RecordDecoder(targets, ["gone"], make(compiled))
         for _ in range(2):
             rejects = Rejects(PLENTY)
             rows = typed(decoder.decode(block_of(payloads), "f", rejects), targets)

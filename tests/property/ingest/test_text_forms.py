@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.ingest.values.date_patterns import DatePattern, date_pattern
@@ -49,13 +49,13 @@ def both_ways(one: Target, texts: list[str], *, quoted_null: bool = False) -> tu
     """CSV and JSON of the same texts; each pass says the same."""
     lines = [('"' + text.replace('"', '""') + '"').encode() for text in texts]
     options = CsvOptions(header=False, names=("v",), quoted_null=quoted_null)
-    ways = [CsvRows([one], [], options), CsvRows([one], [], options, by="exact")]
-    csv = [outcome(way, lines, one) for way in (*ways, CsvRows([one], [], options, by="pyarrow"))]
+    ways = [CsvDecoder([one], [], options), CsvDecoder([one], [], options, by="exact")]
+    csv = [outcome(way, lines, one) for way in (*ways, CsvDecoder([one], [], options, by="pyarrow"))]
     assert csv[0] == csv[1] == csv[2]
     lines = [
         b'{"v":' + (text if text in ("1", "0", "true", "2.5") else json.dumps(text)).encode() + b"}" for text in texts
     ]
-    found = [outcome(JsonRows([one], [], compiled=compiled), lines, one) for compiled in (True, False)]
+    found = [outcome(JsonDecoder([one], [], compiled=compiled), lines, one) for compiled in (True, False)]
     assert found[0] == found[1]
     return csv[0], found[0]
 

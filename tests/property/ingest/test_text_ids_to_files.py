@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
 from sparkhaven.ingest.router import Routed, Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
@@ -57,8 +57,8 @@ def decoded(
     first = 0
     names = ("place", "s", "n")
     options = CsvOptions(header=False, names=names)
-    records = CsvRows(TARGETS, [], options, by="scanner" if compiled else "exact", room=room)
-    lines = JsonRows(TARGETS, [], compiled=compiled, room=room)
+    records = CsvDecoder(TARGETS, [], options, by="scanner" if compiled else "exact", room=room)
+    lines = JsonDecoder(TARGETS, [], compiled=compiled, room=room)
     for block in blocks:
         numbers = np.arange(first, first + len(block), dtype=np.int64)
         first += len(block)

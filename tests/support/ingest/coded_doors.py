@@ -26,8 +26,8 @@ from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
-from sparkhaven.ingest.formats.binary_records import RecordRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
 from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
 from sparkhaven.ingest.targets.target_columns import resolve_targets
@@ -73,7 +73,7 @@ def json_files(place: Path, kind: str, texts: Sequence[str], alias: bool = False
     lines = [f'{{"n":{number},"v":{text}}}' for number, text in enumerate(texts)]
     spec, table = stream(allow_null_alias=alias), schema(n="int", v=kind)
     routed, rejects = decode(write(place / "a.json", lines), spec, table)
-    exact = JsonRows(resolve_targets(spec, table), (), alias=alias, compiled=False)
+    exact = JsonDecoder(resolve_targets(spec, table), (), alias=alias, compiled=False)
     again = Rejects(PLENTY)
     block = framed_block([line.encode() for line in lines], np.arange(len(lines)))
     rows = exact.decode(block, "f", again)
@@ -169,7 +169,7 @@ def requeued(place: Path, kind: str, array: pa.Array, alias: bool = False) -> li
     return outcomes
 
 
-def _records(decoder: RecordRows, payloads: list[bytes]) -> list[Any]:
+def _records(decoder: RecordDecoder, payloads: list[bytes]) -> list[Any]:
     rejects = Rejects(PLENTY)
     rows = decoder.decode(framed_block(payloads, np.arange(len(payloads))), "t/0", rejects)
     outcomes: list[Any] = [None] * len(payloads)
@@ -189,7 +189,7 @@ def avro_records(place: Path, kind: str, values: Sequence[Any], avro: Any, alias
         fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), {"v": value})
         payloads.append(out.getvalue())
     one = target(kind)
-    return _records(RecordRows([one], [], AvroRecords([one], AvroSource(text), alias=alias)), payloads)
+    return _records(RecordDecoder([one], [], AvroRecords([one], AvroSource(text), alias=alias)), payloads)
 
 
 def protobuf_records(place: Path, kind: str, values: Sequence[str], field: str, alias: bool = False) -> list[Any]:
@@ -199,7 +199,7 @@ def protobuf_records(place: Path, kind: str, values: Sequence[str], field: str, 
     text = f'syntax = "proto3";\n{imports}enum Side {{ NONE = 0; BUY = 1; }}\nmessage R {{ {field} = 1; }}\n'
     source, one = ProtobufSource(compiled(place, text), "R", "made.desc"), target(kind)
     payloads = encoded_all(place, text, "R", values)
-    return _records(RecordRows([one], [], ProtobufRecords([one], source, alias=alias)), payloads)
+    return _records(RecordDecoder([one], [], ProtobufRecords([one], source, alias=alias)), payloads)
 
 
 Typed = Callable[[Path, str, pa.Array, bool], list[Any]]

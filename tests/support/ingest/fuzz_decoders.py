@@ -32,7 +32,7 @@ from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.feed import requeue_messages
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, ProtobufSource
@@ -150,7 +150,7 @@ def _messages(
             for n in range(BLOCK)
         ]
         rejects = Rejects(PLENTY)
-        rows = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), PLACE, NOW_NS, rejects)
+        rows = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), PLACE, NOW_NS, rejects)
         router = Router(targets, partition, PLACE, NOW_NS, "offset")
         block: Iterator[Block] = iter([(router, rows, lambda offset: messages[offset].payload or b"")])
         stored = sum(routed.batch.num_rows for routed in route(block, rejects))

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import (
     BadRowBudget,
@@ -65,7 +65,7 @@ def decode(
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows, sink=lambda rows: quarantined.extend(rows))
     quarantined: list[Any] = []
-    rows = MessageRows(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)
+    rows = MessageDecoder(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)
     rejects.flush()
     rejects.rows = quarantined
     names = [target.column.name for target in targets]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import rejected, typed
 
 
-class Scanning(JsonRows):
+class Scanning(JsonDecoder):
     """Counts the lines that the scanner takes."""
 
     def __init__(self, targets: Sequence[Target], known: Sequence[str], *, strict: bool = False) -> None:
@@ -27,7 +27,7 @@ class Scanning(JsonRows):
         return found
 
 
-def outcome(decoder: JsonRows, block: LineBlock, targets: Sequence[Target]) -> tuple[object, ...]:
+def outcome(decoder: JsonDecoder, block: LineBlock, targets: Sequence[Target]) -> tuple[object, ...]:
     """All that decoding a block makes known."""
     rejects = Rejects(PLENTY)
     rows: TypedRows = decoder.decode(block, "f", rejects)
@@ -39,11 +39,11 @@ def outcome(decoder: JsonRows, block: LineBlock, targets: Sequence[Target]) -> t
 
 def same(block: LineBlock, targets: Sequence[Target], known: Sequence[str] = ()) -> int:
     """Asserts that scanner and exact pass make the same of a block; how many lines the scanner took."""
-    scanning, exact = Scanning(targets, known), JsonRows(targets, known, compiled=False)
+    scanning, exact = Scanning(targets, known), JsonDecoder(targets, known, compiled=False)
     first = outcome(scanning, block, targets)
     assert first == outcome(exact, block, targets)
     accepted = scanning.accepted
     assert first == outcome(scanning, block, targets), "the second time, with names known"
-    strict = Scanning(targets, known, strict=True), JsonRows(targets, known, compiled=False, strict=True)
+    strict = Scanning(targets, known, strict=True), JsonDecoder(targets, known, compiled=False, strict=True)
     assert outcome(strict[0], block, targets) == outcome(strict[1], block, targets), "with other fields refused"
     return accepted

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, FramedPart
 from sparkhaven.ingest.feeds.kafka.broker.batches import pieces, whole_batches
-from sparkhaven.ingest.feeds.kafka.broker.partition import HeldMessages
+from sparkhaven.ingest.feeds.kafka.broker.partition import FetchBuffer
 from sparkhaven.ingest.feeds.kafka.options import ReadLimits
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.record_batches import Rec, batch
@@ -27,7 +27,7 @@ def framed(messages: Sequence[Fake], headers: Sequence[str] = ()) -> FramedMessa
         Rec(one.at - first, one.payload, one.name, one.time_ms if one.kind else -1, one.named or ()) for one in messages
     ]
     data = np.frombuffer(batch(first, records, time_ms=0), np.uint8)
-    held = HeldMessages(EVERYTHING, headers)
+    held = FetchBuffer(EVERYTHING, headers)
     for piece in pieces(data, whole_batches(data, checked=True), first, messages[-1].at + 1):
         held.add(piece.octets, piece.records)
     block = held.take(messages[-1].at + 1, whole=True)

@@ -12,7 +12,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.epochs.state.tombstone import DOOMED
+from sparkhaven.store.epochs.state.removed_locations import DOOMED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace

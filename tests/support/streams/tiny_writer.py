@@ -19,8 +19,8 @@ from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName

@@ -20,8 +20,8 @@ from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
-from sparkhaven.ingest.formats.binary_records import RecordRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
 from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
@@ -78,7 +78,7 @@ def by_json(place: Path, spec: ColumnSpec, kind: str, texts: Sequence[str]) -> l
     outcomes = _outcomes(*decode(write(place / "a.json", lines), stream(spec), table), len(texts), 1)
     again = Rejects(PLENTY)
     for line in lines:  # alone, each goes the exact way
-        exact = JsonRows(resolve_targets(stream(spec), table), (), compiled=False)
+        exact = JsonDecoder(resolve_targets(stream(spec), table), (), compiled=False)
         exact.decode(framed_block([line.encode()], np.arange(1)), "f", again)
     assert sorted(row.code for row in again.rows) == sorted(code for code in outcomes if isinstance(code, str))
     return outcomes
@@ -202,7 +202,7 @@ def test_a_parquet_type_that_a_unit_would_take_is_refused_with_it(tmp_path: Path
         assert "set unit for the column" in str(caught.value.hint)
 
 
-def _binary(records: RecordRows, payloads: list[bytes]) -> list[Any]:
+def _binary(records: RecordDecoder, payloads: list[bytes]) -> list[Any]:
     rejects = Rejects(PLENTY)
     rows = records.decode(framed_block(payloads, np.arange(len(payloads))), "t/0", rejects)
     outcomes: list[Any] = [None] * len(payloads)
@@ -238,7 +238,7 @@ def test_avro(case: int) -> None:
         fastavro.schemaless_writer(out, parsed, {"v": value})
         payloads.append(out.getvalue())
     one = replace(target(kind), **given)
-    assert _binary(RecordRows([one], [], AvroRecords([one], AvroSource(text))), payloads) == expected
+    assert _binary(RecordDecoder([one], [], AvroRecords([one], AvroSource(text))), payloads) == expected
 
 
 def _unnamed(avro: Any) -> Any:
@@ -263,7 +263,7 @@ def test_protobuf(tmp_path: Path, case: int) -> None:
     text = f'syntax = "proto3";\nmessage R {{ {field} = 1; }}\n'
     source, one = ProtobufSource(compiled(tmp_path, text), "R", "made.desc"), replace(target(kind), **given)
     payloads = encoded_all(tmp_path, text, "R", values)
-    assert _binary(RecordRows([one], [], ProtobufRecords([one], source)), payloads) == expected
+    assert _binary(RecordDecoder([one], [], ProtobufRecords([one], source)), payloads) == expected
 
 
 def test_what_a_refused_value_needs_is_told(tmp_path: Path) -> None:

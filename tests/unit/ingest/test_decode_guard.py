@@ -30,11 +30,11 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.feed import requeue_messages
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.formats.binary_records import RecordRows
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
@@ -74,7 +74,7 @@ def bad(rejects: Rejects) -> list[tuple[int, str | None, str]]:
 def test_lines_of_json(compiled: bool) -> None:
     block = next(line_blocks(["".join(f'{{"v":"{text}"}}\n' for text in TEXTS).encode()]))
     rejects = Rejects(PLENTY)
-    rows = JsonRows([POISON], [], compiled=compiled).decode(block, "f", rejects)
+    rows = JsonDecoder([POISON], [], compiled=compiled).decode(block, "f", rejects)
     assert (rows.numbers.tolist(), bad(rejects), rejects.read) == ([1, 3, 4, 7], EXPECTED, 7)
     assert (
         "ZoneInfoNotFoundError" in rejects.rows[0].explanation
@@ -88,7 +88,7 @@ def test_records_of_csv(compiled: bool, exact: bool) -> None:
     block = next(line_blocks(["".join(f"{text}\n" for text in TEXTS).encode()]))
     rejects = Rejects(PLENTY)
     options = CsvOptions(header=False, names=("v",))
-    rows, _ = CsvRows([POISON], [], options, by="exact" if exact else "scanner" if compiled else "pyarrow").decode(
+    rows, _ = CsvDecoder([POISON], [], options, by="exact" if exact else "scanner" if compiled else "pyarrow").decode(
         block, "f", rejects
     )
     assert (rows.numbers.tolist(), bad(rejects), rejects.read) == ([1, 3, 4, 7], EXPECTED, 7)
@@ -116,7 +116,7 @@ def test_messages() -> None:
         for t in resolve_targets(spec, schema(v="Instant", at="long"))
     ]
     rejects = Rejects(PLENTY)
-    rows = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), "t/0", 0, rejects)
+    rows = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), "t/0", 0, rejects)
     assert rows.columns[1].to_pylist() == [0, 2, 3, 6]
     assert bad(rejects) == [(line - 1, column, code) for line, column, code in EXPECTED]
     assert {(row.file, row.unit, row.key, row.time_ns) for row in rejects.rows} == {("t/0", "offset", b"k", 5_000_000)}
@@ -161,7 +161,7 @@ def test_each_step_of_a_record(poison: bytes) -> None:
     payloads = [b"a", poison, b"b", b"c", poison]
     rejects = Rejects(PLENTY)
     block = framed_block(payloads, np.arange(5, dtype=np.int64))
-    decoder = RecordRows([target("int")], [], Odd())
+    decoder = RecordDecoder([target("int")], [], Odd())
     rows = guarded_rows(
         GuardedRecords(
             5,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from sparkhaven.ingest.kept_decoders import MOST, KeptDecoders
+from sparkhaven.ingest.decoder_cache import MOST, DecoderCache
 
 
 def test_the_same_parts_have_the_same_decoder() -> None:
-    kept = KeptDecoders(lambda *parts: [*parts])
+    kept = DecoderCache(lambda *parts: [*parts])
     one, equal = [1], [1]
     first = kept.of(one, "x", small=True)
     assert kept.of(one, "x", small=True) is first
@@ -18,7 +18,7 @@ def test_the_same_parts_have_the_same_decoder() -> None:
 
 
 def test_each_thread_has_its_own() -> None:
-    kept = KeptDecoders(lambda part: [part])
+    kept = DecoderCache(lambda part: [part])
     part = object()
     made = [kept.of(part, small=True)]
     thread = threading.Thread(target=lambda: made.append(kept.of(part, small=True)))
@@ -29,7 +29,7 @@ def test_each_thread_has_its_own() -> None:
 
 def test_the_oldest_go_first_and_numbers_of_parts_stay_theirs() -> None:
     count: list[int] = []
-    kept = KeptDecoders(lambda part: count.append(1) or [part])
+    kept = DecoderCache(lambda part: count.append(1) or [part])
     parts = [[number] for number in range(MOST + 1)]
     for part in parts:
         assert kept.of(part, small=True) == [part]

@@ -13,7 +13,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.requeued_rows import decode_requeued
 from sparkhaven.ingest.spec.stream_spec import (
@@ -57,7 +57,7 @@ def rejected(messages: Sequence[Fake]) -> pa.Table:
     """What the quarantine gets of messages."""
     handed: list[BadRow] = []
     rejects = Rejects(SPEC.bad_rows, sink=handed.extend)
-    MessageRows(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
+    MessageDecoder(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
     rejects.flush()
     return pa.Table.from_batches([as_batch(handed)])
 

@@ -27,7 +27,7 @@ from sparkhaven.ingest.feeds.files.header import header_doubt, header_remark
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_parts import find_records, record_lines
 from sparkhaven.ingest.formats.csv.csv_records import Header
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.csv.sample import CsvRecords
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
 from sparkhaven.ingest.values.refusals import Value
@@ -49,11 +49,11 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
         first = csv_rows.unclosed()
 
 
-def _csv_rows(decoding: Decoding) -> CsvRows:
+def _csv_rows(decoding: Decoding) -> CsvDecoder:
     spec, options = decoding.spec, decoding.options
     alias, missing = spec.allow_null_alias, options.missing_columns
     strict = decoding.strict
-    return CsvRows(decoding.targets, spec.ignore, options.csv, alias=alias, missing=missing, strict=strict)
+    return CsvDecoder(decoding.targets, spec.ignore, options.csv, alias=alias, missing=missing, strict=strict)
 
 
 def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
@@ -95,7 +95,7 @@ def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tup
 
 
 def _decode_from(
-    csv_rows: CsvRows, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
+    csv_rows: CsvDecoder, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
 ) -> Iterator[tuple[TypedRows, Payload]]:
     rest: LineBlock | None = None
     for whole in blocks:
@@ -114,7 +114,7 @@ def _decode_from(
 
 def decode_one(decoding: Decoding) -> DecodeOne:
     dialect, alias, strict = decoding.options.csv, decoding.spec.allow_null_alias, decoding.strict
-    csv_rows = CsvRows(decoding.targets, decoding.spec.ignore, dialect, alias=alias, strict=strict)
+    csv_rows = CsvDecoder(decoding.targets, decoding.spec.ignore, dialect, alias=alias, strict=strict)
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         names = dialect.names if row["Header"] is None else tuple(json.loads(row["Header"]))

@@ -8,6 +8,7 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import BLOCK, LineCount
 from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.decoder_cache import SMALL_BYTES, DecoderCache
 from sparkhaven.ingest.feeds.files.formats.decoding import (
     KEPT,
     DecodeOne,
@@ -19,9 +20,8 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     sampled_blocks,
     text_blocks,
 )
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
-from sparkhaven.ingest.kept_decoders import SMALL_BYTES, KeptDecoders
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.table_choice import lines_of
@@ -31,11 +31,11 @@ from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 
-def _json_rows(targets: tuple[Target, ...], spec: StreamSpec, strict: bool) -> JsonRows:
-    return JsonRows(targets, spec.ignore, alias=spec.allow_null_alias, strict=strict)
+def _json_rows(targets: tuple[Target, ...], spec: StreamSpec, strict: bool) -> JsonDecoder:
+    return JsonDecoder(targets, spec.ignore, alias=spec.allow_null_alias, strict=strict)
 
 
-_JSON_ROWS = KeptDecoders(_json_rows)
+_JSON_ROWS = DecoderCache(_json_rows)
 
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:

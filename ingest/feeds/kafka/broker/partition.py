@@ -50,7 +50,7 @@ class _Portion:
         return int(np.searchsorted(self.records.offsets[self.first :], offset))
 
 
-class HeldMessages:
+class FetchBuffer:
     """Blocks have the headers of these names beside values and keys."""
 
     def __init__(self, limits: ReadLimits, headers: Sequence[str] = ()) -> None:
@@ -175,7 +175,7 @@ class Partition:
         self._link, self._terms, self._troubles, self._clock = link, terms, troubles, clock
         self.place: TopicPartition = wanted.topic, wanted.partition
         self._id = id_of(wanted.topic_id) if wanted.topic_id else None
-        self._held = HeldMessages(limits, headers)
+        self._held = FetchBuffer(limits, headers)
         self._pieces: Iterator[Piece] = iter(())  # of an answer, those that are still to be decoded
         self._asked: Future | None = None  # a Fetch that is on its way, and from whom
         self._from = -1

@@ -70,7 +70,7 @@ class PartitionClient(Protocol[Given]):
 
 
 @dataclass(slots=True)
-class HeldClient(Generic[Some]):
+class PartitionPosition(Generic[Some]):
     """A client of one partition. All messages before ``position`` that exist were handed out.
 
     ``last``: the last one of them, where it is known. ``compared``: the log has it, as far as it is known since the
@@ -117,7 +117,7 @@ class MessageRangeReader(ABC, Generic[Some]):
     ) -> None:
         self._feed, self._patience, self._clock = feed, patience, clock
         self._troubles = Troubles(feed)
-        self._held: dict[TopicPartition, HeldClient[Some]] = {}
+        self._held: dict[TopicPartition, PartitionPosition[Some]] = {}
 
     @abstractmethod
     def _open(self, wanted: OffsetRange) -> PartitionClient[Some]:
@@ -177,7 +177,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         for partition in list(self._held):
             self._drop(partition)
 
-    def _messages(self, consumer: HeldClient[Some], wanted: OffsetRange) -> Iterator[Some]:
+    def _messages(self, consumer: PartitionPosition[Some], wanted: OffsetRange) -> Iterator[Some]:
         silence = _Silence(self._clock, self._patience)
         while True:
             self._compare(consumer, wanted, silence)
@@ -198,13 +198,13 @@ class MessageRangeReader(ABC, Generic[Some]):
                 yield from self._taken(consumer, min(before + 1, wanted.stop), whole=True)
                 self._begin(consumer, wanted.start, consumer.last)
 
-    def _taken(self, consumer: HeldClient[Some], stop: int, *, whole: bool) -> Iterator[Some]:
+    def _taken(self, consumer: PartitionPosition[Some], stop: int, *, whole: bool) -> Iterator[Some]:
         """Messages before ``stop`` that were fetched; ``whole`` as in ``PartitionClient.take``."""
         while (taken := consumer.client.take(stop, whole=whole)) is not None:
             consumer.last = self._last(taken)
             yield taken
 
-    def _fetch(self, consumer: HeldClient[Some], wanted: OffsetRange, due: int, silence: _Silence) -> None:
+    def _fetch(self, consumer: PartitionPosition[Some], wanted: OffsetRange, due: int, silence: _Silence) -> None:
         """Waits for some of the messages that are due; raises when they are no longer waited for."""
         client = consumer.client
         before = client.last
@@ -224,7 +224,7 @@ class MessageRangeReader(ABC, Generic[Some]):
                 self._troubles.take(f"nothing, while the partition is known to end at {client.end}"),
             )
 
-    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> HeldClient[Some]:
+    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> PartitionPosition[Some]:
         consumer = self._held.pop(partition, None)
         if consumer is not None and consumer.topic_id != wanted.topic_id:
             consumer.client.close()
@@ -232,7 +232,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if consumer is None:
             while len(self._held) >= self._feed.limits.consumers:
                 self._drop(next(iter(self._held)))
-            consumer = HeldClient(self._open(wanted), wanted.topic_id, wanted.start)
+            consumer = PartitionPosition(self._open(wanted), wanted.topic_id, wanted.start)
             self._begin(consumer, wanted.start, wanted.after)
         elif not self._goes_on(consumer, wanted):
             known = consumer.last if consumer.position == wanted.start else None
@@ -241,7 +241,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         self._held[partition] = consumer  # the last used is the last to go
         return consumer
 
-    def _goes_on(self, consumer: HeldClient[Some], wanted: OffsetRange) -> bool:
+    def _goes_on(self, consumer: PartitionPosition[Some], wanted: OffsetRange) -> bool:
         """Whether a client need not begin anew: it was not cut off, and what was read before is what it has read."""
         after, last = wanted.after, consumer.last
         if consumer.troubles != self._troubles.count or (after is not None and last is None):
@@ -250,7 +250,7 @@ class MessageRangeReader(ABC, Generic[Some]):
             return consumer.position < wanted.start and consumer.client.skip(wanted.start)
         return after is None or last is None or last.same(after)
 
-    def _begin(self, consumer: HeldClient[Some], start: int, last: LastMessage | None) -> None:
+    def _begin(self, consumer: PartitionPosition[Some], start: int, last: LastMessage | None) -> None:
         """Begins anew at an offset, or with the ``last`` message that was read before it."""
         consumer.last, consumer.compared, consumer.troubles = last, last is None, self._troubles.count
         if last is None:
@@ -258,7 +258,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         else:
             consumer.client.assign(last.offset, last.epoch)
 
-    def _compare(self, consumer: HeldClient[Some], wanted: OffsetRange, silence: _Silence) -> None:
+    def _compare(self, consumer: PartitionPosition[Some], wanted: OffsetRange, silence: _Silence) -> None:
         """Compares the last message that was read, where a client has begun with it; then it stands behind it.
 
         A message that retention or compaction has taken is no other log: then the broker's leader epochs have to do.
@@ -279,7 +279,9 @@ class MessageRangeReader(ABC, Generic[Some]):
             if not consumer.compared:  # it was cut off meanwhile
                 self._begin(consumer, start, last)
 
-    def _reaches(self, consumer: HeldClient[Some], wanted: OffsetRange, last: LastMessage, silence: _Silence) -> bool:
+    def _reaches(
+        self, consumer: PartitionPosition[Some], wanted: OffsetRange, last: LastMessage, silence: _Silence
+    ) -> bool:
         """Fetches up to where a client goes on; False where the partition begins behind the ``last`` message."""
         client, start = consumer.client, max(wanted.start, last.offset + 1)
         try:
@@ -299,7 +301,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if consumer is not None:
             consumer.client.close()
 
-    def _error(self, consumer: HeldClient[Some], wanted: OffsetRange, error: kp.KafkaError) -> Exception:
+    def _error(self, consumer: PartitionPosition[Some], wanted: OffsetRange, error: kp.KafkaError) -> Exception:
         name, words = partition_name(wanted.topic, wanted.partition), self._feed.client.hide(told(error))
         if isinstance(error, OTHER_TOPIC):  # the leader does not know the topic by its id: what became of it
             try:
@@ -426,12 +428,12 @@ class KafkaReader(MessageRangeReader[FramedMessages]):
                 self._link.turn(QUIET_SECONDS)
 
 
-def _client(held: HeldClient[FramedMessages]) -> Partition:
+def _client(held: PartitionPosition[FramedMessages]) -> Partition:
     assert isinstance(held.client, Partition)  # noqa: S101  which _open has made
     return held.client
 
 
-def _has_news(held: HeldClient[FramedMessages]) -> bool:
+def _has_news(held: PartitionPosition[FramedMessages]) -> bool:
     """Whether it is known that there is something behind what was handed out."""
     told_ends = _client(held).told
     return told_ends is not None and told_ends[1] > held.position

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
@@ -202,7 +202,7 @@ def blocks(chance: random.Random, wanted: Sequence[Target | None], options: CsvO
     return list(line_blocks([data], lines=chance.choice([10**6, 10**6, 7, 50])))
 
 
-def outcome(decoder: CsvRows, given: Sequence[LineBlock], targets: Sequence[Target]) -> list[object]:
+def outcome(decoder: CsvDecoder, given: Sequence[LineBlock], targets: Sequence[Target]) -> list[object]:
     """All that decoding makes known: rows, whole records, what is refused and counted, and where blocks were cut."""
     rejects, found, rest, taken = Rejects(PLENTY), [], None, 0
     rejects.source.count(sum(map(len, given)))
@@ -220,7 +220,7 @@ def outcome(decoder: CsvRows, given: Sequence[LineBlock], targets: Sequence[Targ
     return [found, rejected(rejects), rejects.read, +rejects.ignored, decoder.unclosed()]
 
 
-class Scanning(CsvRows):
+class Scanning(CsvDecoder):
     """Counts the records that the scanner takes."""
 
     def __init__(self, targets: Sequence[Target], options: CsvOptions) -> None:
@@ -238,7 +238,7 @@ def same(given: Sequence[LineBlock], targets: Sequence[Target], options: CsvOpti
     """Asserts that scanner and exact pass make the same of some blocks; how many records the scanner took."""
     scanning = Scanning(targets, options)
     found = outcome(scanning, given, targets)
-    wanted = outcome(CsvRows(targets, KNOWN, options, by="exact", missing="null"), given, targets)
+    wanted = outcome(CsvDecoder(targets, KNOWN, options, by="exact", missing="null"), given, targets)
     for one, other in zip(found, wanted, strict=True):
         assert one == other
     return scanning.accepted

@@ -20,7 +20,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, parse_avro
 from sparkhaven.ingest.formats.avro.payload_proof import check_payload, checker
-from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordRows
+from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordDecoder
 from sparkhaven.ingest.formats.confluent import HEAD
 from sparkhaven.ingest.spec.payload_formats import AvroSource
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
@@ -64,7 +64,7 @@ def record(number: int, **changed: Any) -> bytes:
 def decode(payloads: list[bytes], source: AvroSource) -> tuple[TypedRows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=100))
     block = framed_block(payloads, np.arange(len(payloads), dtype=np.int64))
-    return RecordRows(TARGETS, [], AvroRecords(TARGETS, source)).decode(block, "t/0", rejects), rejects
+    return RecordDecoder(TARGETS, [], AvroRecords(TARGETS, source)).decode(block, "t/0", rejects), rejects
 
 
 BY_FILE = AvroSource(json.dumps(SCHEMA))
@@ -220,7 +220,9 @@ def test_bytes_that_fastavro_would_bend_into_a_value(kind: Any, column: str, pay
     schema = {"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]}
     targets, rejects = [target("v", column)], Rejects(BadRowBudget(max_rows=1))
     block = framed_block([payload], np.zeros(1, np.int64))
-    rows = RecordRows(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(block, "t/0", rejects)
+    rows = RecordDecoder(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(
+        block, "t/0", rejects
+    )
     assert len(rows) == (wrong is None)
     assert [row.explanation for row in rejects.rows] == ([] if wrong is None else [f"not Avro ({wrong})"])
 
@@ -255,7 +257,9 @@ def test_a_uuid_is_a_text() -> None:
     }
     targets, rejects = [target("v", "String")], Rejects(BadRowBudget(max_rows=1))
     block = framed_block([number(36) + text.encode(), number(1) + b"x"], np.arange(2, dtype=np.int64))
-    rows = RecordRows(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(block, "t/0", rejects)
+    rows = RecordDecoder(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(
+        block, "t/0", rejects
+    )
     assert (rows.columns[0].to_pylist(), [row.line for row in rejects.rows]) == ([text], [1])
 
 
@@ -265,7 +269,7 @@ def test_records_with_fields_that_no_column_takes_by_a_strict_contract() -> None
 
     def decoded(*ignored: str) -> tuple[int, Rejects]:
         rejects = Rejects(BadRowBudget(max_rows=100))
-        rows = RecordRows(TARGETS, ignored, AvroRecords(TARGETS, BY_FILE), strict=True).decode(block, "t/0", rejects)
+        rows = RecordDecoder(TARGETS, ignored, AvroRecords(TARGETS, BY_FILE), strict=True).decode(block, "t/0", rejects)
         return len(rows), rejects
 
     rows, rejects = decoded()

@@ -19,7 +19,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, Schemas
 from sparkhaven.ingest.formats.avro.registry import FORGET_SECONDS, Registry, definitions_in, whole
-from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordRows
+from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordDecoder
 from sparkhaven.ingest.formats.confluent import HEAD
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
@@ -136,7 +136,7 @@ def test_messages_whose_schema_is_not_for_us_are_bad_rows(place: Place) -> None:
     targets, rejects = [target("long", "id")], Rejects(BadRowBudget(max_rows=100))
     source = AvroSource(registry=place.address)
     block = framed_block(payloads, np.arange(len(payloads), dtype=np.int64))
-    rows = RecordRows(targets, [], AvroRecords(targets, source)).decode(block, "t/0", rejects)
+    rows = RecordDecoder(targets, [], AvroRecords(targets, source)).decode(block, "t/0", rejects)
     assert rows.columns[0].to_pylist() == [5, 5]
     at = place.address
     reasons = {row.line: row.explanation for row in rejects.rows}

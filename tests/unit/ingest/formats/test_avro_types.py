@@ -14,7 +14,7 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
-from sparkhaven.ingest.formats.binary_records import RecordRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.spec.payload_formats import AvroSource
 from sparkhaven.ingest.spec.stream_spec import TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
@@ -44,7 +44,7 @@ def decoded(kind: Any, value: Any, column: str, settings: dict[str, Any]) -> tup
     one = replace(target(column, **given), form=form, far=far)
     source = AvroSource(json.dumps({"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]}))
     rejects = Rejects(PLENTY)
-    rows = RecordRows([one], [], AvroRecords([one], source, bytes_too=bytes_too)).decode(
+    rows = RecordDecoder([one], [], AvroRecords([one], source, bytes_too=bytes_too)).decode(
         framed_block([out.getvalue()], np.zeros(1, np.int64)), "t/0", rejects
     )
     array = rows.columns[0].view("int64") if column == "Instant" else rows.columns[0]

@@ -11,7 +11,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.json.json_rows import JsonRows, scanner_for
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder, scanner_for
 from tests.support.ingest.coded_doors import csv_files, json_files
 from tests.support.ingest.ingest_cases import PLENTY, target
 
@@ -129,5 +129,5 @@ def test_the_scanner_takes_what_is_usual(kind: str) -> None:
     lines = [f'{{"v":{text}}}'.encode() for text in USUAL[kind]]
     block = framed_block(lines, np.arange(len(lines)))
     assert scanner.scan(block).lines.tolist() == [*range(len(lines))]
-    exact = JsonRows([one], (), compiled=False).decode(block, "f", Rejects(PLENTY))
+    exact = JsonDecoder([one], (), compiled=False).decode(block, "f", Rejects(PLENTY))
     assert str(scanner.scan(block).columns[0]) == str(exact.columns[0])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.csv_records import Header
-from sparkhaven.ingest.formats.csv.csv_rows import CsvPass, CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder, CsvPass
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.ingest.values.refusals import Value
@@ -127,7 +127,7 @@ def test_an_empty_line_of_a_file_with_one_field_is_a_record(
     """As DuckDB reads it. pandas writes ``""`` for a null, so that no line is empty."""
     body = text if header else text.partition("\n")[2]
     options = CsvOptions() if header else CsvOptions(header=False, names=("S",))
-    rejects, decoder = Rejects(PLENTY), CsvRows([target("String", "S")], [], options, by=way)
+    rejects, decoder = Rejects(PLENTY), CsvDecoder([target("String", "S")], [], options, by=way)
     found: list[object] = []
     for block in line_blocks([body.encode()]):
         rows, used = decoder.decode(block, "f", rejects)
@@ -174,7 +174,7 @@ def test_delimiters(tmp_path: Path, mark: str, count: int) -> None:
     for compiled in (True, False):
         block = next(line_blocks([rows.encode()]))
         options = CsvOptions(header=False, names=("a", "b"), delimiter=mark)
-        decoder = CsvRows(
+        decoder = CsvDecoder(
             [target("int", "a"), target("String", "b")], [], options, by="scanner" if compiled else "pyarrow"
         )
         made = decoder.decode(block, "f", Rejects(PLENTY))[0]
@@ -186,7 +186,7 @@ def test_delimiters(tmp_path: Path, mark: str, count: int) -> None:
 @pytest.mark.parametrize("mark", ["\n", "\r", "\0", "é", ""])
 def test_delimiters_that_are_none(mark: str) -> None:
     with pytest.raises(SettingsError, match="delimiter of a CSV feed is not one character"):
-        CsvRows([target("int")], [], CsvOptions(delimiter=mark))
+        CsvDecoder([target("int")], [], CsvOptions(delimiter=mark))
 
 
 @pytest.mark.parametrize("count", [1, AMONG])
@@ -221,7 +221,7 @@ def test_what_the_csv_module_writes_is_read_as_it_was(
     assert list(zip(*(values(routed, name) for name in "abc"), strict=True)) == [tuple(row) for row in rows]
 
 
-class Counting(CsvRows):
+class Counting(CsvDecoder):
     """Counts the records that are read character by character."""
 
     exact = 0

@@ -14,8 +14,8 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows, too_deep
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder, too_deep
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.date_patterns import iso_instants
@@ -70,13 +70,13 @@ def test_times_with_any_character_in_any_place_are_those_of_the_exact_pass(text:
 def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of the lines that come to the exact pass."""
     seen: list[int] = []
-    values_of = JsonRows.values_of
+    values_of = JsonDecoder.values_of
 
-    def noted(self: JsonRows, line: bytes, file: str, number: int, rejects: Rejects) -> Any:
+    def noted(self: JsonDecoder, line: bytes, file: str, number: int, rejects: Rejects) -> Any:
         seen.append(number)
         return values_of(self, line, file, number, rejects)
 
-    monkeypatch.setattr(JsonRows, "values_of", noted)
+    monkeypatch.setattr(JsonDecoder, "values_of", noted)
     return seen
 
 
@@ -86,7 +86,7 @@ def test_one_bad_day_sends_its_own_line_to_the_exact_pass(monkeypatch: pytest.Mo
     lines = [b'{"v":"2013-%02d-%02dT05:00:00Z"}' % (1, 25 + n % 7) for n in range(AMONG)]
     lines[7] = b'{"v":%s}' % odd
     rejects = Rejects(PLENTY)
-    rows = JsonRows([target("Instant")], []).decode(block_of(lines), "f", rejects)
+    rows = JsonDecoder([target("Instant")], []).decode(block_of(lines), "f", rejects)
     assert (seen, len(rows), rejects.bad) == ([8], AMONG - 1, 1)
 
 
@@ -96,17 +96,17 @@ Decode = Callable[[Target, list[bytes]], pa.Array]
 
 def _json(one: Target, texts: list[bytes], exact: bool) -> pa.Array:
     lines = [b'{"v":%s,"w":"a-0,"}' % text for text in texts]
-    return JsonRows([one], [], compiled=not exact).decode(block_of(lines), "f", Rejects(PLENTY)).columns[0]
+    return JsonDecoder([one], [], compiled=not exact).decode(block_of(lines), "f", Rejects(PLENTY)).columns[0]
 
 
 def _inner(one: Target, texts: list[bytes], exact: bool) -> pa.Array:
     deep = Target(one.column, "a.v", one.unit, None, None, True)
     lines = [b'{"a":{"v":%s}}' % text for text in texts]
-    return JsonRows([deep], [], compiled=not exact).decode(block_of(lines), "f", Rejects(PLENTY)).columns[0]
+    return JsonDecoder([deep], [], compiled=not exact).decode(block_of(lines), "f", Rejects(PLENTY)).columns[0]
 
 
 def _csv(one: Target, texts: list[bytes], exact: bool) -> pa.Array:
-    decoder = CsvRows([one], [], CsvOptions(header=False, names=("v",)), by="exact" if exact else "scanner")
+    decoder = CsvDecoder([one], [], CsvOptions(header=False, names=("v",)), by="exact" if exact else "scanner")
     return decoder.decode(block_of(texts), "f", Rejects(PLENTY))[0].columns[0]
 
 
@@ -139,7 +139,7 @@ def test_inner_fields_that_all_differ_take_no_room_of_their_own() -> None:
     lines = [b'{"a":{"v":%d,"w%d":0}}' % (n, n) for n in range(count)]
     block, rejects = block_of(lines), Rejects(PLENTY)
     tracemalloc.start()
-    rows = JsonRows([deep], []).decode(block, "f", rejects)
+    rows = JsonDecoder([deep], []).decode(block, "f", rejects)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (len(rows), len(rejects.ignored), rejects.ignored["a.w7"]) == (count, count, 1)

@@ -16,9 +16,9 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.formats.binary_records import RecordRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import (
@@ -110,7 +110,7 @@ def decode(payloads: list[bytes], targets: list[Target], of: ProtobufSource | No
     rejects = Rejects(BadRowBudget(max_rows=100))
     block = framed_block(payloads, np.arange(len(payloads), dtype=np.int64))
     records = ProtobufRecords(targets, of or source())
-    return RecordRows(targets, ["f64"], records).decode(block, "t/0", rejects), rejects
+    return RecordDecoder(targets, ["f64"], records).decode(block, "t/0", rejects), rejects
 
 
 def values(rows: TypedRows) -> list[list[object]]:
@@ -352,7 +352,7 @@ def test_keys_and_values_of_messages_by_a_feed_that_went_to_a_worker() -> None:
     key = payload("desk: 'd'", PROTO, "p.q.Who")
     messages = [Fake(0, payload("id: 1"), key), Fake(1, None, key), Fake(2, b"", None), Fake(3, b"\xff", key)]
     rejects = Rejects(BadRowBudget(max_rows=9), sink=lambda rows: None)
-    rows = MessageRows(targets, feed, spec).decode(MessageBlock.of(messages), "t/0", 0, rejects)
+    rows = MessageDecoder(targets, feed, spec).decode(MessageBlock.of(messages), "t/0", 0, rejects)
     # a tombstone has nulls; an empty payload is a message with nothing set
     assert values(rows) == [[1, None, 0], ["d", "d", None]]
     assert rejects.bad == 1 and "protobuf" not in repr(feed.protobuf).replace("ProtobufSource", "")

@@ -14,7 +14,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.binary_records import RecordRows
+from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import TextForm
@@ -79,7 +79,7 @@ def payloads() -> dict[str, bytes]:
 def value(field: str, payload: bytes, *, kind: str = "String", as_text: bool = True, **given: Any) -> Any:
     one = replace(target(kind, field), form=TextForm(as_text=True) if as_text else None)
     rejects = Rejects(PLENTY)
-    decoder = RecordRows([one], [], ProtobufRecords([one], source(), **given))
+    decoder = RecordDecoder([one], [], ProtobufRecords([one], source(), **given))
     rows = decoder.decode(framed_block([payload], np.zeros(1, np.int64)), "t/0", rejects)
     return rows.columns[0].to_pylist() if not rejects.rows else rejects.rows[0].explanation
 

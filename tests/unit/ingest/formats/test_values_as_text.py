@@ -16,7 +16,7 @@ from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.formats.binary_records import from_binary
-from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.json_text import json_text, plain_text
@@ -63,7 +63,7 @@ def test_json_as_it_stands(compiled: bool) -> None:
     lines += [f'{{"v":{text},"o":{{"\\u0076":{text}}}}}' for text in SOURCES]
     block = next(line_blocks(["\n".join(lines).encode()]))
     rejects = Rejects(PLENTY)
-    rows = JsonRows([one, inner], ["x"], compiled=compiled).decode(block, "f", rejects)
+    rows = JsonDecoder([one, inner], ["x"], compiled=compiled).decode(block, "f", rejects)
     assert rejects.rows == []
     assert [column.to_pylist() for column in rows.columns] == [SOURCES * 2, SOURCES * 2]
 

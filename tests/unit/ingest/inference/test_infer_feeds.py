@@ -14,7 +14,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import SILENT, route
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.feed import sample_of
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.inference.fitting import fit_schema
 from sparkhaven.ingest.inference.proposal import propose
@@ -54,7 +54,7 @@ def test_messages_with_their_position() -> None:
     targets = resolve_targets(settings.spec, schema)
     rejects = Rejects(SILENT)
     assert isinstance(settings.spec.feed, KafkaOptions)
-    found = MessageRows(targets, settings.spec.feed, settings.spec).decode(
+    found = MessageDecoder(targets, settings.spec.feed, settings.spec).decode(
         MessageBlock.of(MESSAGES), "ticks/3", 77, rejects
     )
     assert rejects.bad == 0

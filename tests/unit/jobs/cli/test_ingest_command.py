@@ -27,7 +27,7 @@ from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.stream_batches import FedTables, StreamTotals
+from sparkhaven.writers.batch.stream_batches import FeedTables, StreamTotals
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
@@ -192,7 +192,7 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
     settings = load_stream_file(Fs(), file, {})
     targets: list[StreamTarget] = []
 
-    def stream(spark: object, source: object, fs: Fs, fed: FedTables, *, stop: object) -> list[StreamTotals]:
+    def stream(spark: object, source: object, fs: Fs, fed: FeedTables, *, stop: object) -> list[StreamTotals]:
         targets.append(fed.first.target)
         return [StreamTotals()]
 

@@ -33,7 +33,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.stream_batches import BatchProgress, FedTables, StreamTotals
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, StreamTotals
 from tests.support.places import REPOSITORY
 
 AWAY = RetryableFeedError("the source is away")
@@ -148,7 +148,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     good_may_end, lives = threading.Event(), {"good": 0, "bad": 0}
     generations: list[int] = []
 
-    def stream(spark: object, source: object, fs: Fs, fed: FedTables, *, stop: threading.Event) -> list[StreamTotals]:
+    def stream(spark: object, source: object, fs: Fs, fed: FeedTables, *, stop: threading.Event) -> list[StreamTotals]:
         target, plan = fed.first.target, fed.first.plan
         lives[target.stream] += 1
         plan.progress(BatchProgress(BatchOutcome(0, None, rows=10), 0, 0.1))

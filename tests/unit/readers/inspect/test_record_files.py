@@ -10,7 +10,7 @@ import pyarrow.parquet
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import encode_record

@@ -16,7 +16,7 @@ from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.readers.spark.stream import EpochReader
 from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError
 from sparkhaven.store.layout import LocationKey
 from tests.support.tables.small_tables import SmallTable

@@ -9,7 +9,7 @@ import pytest
 
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CommitUnknownError, CorruptFileError
 from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.framing.log_frames import scan

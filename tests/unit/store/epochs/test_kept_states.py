@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading import kept_states
-from sparkhaven.store.epochs.reading.kept_states import FEW, newest_state
+from sparkhaven.store.epochs.reading import state_cache as kept_states
+from sparkhaven.store.epochs.reading.state_cache import FEW, newest_state
 from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read, load_stream
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.replay import StreamState

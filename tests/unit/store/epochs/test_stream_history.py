@@ -11,7 +11,7 @@ from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
 from sparkhaven.store.epochs.state.log_values import LocationReport, LocationState
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.framing.log_frames import scan

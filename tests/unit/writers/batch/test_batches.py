@@ -33,7 +33,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.batch.stream_batches import FedTables, StreamPlan
+from sparkhaven.writers.batch.stream_batches import FeedTables, StreamPlan
 from sparkhaven.writers.spark.stream_query import Batches, run_stream
 from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.disks.model_fs import FaultFs
@@ -276,7 +276,7 @@ def test_a_sync_that_fails_while_no_batch_runs_stops_the_stream(tmp_path: Path) 
         write_batch(fs, log, target, WorkerCache(), BatchRequest(execute, query_id="q", batch_id=0))
         times = iter([0.0, 1.0, 20.0])
         plan = StreamPlan(query_id="q", trigger={}, decode=decode)
-        batches = Batches(fs, FedTables.one(log, target, plan), lambda: next(times))
+        batches = Batches(fs, FeedTables.one(log, target, plan), lambda: next(times))
         batches.idle()
         assert (batches.error, log.state.durable) == (None, 0)
         fs._nth = fs._calls + 1

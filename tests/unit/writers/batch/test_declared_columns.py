@@ -11,7 +11,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import NAMED, Rejects
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.ingest.targets.declared_columns import near_name, require_columns
@@ -67,9 +67,9 @@ def test_names_of_settings_are_looked_at_before_any_file() -> None:
     targets = [target("double", "price"), target("int", "size")]
     options = CsvOptions(header=False, names=("size",))
     with pytest.raises(SettingsError, match="names of a CSV feed lack columns") as caught:
-        CsvRows(targets, [], options)
+        CsvDecoder(targets, [], options)
     assert (caught.value.where, caught.value.expected) == ("feed.names", "'price'")
-    CsvRows(targets, [], options, missing="null")
+    CsvDecoder(targets, [], options, missing="null")
 
 
 def test_columns_that_are_declared_elsewhere_are_not_missing() -> None:

@@ -31,7 +31,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.location_room import rows_without_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
-from sparkhaven.writers.batch.left_rows import LeftOut
+from sparkhaven.writers.batch.rows_without_room import LeftOut
 from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.streams.stream_kit import STREAM, TABLE, LocalExecutor, open_log, put_file, scratch_left

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.layout import Layout, LocationKey, TableName

@@ -29,7 +29,7 @@ from sparkhaven.store.epochs.state.position_kinds import packed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scratch.batch_plan import note_tasks, noted_tasks
-from sparkhaven.writers.batch.stream_batches import FedTables, StreamPlan
+from sparkhaven.writers.batch.stream_batches import FeedTables, StreamPlan
 from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from sparkhaven.writers.spark.spark_tasks import SlotNotes, TaskSlots, is_local, slots_of
 from sparkhaven.writers.spark.stream_query import Batches
@@ -218,7 +218,7 @@ def jobs_of_a_batch(tmp_path: Path, master: str, *, large: bool) -> int:
     )
     with open_log(FS, tmp_path / "db") as log:
         batches = Batches(
-            FS, FedTables.one(log, target_of(tmp_path / "db", log), StreamPlan("q", {}, decode)), lambda: 0.0
+            FS, FeedTables.one(log, target_of(tmp_path / "db", log), StreamPlan("q", {}, decode)), lambda: 0.0
         )
         batches(splits, 0)
         assert (batches.error, numbers(tmp_path / "db", log.state)) == (None, [1, 2])

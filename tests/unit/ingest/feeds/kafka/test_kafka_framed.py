@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.blocks import MS, MessageBlock, Messages, far_times, header_of, time_ns
-from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import (
     BadRowBudget,
@@ -52,7 +52,7 @@ def decoded(block: Messages, format: str, **options: Any) -> tuple[object, ...]:
         spec = replace(spec, feed=replace(feed, csv=replace(feed.csv, header=False, names=("v",))))
     handed: list[Any] = []
     rejects = Rejects(spec.bad_rows, sink=handed.extend)
-    rows = MessageRows(resolve_targets(spec, table), spec.feed, spec).decode(block, PLACE, 77, rejects)  # type: ignore[arg-type]
+    rows = MessageDecoder(resolve_targets(spec, table), spec.feed, spec).decode(block, PLACE, 77, rejects)  # type: ignore[arg-type]
     rejects.flush()
     return (
         rows.numbers.tolist(),

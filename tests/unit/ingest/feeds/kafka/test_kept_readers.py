@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import ReaderPool
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.kafka.fake_brokers import PARTITION, TOPIC, brokers
@@ -22,7 +22,7 @@ def wanted(start: int, stop: int) -> OffsetRange:
 
 
 def test_a_reader_is_kept_for_its_feed_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, other = KeptReaders(), KafkaOptions("b:1", ("other",))
+    kept, other = ReaderPool(), KafkaOptions("b:1", ("other",))
     with kept.lease(FEED, []) as first:
         pass
     with (
@@ -40,7 +40,7 @@ def test_a_reader_is_kept_for_its_feed_and_process(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_reader_that_is_used_is_not_given_to_another() -> None:
-    kept = KeptReaders()
+    kept = ReaderPool()
     with kept.lease(FEED, []) as one, kept.lease(FEED, []) as other:
         assert one is not other
     with kept.lease(FEED, []) as again:
@@ -50,7 +50,7 @@ def test_a_reader_that_is_used_is_not_given_to_another() -> None:
 def test_a_stream_gets_the_reader_that_goes_on_with_its_ranges() -> None:
     with brokers() as opened:
         fill(opened)
-        kept, feed = KeptReaders(), KafkaOptions(opened.bootstrap, (TOPIC,))
+        kept, feed = ReaderPool(), KafkaOptions(opened.bootstrap, (TOPIC,))
         with kept.lease(feed, []) as one, kept.lease(feed, []) as other:
             list(one.read(wanted(0, 100)))
             list(other.read(wanted(0, 300)))
@@ -64,7 +64,7 @@ def test_a_stream_gets_the_reader_that_goes_on_with_its_ranges() -> None:
 def test_readers_that_were_not_used_for_long_are_closed() -> None:
     with brokers() as opened:
         fill(opened)
-        kept, feed = KeptReaders(most=1), KafkaOptions(opened.bootstrap, (TOPIC,))
+        kept, feed = ReaderPool(most=1), KafkaOptions(opened.bootstrap, (TOPIC,))
         with kept.lease(feed, []) as reader:
             list(reader.read(wanted(0, 10)))
         assert reader.stands_at(TOPIC, PARTITION, 10)
@@ -77,7 +77,7 @@ def test_streams_of_one_process_read_one_topic_at_the_same_time() -> None:
     """Each has all messages of its ranges: a reader of both would go to and fro between their positions."""
     with brokers() as opened:
         fill(opened, 2000)
-        kept = KeptReaders()
+        kept = ReaderPool()
         feed = KafkaOptions(opened.bootstrap, (TOPIC,), limits=ReadLimits(messages=7))
         got: dict[int, list[int]] = {}
 

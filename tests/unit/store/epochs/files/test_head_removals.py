@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from tests.support.streams.head_cases import FS, A, B, made, newest, place

@@ -22,7 +22,7 @@ from sparkhaven.store.epochs.files.removals import (
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.log_reader import read_newest
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.tombstone import Named, Removal
+from sparkhaven.store.epochs.state.removed_locations import Named, Removal
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import REMOVALS_MAGIC_1, read_header
 from sparkhaven.store.io.fs import Fs, Lock, Stat

@@ -11,7 +11,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.removals import read_removals, write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents

@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.rebuild import PositionChoice, rebuild
 from sparkhaven.store.epochs.recovery.survey import find
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -10,7 +10,7 @@ from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_SIZE, owne
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Moved
 from sparkhaven.store.epochs.recovery.recover import LEAST_BYTES, preview_recovery
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.table_size import encode as encode_size

@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses
-from sparkhaven.store.epochs.state.tombstone import Removal
+from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import SMALL_FILE, Fs
 from sparkhaven.store.layout import Layout, LocationKey

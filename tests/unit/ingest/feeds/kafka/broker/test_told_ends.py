@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sparkhaven.ingest.feeds.kafka.broker.kept_readers import KeptReaders
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.reader_pool import ReaderPool
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import Position
@@ -117,7 +117,7 @@ class Topics:
 class Stream:
     """A planner and a reader in one process; time is told."""
 
-    def __init__(self, opened: Brokers, directory: Path, kept: KeptReaders) -> None:
+    def __init__(self, opened: Brokers, directory: Path, kept: ReaderPool) -> None:
         self.now, self.topics, self._kept = 0.0, Topics(opened), kept
         feed = KafkaOptions(opened.bootstrap, (TOPIC,))
         stream = KafkaStream(directory, TableName("Test", "Tick"), "ticks", feed, 1)
@@ -139,7 +139,7 @@ class Stream:
 def test_a_stream_asks_for_its_topics_once_a_second(tmp_path: Path) -> None:
     with brokers() as opened:
         fill(opened, 10)
-        stream = Stream(opened, tmp_path, KeptReaders())
+        stream = Stream(opened, tmp_path, ReaderPool())
         got, batches = stream.batch(), 0
         while stream.now + TOLD_SECONDS / 2 < LOOK_SECONDS:
             fill(opened, 10, start=opened.partition.end)

@@ -32,7 +32,7 @@ class RejectsRows(Protocol):
         ...
 
 
-class LeftRows:
+class RowsWithoutRoom:
     """What was left out so far. Without a decoder that rejects rows nothing is, and the append refuses them all."""
 
     def __init__(self, decode: Decode | None) -> None:

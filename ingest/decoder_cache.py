@@ -12,7 +12,7 @@ MOST = 8  # of a thread
 Made = TypeVar("Made")
 
 
-class KeptDecoders(Generic[Made]):
+class DecoderCache(Generic[Made]):
     """What was made of some parts, for the same parts in the same thread.
 
     Parts are frozen, and compared by identity: comparing settings and schemas takes longer than making the decoder.

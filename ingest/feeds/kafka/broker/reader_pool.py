@@ -26,7 +26,7 @@ class _Kind:
     headers: tuple[str, ...]
 
 
-class KeptReaders:
+class ReaderPool:
     """Readers with their connections, those that were used last.
 
     Streams of one process may read the same topic at the same time, each from where it stands. ``most`` are kept while
@@ -103,5 +103,5 @@ def _going_on(reader: KafkaReader, ranges: Sequence[OffsetRange]) -> int:
     return sum(reader.stands_at(wanted.topic, wanted.partition, wanted.start) for wanted in ranges)
 
 
-KEPT = KeptReaders()
+KEPT = ReaderPool()
 """Those of this process."""
