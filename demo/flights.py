@@ -100,7 +100,7 @@ class Demo:
         with self.stage("merge: 365 dates into two writable partitions"):
             for name in ("0", "1"):
                 self.command(root, "partitions", "add", "Nyc13", name)
-            self.command(root, "merge", flights.TABLE, "--dates", YEAR, "--spark")
+            self.command(root, "merge", flights.TABLE, "--dates", YEAR)
         with self.stage("validate: rules of the schema, row counts, digests"):
             self.command(root, "validate", flights.TABLE, "--dates", YEAR)
         with self.stage("truncate: intraday, now that history is proved"):
