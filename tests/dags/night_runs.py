@@ -194,6 +194,8 @@ def main() -> None:
                 with ExitStack() as held:
                     lock_until_retry(bag, held)
                     found[name] = night(bag, date=DATES[0])
+            case "local":
+                found[name] = night(bag, date=DATES[0], tables=[LOCAL])
             case "backfill":
                 found[name] = backfill(bag)
             case "dry":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from sparkhaven.readers.live.service import is_plain
 from sparkhaven.store.io.fs import MAP_FROM
+from tests.support.processes import wait_until
 from tests.support.served import PATIENCE, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, as_table, comparable, random_row
@@ -96,10 +96,12 @@ def test_a_table_that_has_ended_releases_its_mappings(served: Served) -> None:
     require_equal(served.wait("before", MAPPED + TAIL), pa.concat_tables([first, second]))
     assert mapped(served, "Ended")
     db.log.rollback(1)
-    last = time.monotonic() + PATIENCE
-    while found := mapped(served, "Ended"):
-        assert time.monotonic() < last, f"{found} are still mapped\n{served.notes}\n{objects(served)}"
-        time.sleep(0.1)
+    wait_until(
+        lambda: not mapped(served, "Ended"),
+        PATIENCE,
+        lambda: f"{mapped(served, 'Ended')} are still mapped\n{served.notes}\n{objects(served)}",
+        every=0.1,
+    )
     with pytest.raises(ClientError):
         served.rows("before", where=["L = 1"])
     require_equal(served.wait_anew("after", "Test_Ended", MAPPED), first)

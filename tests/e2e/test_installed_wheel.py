@@ -20,6 +20,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.testing import PlannedFeedContract
 from tests.support.airflow_home import PYTHON, AirflowHome
 from tests.support.docs.console import blocks
+from tests.support.examples import share_of
 from tests.support.installed_wheel import Installed, install
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, Place
@@ -89,6 +90,10 @@ def test_it_installs_two_packages(installed: Installed) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"sparkhaven", "pyspark_sparkhaven"}
     assert {"sparkhaven/py.typed", "sparkhaven/conf/schemas/Nyc13.Flight.schema"} <= set(names)
     assert {"sparkhaven/readers/live/Pages.java", f"sparkhaven/readers/spark/{NAME}"} <= set(names)
+    entries = {
+        f"sparkhaven/jobs/{entry}.py" for entry in ("import_dates", "ingest_stream", "merge_dates", "rewrite_dates")
+    }
+    assert entries <= set(names), "what spark-submit and Airflow are given"
 
 
 @pytest.mark.spark
@@ -122,21 +127,24 @@ def test_a_job_is_submitted_from_such_a_project(installed: Installed, place: Pla
 @pytest.mark.airflow
 @pytest.mark.spark
 def test_a_night_of_airflow_runs_there(installed: Installed, tmp_path: Path) -> None:
+    """By the command alone where examples are left out: the jobs for spark-submit are those of the test above."""
     assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
     (site,) = (installed.python.parents[1] / "lib").glob("python*/site-packages")
     program = installed.python.with_name("sparkhaven")
     home = AirflowHome(tmp_path, program, site / "sparkhaven" / "jobs", str(installed.python))
-    write_flights(home.root, {"2013-01-01": ("JFK",)})
-    write_flights(home.root, {"2013-01-01": ("JFK",)}, name="Copy")
+    nights = {"local": ("Nyc13.Copy",), "night": ("Nyc13.Flight", "Nyc13.Copy")}
+    asked = "night" if share_of(2, 1) == 2 else "local"
+    for table in nights["night"]:
+        write_flights(home.root, {"2013-01-01": ("JFK",)}, name=table.partition(".")[2])
     write_zip(home.base / "sparkhaven.zip")
     target = tmp_path / "found.json"
     lock = Layout(home.root).merges(TableName.parse("Nyc13.Copy")) / ".lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     environ = home.environ(NIGHT_LOCK=str(lock))
-    words = [str(PYTHON), str(REPOSITORY / "tests" / "dags" / "night_runs.py"), str(target), "night"]
+    words = [str(PYTHON), str(REPOSITORY / "tests" / "dags" / "night_runs.py"), str(target), asked]
     done = subprocess.run(words, env=environ, cwd=installed.project, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-4000:]
-    for table in ("Nyc13.Flight", "Nyc13.Copy"):
+    for table in nights[asked]:
         found = open_table(home.root, table)
         assert found.count(tier="history") == found.count() > 0
 

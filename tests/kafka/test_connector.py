@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from tests.support.kafka.topics import make_topic, send
-from tests.support.processes import ended
+from tests.support.processes import ended, wait_until
 from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
@@ -49,10 +48,7 @@ def test_killed_and_without_its_checkpoint_each_message_is_stored_once(broker: B
     for partition in (0, 1):
         send(broker.bootstrap, topic, [message(2 * n + partition) for n in range(400)], partition)
     with ended(start(broker, topic, tmp_path, "endless")) as job:  # with workers and the JVM
-        deadline = time.monotonic() + SECONDS
-        while epoch(tmp_path) < 3:
-            assert job.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
+        assert wait_until(lambda: epoch(tmp_path) >= 3 or job.poll() is not None, SECONDS) and job.poll() is None
     assert 3 <= epoch(tmp_path) < 8, "it was to be killed on the way"
     send(broker.bootstrap, topic, [None, message(800)])
 

@@ -6,32 +6,74 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sparkhaven.ingest.feeds.kafka.broker.topics import Broker as Remote
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.monitor.source_watch import SourceState, SourceWatch
 from sparkhaven.jobs.monitor.waiting import watch_ends
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
-from sparkhaven.jobs.streams.stream_group import is_retryable
+from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.stream_group import StreamGroup, is_retryable
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.files.failure_note import read_failure
 from sparkhaven.store.errors import (
     EXIT_USAGE,
     FeedSettingsError,
     PositionGapError,
     RetryableFeedError,
+    TableNotFoundError,
 )
 from sparkhaven.store.io.fs import Fs
-from tests.support.kafka.running import PATIENCE, count, running, wait_for
-from tests.support.kafka.ticks import ids, ticks
+from sparkhaven.store.layout import Layout
+from tests.support.kafka.ticks import ids, stream_file, ticks
 from tests.support.kafka.topics import drop_topic, make_topic, more_partitions, send
+from tests.support.processes import wait_until
 from tests.support.servers.broker import Broker
+
+PATIENCE = 300.0
+
+
+@contextmanager
+def running(runner: Runner, base: Path, bootstrap: str, topic: str) -> Iterator[StreamRun]:
+    """A stream in a thread, restarts included, until the body ends."""
+    fs, layout, stop = Fs(), Layout(base / "db"), threading.Event()
+    settings = load_stream_file(fs, stream_file(base, bootstrap, f'topics = ["{topic}"]'), {})
+    progress = Progress(console=Console(quiet=True))
+    with ExitStack() as opened:
+        run = open_stream(fs, layout, settings, opened, progress)
+        look_at_source(StreamGroup([run]), opened, progress, RunOptions())
+        app = Application(fs, layout, runner, RunOptions(), progress, stop)
+        thread = threading.Thread(target=keep_one, args=(app, StreamGroup([run])))
+        thread.start()
+        try:
+            yield run
+        finally:
+            stop.set()
+            thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def wait_for(what: Callable[[], bool], run: StreamRun) -> None:
+    wait_until(what, PATIENCE, lambda: (run.error, run.log.state.offsets))
+
+
+def count(base: Path) -> int:
+    """Rows of the stream's table."""
+    try:
+        return open_table(base / "db", "Test.Tick").count()
+    except TableNotFoundError:
+        return 0
+
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
@@ -196,10 +238,13 @@ def test_a_broker_that_is_away_is_seen_beside_the_stream(own_broker: Broker, tmp
 
 def known(watch: SourceWatch, ends: dict[str, int]) -> None:
     """Waits for the ends of now; a busy broker may need more than the second that a look waits."""
-    end = time.monotonic() + PATIENCE
-    while (seen := watch.fresh()).ends != ends:
-        assert not seen.reachable, f"ends {seen.ends} instead of {ends}"
-        assert time.monotonic() < end, seen.reason
+
+    def is_known() -> bool:
+        seen = watch.fresh()
+        assert seen.ends == ends or not seen.reachable, f"ends {seen.ends} instead of {ends}"
+        return seen.ends == ends
+
+    wait_until(is_known, PATIENCE, lambda: watch.fresh().reason)
 
 
 def test_what_can_be_known_before_spark_starts(own_broker: Broker) -> None:

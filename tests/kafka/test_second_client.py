@@ -4,21 +4,74 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from sparkhaven.ingest.feeds.kafka.blocks import Message, time_ns
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 from tests.support.kafka.messages import messages
-from tests.support.kafka.second_client import Seen, second, seen
 from tests.support.kafka.topics import QUIET, delete_before, make_topic, send, send_in_transactions
 from tests.support.servers.broker import Broker
+
+PATIENCE = 60.0
+
+
+class Seen(NamedTuple):
+    """A message as both clients tell it."""
+
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    time_ns: int | None
+
+
+def seen(messages: Sequence[Message]) -> list[Seen]:
+    """Messages of ours as ``second`` tells them."""
+    return [Seen(one.offset(), one.value(), one.key(), time_ns(one)) for one in messages]
+
+
+def second(bootstrap: str, topic: str, start: int, stop: int, isolation: str = "read_committed") -> list[Seen]:
+    """The messages of partition 0 from ``start`` on and before ``stop``."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "second",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation,
+            "log_level": 3,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, start)])
+    found: list[Seen] = []
+    since = time.monotonic()
+    try:
+        while time.monotonic() - since < PATIENCE:
+            for message in consumer.consume(2000, 0.1):
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    if message.offset() >= stop:
+                        return found
+                    continue
+                if message.offset() >= stop:
+                    return found
+                found.append(Seen(message.offset(), message.value(), message.key(), time_ns(message)))
+            if found and found[-1].offset >= stop - 1:
+                return found
+        raise AssertionError(f"the second client has found {len(found)} messages only")
+    finally:
+        consumer.close()
+
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

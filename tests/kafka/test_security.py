@@ -29,6 +29,7 @@ from sparkhaven.store.errors import EXIT_USAGE, FeedError, FeedSettingsError, Re
 from sparkhaven.store.io.fs import Fs
 from tests.support.kafka.messages import messages
 from tests.support.kafka.topics import make_topic, send
+from tests.support.processes import wait_until
 from tests.support.servers.broker import Broker, free_port
 from tests.support.servers.tls import LISTENER, server_settings
 
@@ -288,11 +289,11 @@ def test_a_running_stream_tells_its_lag_and_writes_no_secret_anywhere(
         return (tmp_path / "said").read_text()
 
     def wait_for(what: Callable[[], object]) -> object:
-        deadline = time.monotonic() + 300
-        while not (found := what()):
-            assert job.poll() is None and time.monotonic() < deadline, said()
-            time.sleep(0.05)
-        return found
+        def holds() -> object:
+            assert job.poll() is None, said()
+            return what()
+
+        return wait_until(holds, 300, said)
 
     wait_for(lambda: "epoch 1:" in said())
     (url,) = re.findall(r"metrics at (\S+)", said())

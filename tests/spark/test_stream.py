@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 from sparkhaven.writers.spark.stream_query import Batches
 from sparkhaven.writers.task.decoding import SplitNotes
+from tests.support.processes import wait_until
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, place_in, put_file, record
 from tests.support.witness.damage import permissions_hold
@@ -177,9 +177,7 @@ def test_a_batch_that_begins_while_the_stream_ends_is_refused_and_no_error(
 
     def close_late(batches: Batches) -> None:
         close(batches)
-        end = time.monotonic() + 120
-        while not batches.refused:
-            assert time.monotonic() < end, "no batch has begun"
+        wait_until(lambda: batches.refused, 120, lambda: "no batch has begun", every=0.01)
 
     monkeypatch.setattr(Batches, "close", close_late)
     totals = run(spark, feed, root, stop=stop, trigger={"processingTime": "0 seconds"}, progress=lambda _: stop.set())

@@ -1,4 +1,4 @@
-"""Whether processes that are not our children run (a zombie does not), and the end of those that are."""
+"""Waiting, whether processes that are not our children run (a zombie does not), and the end of those that are."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(holds: Callable[[], T], within: float, said: Callable[[], object] = str, *, every: float = 0.05) -> T:
+    """What ``holds`` gives as soon as it is true. AssertionError with ``said()``: it is not, so many seconds later."""
+    last = time.monotonic() + within
+    while not (found := holds()):
+        assert time.monotonic() < last, said()
+        time.sleep(every)
+    return found
 
 
 def runs(pid: int) -> bool:
@@ -23,12 +34,9 @@ def runs(pid: int) -> bool:
 
 def ends(pid: int, within: float = 60.0) -> bool:
     """Waits for the end of a process; False if it still runs after ``within`` seconds."""
-    last = time.monotonic() + within
-    while runs(pid):
-        if time.monotonic() > last:
-            return False
-        time.sleep(0.01)
-    return True
+    with suppress(AssertionError):
+        return wait_until(lambda: not runs(pid), within, every=0.01)
+    return False
 
 
 def kill_group(process: subprocess.Popen[Any]) -> bool:

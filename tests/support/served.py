@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.places import REPOSITORY
+from tests.support.processes import wait_until
 
 PYTHON = REPOSITORY / ".venv-deephaven" / "bin" / "python"
 PROGRAM = Path(sys.executable).with_name("sparkhaven")
@@ -91,17 +91,22 @@ class Served:
 
     def wait(self, name: str, rows: int) -> pa.Table:
         """Snapshots until one has so many rows."""
-        last = time.monotonic() + PATIENCE
-        while (found := self.rows(name)).num_rows != rows:
-            assert time.monotonic() < last, f"{found.num_rows} rows of {rows}\n{self.notes}"
+        found = pa.table({})
+
+        def holds() -> bool:
+            nonlocal found
+            found = self.rows(name)
+            return found.num_rows == rows
+
+        wait_until(holds, PATIENCE, lambda: f"{found.num_rows} rows of {rows}\n{self.notes}")
         return found
 
     def wait_count(self, name: str, rows: int, variable: str | None = None) -> None:
         """Until the engine counts so many rows; with ``variable`` in the table that it then stands for."""
-        last = time.monotonic() + PATIENCE
         found: object = None
-        while found != rows:
-            assert time.monotonic() < last, f"{found} rows of {rows}\n{self.notes}"
+
+        def holds() -> bool:
+            nonlocal found
             try:
                 if variable is not None:
                     self.ask("open", name=name, variable=variable)
@@ -110,31 +115,40 @@ class Served:
                 if variable is None:
                     raise
                 found = error
+            return found == rows
+
+        wait_until(holds, PATIENCE, lambda: f"{found} rows of {rows}\n{self.notes}")
 
     def wait_anew(self, name: str, variable: str, rows: int) -> pa.Table:
         """The same where the variable becomes another table."""
-        last = time.monotonic() + PATIENCE
-        while True:
-            assert time.monotonic() < last, self.notes
+        found = pa.table({})
+
+        def holds() -> bool:
+            nonlocal found
             try:
                 self.ask("open", name=name, variable=variable)
                 found = self.rows(name)
             except ClientError:
-                continue
-            if found.num_rows == rows:
-                return found
+                return False
+            return found.num_rows == rows
+
+        wait_until(holds, PATIENCE, lambda: self.notes)
+        return found
 
     def attach(self, name: str, variable: str) -> None:
         """Opens a table that may not be offered yet."""
-        last = time.monotonic() + PATIENCE
-        while True:
+        error: ClientError | None = None
+
+        def holds() -> bool:
+            nonlocal error
             try:
                 self.ask("open", name=name, variable=variable)
-            except ClientError:
-                if time.monotonic() > last:
-                    raise
-            else:
-                return
+            except ClientError as refused:
+                error = refused
+                return False
+            return True
+
+        wait_until(holds, PATIENCE, lambda: error)
 
     def kill_client(self) -> None:
         """Whatever state it is in."""

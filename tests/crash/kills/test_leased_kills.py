@@ -1,24 +1,62 @@
-"""Writes by data source, killed before and after every named step and before changes of the disk, and powered off."""
+"""Writes by data source, killed before and after every named step and before changes of the disk, and powered off.
+
+A query's batches by data source, run again after every crash: each is begun, run and committed by itself.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sparkhaven.jobs.dataframes.source_writers import BATCH_ID, QUERY_ID, begin, commit, run
+from sparkhaven.jobs.settings.source_options import write_options
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
-from tests.crash.kills.kill_steps import in_child, some_in_turns
-from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
+from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query
+from tests.crash.kills.kill_steps import in_child, numbered, some_in_turns
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.examples import some_of
+from tests.support.spark.data_source import TYPES, in_task, options, rows
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers
+
+BATCHES = (
+    [[rows(range(8))]],
+    [[rows(range(8, 12))], [rows(range(12, 16)), rows(range(16, 20))]],
+    [[], [rows(range(20, 24))]],
+)
+ROWS = [*range(24)]
+
+
+def tell(fs: Fs, root: Path, committed: Callable[[int], None] = lambda batch: None) -> None:
+    """All batches from the first, as Spark repeats them from a checkpoint that knows none."""
+    given = write_options(options(root), {}, streaming=True)
+    columns = [(field.name, field.dataType.simpleString()) for field in TYPES.fields]
+    for number, parts in enumerate(BATCHES):
+        write = begin(fs, given, columns)
+        messages = []
+        for index, part in enumerate(parts):
+            with in_task(index, {QUERY_ID: "q", BATCH_ID: str(number)}):
+                messages.append(run(fs, write, iter(part), streaming=True))
+        sent = [pickle.loads(pickle.dumps(message)) for message in messages]
+        commit(fs, given, sent, FrameSource("q", number, batch_of_query("q", number)))
+        committed(number)
+
+
+def steps_of_the_story(root: Path) -> list[tuple[str, int]]:
+    """Every step with its occurrence."""
+    fs = CrashingFs()
+    tell(fs, root)
+    return numbered(fs.steps)
+
 
 pytestmark = pytest.mark.slow
 STEPS = {"hand-over", "take-over", "append", "collect", "commit-record", "log-append", "publish", "recover-files"}

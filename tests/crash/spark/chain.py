@@ -35,7 +35,7 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.places import REPOSITORY
-from tests.support.processes import ended, kill_group
+from tests.support.processes import ended, kill_group, wait_until
 from tests.support.streams.stream_kit import TABLE, put_file, record
 
 ENDS = ("source", "follower")
@@ -159,12 +159,15 @@ class Chain:
         self.tally.rows = wanted
 
     def _until(self, done: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
-        while not done():
-            said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
-            assert self._follower.poll() is None, f"the query has ended: {said}"
-            assert time.monotonic() < end, f"lost: {self._count()} rows; {said}"
-            time.sleep(0.1)  # a look opens the table, on cores that the query needs
+        def said() -> str:
+            return self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+        def holds() -> bool:
+            assert self._follower.poll() is None, f"the query has ended: {said()}"
+            return done()
+
+        # a look opens the table, on cores that the query needs
+        wait_until(holds, PATIENCE, lambda: f"lost: {self._count()} rows; {said()}", every=0.1)
 
 
 def _end_well(process: subprocess.Popen[str]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.layout import Layout, TableName
 from tests.crash.chaos.faults import kill_all
 from tests.support.examples import share_of
+from tests.support.processes import wait_until
 from tests.support.servers.cluster import Cluster
 from tests.support.spark.place import PATIENCE, ROWS, Place
 
@@ -47,26 +46,19 @@ def test_a_stream_without_executors_ends_when_it_is_asked_to(tmp_path: Path) -> 
         place.put_together(range(2), width=WIDTH)
         if share_of(2, 1) == 2:
             job = place.submit("ingest_stream", str(place.stream), options=options, log=log)
-            until(lambda: "no executor" in said() or job.poll() is not None, said)
+            wait_until(lambda: "no executor" in said() or job.poll() is not None, PATIENCE, said, every=0.2)
             job.send_signal(signal.SIGTERM)
             assert job.wait(PATIENCE) == 3, said()
             assert "no executor ran the tasks" in said() and count() == 0
 
         worker = cluster.start_worker()
         job = place.submit("ingest_stream", str(place.stream), options=options, log=log)
-        until(lambda: count() == 2 * ROWS or job.poll() is not None, said)
+        wait_until(lambda: count() == 2 * ROWS or job.poll() is not None, PATIENCE, said, every=0.2)
         kill_all(worker.pid)
         worker.stop()
         place.put_together(range(2, 4), width=WIDTH)
-        until(lambda: any(scratch.glob("*/open")) or job.poll() is not None, said)
+        wait_until(lambda: any(scratch.glob("*/open")) or job.poll() is not None, PATIENCE, said, every=0.2)
         before = len(said())
         job.send_signal(signal.SIGTERM)
         assert job.wait(PATIENCE) == 3, said()
         assert "no executor ran the tasks" in said()[before:] and count() == 2 * ROWS
-
-
-def until(done: Callable[[], bool], said: Callable[[], str]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < end, said()
-        time.sleep(0.2)

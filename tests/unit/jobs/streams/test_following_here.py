@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import TableNotFoundError
 from tests.support.commands import run
 from tests.support.places import REPOSITORY
+from tests.support.processes import wait_until
 
 SCHEMA = """<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -71,10 +71,8 @@ def ids(base: Path) -> list[int]:
 
 
 def until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end and process.poll() is None, process.poll()
-        time.sleep(0.01)
+    wait_until(lambda: holds() or process.poll() is not None, PATIENCE_S, every=0.01)
+    assert process.poll() is None
 
 
 def test_files_are_ingested_as_they_come_through_kills_and_the_end_is_asked_for(tmp_path: Path) -> None:

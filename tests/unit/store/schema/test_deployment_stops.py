@@ -7,35 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
+from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
-
-
-class Stop(Exception):
-    pass
-
-
-class StoppingFs(Fs):
-    def __init__(self, at: str) -> None:
-        self.at = at
-
-    def step(self, name: str) -> None:
-        if name == self.at:
-            raise Stop
 
 
 @pytest.mark.parametrize("at", [f"{s}:{w}" for s in ("schema-history", "schema-file") for w in ("before", "after")])
 def test_a_stop_at_any_step_leaves_the_old_or_the_new_version(tmp_path: Path, at: str) -> None:
     layout = with_data(tmp_path)
     new = schema({**COLUMNS, "D": "long"})
-    with pytest.raises(Stop):
-        deploy(StoppingFs(at), layout, schema())
+    with pytest.raises(Crash):
+        deploy(KillingFs(crash_at=at), layout, schema())
     deploy(FS, layout, schema())
-    with pytest.raises(Stop):
-        deploy(StoppingFs(at), layout, new)
+    with pytest.raises(Crash):
+        deploy(KillingFs(crash_at=at), layout, new)
     assert set(ids(layout)) == set(COLUMNS) | ({"D"} if at == "schema-file:after" else set())
     found = deploy(FS, layout, new)
     assert load_deployed(TablePlace(FS, layout, TABLE)) == found
@@ -61,8 +48,8 @@ def test_a_change_that_is_killed_is_there_or_not_and_can_be_made_again(tmp_path:
     if change == "restore":
         deploy(FS, layout, schema({"Date": "String", "A": "int", "B": "String"}), consent=ACCEPTED)
     before = load_deployed(TablePlace(FS, layout, TABLE))
-    with pytest.raises(Stop):
-        deploy(StoppingFs(at), layout, schema(columns), consent=consent)
+    with pytest.raises(Crash):
+        deploy(KillingFs(crash_at=at), layout, schema(columns), consent=consent)
     standing = load_deployed(TablePlace(FS, layout, TABLE))
     assert (standing == before) == (at != "schema-file:after")
     if standing == before:
