@@ -16,6 +16,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.sql.query import open_query
 from sparkhaven.store.errors import CorruptFileError, RetryableStorageError, SnapshotMovedError
 from tests.support.disks.model_fs import QuickFs
+from tests.support.examples import share_of
 from tests.support.tables.rising_table import D1, D2, D3, NOON, asked
 from tests.support.tables.small_tables import SCHEMA, SmallTable
 from tests.support.writers.merge_cases import ARROW, random_row
@@ -117,7 +118,7 @@ def test_random_conditions_give_the_rows_that_they_give_on_a_plain_table(
     with duckdb.connect() as connection:
         connection.register("plain", plain)
         connection.execute("set TimeZone = 'UTC'")
-        for _ in range(queries):
+        for _ in range(queries := share_of(queries, 8)):
             condition = random_condition(rng, plain, 2)
             query = "select Date, I, L, Sym from {} where " + condition + " order by all"
             expected = connection.sql(query.format("plain")).fetchall()
