@@ -96,7 +96,7 @@ class Served:
         def holds() -> bool:
             nonlocal found
             found = self.rows(name)
-            return found.num_rows == rows
+            return bool(found.num_rows == rows)
 
         wait_until(holds, PATIENCE, lambda: f"{found.num_rows} rows of {rows}\n{self.notes}")
         return found
@@ -130,7 +130,7 @@ class Served:
                 found = self.rows(name)
             except ClientError:
                 return False
-            return found.num_rows == rows
+            return bool(found.num_rows == rows)
 
         wait_until(holds, PATIENCE, lambda: self.notes)
         return found
