@@ -119,10 +119,17 @@ def test_the_zip_for_spark_carries_it(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(tmp_path / "cache")) and done.stdout.endswith("[0, 2, 3]\n")
 
 
+@pytest.fixture(scope="module")
+def trapping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The core compiled to end the process at the first undefined behaviour."""
+    path = tmp_path_factory.mktemp("trapping") / "trapping.so"
+    build(path, MACHINE, TRAPPING)
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(compiler() is None, reason="needs ziglang")
-def test_no_undefined_behaviour(tmp_path: Path) -> None:
-    build(tmp_path / "trapping.so", MACHINE, TRAPPING)
+def test_no_undefined_behaviour(trapping: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from sparkhaven.store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
@@ -131,7 +138,7 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
     )
     count = share_of(2000)
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "trapping.so"), f"{count}"],
+        [sys.executable, "-c", code, str(trapping), f"{count}"],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
@@ -142,8 +149,7 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(compiler() is None, reason="needs ziglang")
-def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
-    build(tmp_path / "trapping.so", MACHINE, TRAPPING)
+def test_no_undefined_behaviour_in_what_merges_use(trapping: Path) -> None:
     code = (
         "import sys, pytest; from pathlib import Path; from sparkhaven.store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
@@ -151,7 +157,7 @@ def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
     )
     tests = [f"tests/property/store/test_{name}.py" for name in ("native_texts", "native_gather", "digest")]
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "trapping.so"), *tests],
+        [sys.executable, "-c", code, str(trapping), *tests],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
