@@ -44,11 +44,20 @@ class Opened:
     def shows(self, record: MergeRecord, columns: Collection[int]) -> bool:
         """Whether a record has the rows of then, in columns of these ids: it was there, or it has kept all of them.
 
-        So has one that has adopted what readers saw.
+        So has one that has adopted what readers saw, see ``adopted``.
         """
+        return not self.is_newer(record) or self.adopted(record) or keeps_rows(self.record, record, columns)
+
+    def adopted(self, record: MergeRecord) -> bool:
+        """Whether a record is that of then, and what else stood when it was adopted."""
         generation = self.record.generation if self.record is not None else 0
-        same = record.run.relocated == Relocated(ADOPTED, str(generation))
-        return not self.is_newer(record) or same or keeps_rows(self.record, record, columns)
+        return record.run.relocated == Relocated(ADOPTED, str(generation))
+
+    def changed_by_hand(self, record: MergeRecord) -> frozenset[str]:
+        """The locations that a record has and that of then had not, or the reverse, of one that has adopted others."""
+        if not self.adopted(record) or keeps_rows(self.record, record, ()):
+            return frozenset()
+        return _shown(record) ^ (_shown(self.record) if self.record is not None else frozenset())
 
     def is_newer(self, record: MergeRecord) -> bool:
         """Whether a record came after the table was opened."""

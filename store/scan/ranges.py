@@ -35,7 +35,7 @@ from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.history_pins import HistoryPin, Opened, moved
 from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.narrowing import Filter, narrowed, value_stats
-from sparkhaven.store.scan.seen_history import SeenDate, see_date, standing_values
+from sparkhaven.store.scan.seen_history import SeenDate, refuse_newer, see_date, standing_values
 from sparkhaven.store.scan.selection import (
     Selection,
     Tier,
@@ -164,7 +164,8 @@ def usable_record(
     To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
     An older snapshot may use an older record whose locations are still there, or none. So does one whose history has
     other rows now. SettingsError: rows that it should show beside that record may have left intraday.
-    SnapshotMovedError: the record that it had is replaced by one with other rows, and its files are gone.
+    SnapshotMovedError: the record that it had is replaced by one with other rows, and its files are gone; or by one
+    that has adopted what came, went or was changed after the table was opened.
     """
     newer: list[MergeInput] = []
     opened = snapshot.history.opened(place, value) if snapshot.history is not None else None
@@ -180,6 +181,8 @@ def usable_record(
             changed = True
         elif all(_holds(snapshot, value, taken) for taken in record.inputs):
             if not newer or _stands(place, record):
+                for internal in opened.changed_by_hand(record) if opened is not None else ():
+                    refuse_newer(place, LocationKey(internal, value), snapshot.opened_ns)
                 _refuse_left(place, snapshot, value, newer, record)
                 return record
             if changed and opened is not None and not opened.is_newer(record):

@@ -134,17 +134,17 @@ def see_date(
         location = next((location for location in standing if _is_output(location, output)), None)
         if location is not None:
             standing.remove(location)
-            _refuse_newer(place, location.key, opened_ns)
+            refuse_newer(place, location.key, opened_ns)
             moved[location.key.internal] = output.internal
             outputs.append(replace(output, internal=location.key.internal))
         elif absent_volume(place.fs, place.partitions / output.internal) is not None:
             outputs.append(output)  # there, once its volume is mounted
         else:
-            _refuse_newer(place, LocationKey(output.internal, value), opened_ns)
+            refuse_newer(place, LocationKey(output.internal, value), opened_ns)
             gone.append(output)
     unvouched = [location for location in standing if location.key.internal not in known]
     for location in unvouched:
-        _refuse_newer(place, location.key, opened_ns)
+        refuse_newer(place, location.key, opened_ns)
     _refuse_generations(place, value, unvouched)
     return SeenDate(value, record, tuple(outputs), moved, tuple(gone), tuple(unvouched), tuple(unpublished))
 
@@ -260,7 +260,7 @@ def _is_output(location: StandingLocation, output: MergeOutput) -> bool:
     return location.rows == output.rows and not location.lost and dict(location.files) == output.files
 
 
-def _refuse_newer(place: TablePlace, key: LocationKey, opened_ns: int | None) -> None:
+def refuse_newer(place: TablePlace, key: LocationKey, opened_ns: int | None) -> None:
     """SnapshotMovedError: a location has come, gone or changed since the table was opened."""
     if opened_ns is None:
         return

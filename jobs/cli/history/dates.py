@@ -107,7 +107,7 @@ def adopt(
         parts = [f"{done.rows:,} rows without a record", f"{done.moved:,} locations moved", f"{done.lost:,} rows gone"]
         text = ", ".join(parts) if done.differs else "is as its record says"
         cli.result({**shown, "generation": done.generation, "dry_run": dry_run}, f"{done.value}: {text}")
-    if adopted and not dry_run:
+    if not dry_run:
         follow(place, cli.note)
     end = " would be adopted (dry run)" if dry_run else " adopted"
     shown = {"table": name, "dates": adopted, "rows": rows, "dry_run": dry_run}
@@ -248,6 +248,8 @@ def move(
         shown = {"from": list(done.origin), "to": to, "generation": done.generation}
         where = f"{', '.join(done.origin)} to {to}"
         summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {where}")
+    if not dry_run:  # a move adopts what stands beside the record
+        follow(place, cli.note)
     summary.end("The former files go in an hour, by the next merge or `clean`")
 
 

@@ -27,9 +27,13 @@ from tests.support.moves.operations import (
     OTHER,
     TABLE,
     Spot,
+    copied_date,
     copied_date_to_other_root,
+    copied_location,
     database,
     moved_date,
+    removed_location,
+    renamed_date,
 )
 from tests.support.writers.merge_runs import FS
 
@@ -53,8 +57,8 @@ def tick(base: Path) -> None:
         probe.touch()
 
 
-def adopt(root: Path, fs: QuickFs = FS) -> None:
-    for done in adopt_dates(place_of(root, fs), None, clock=lambda: NOW):
+def adopt(root: Path, fs: QuickFs = FS, *, accept_loss: bool = False) -> None:
+    for done in adopt_dates(place_of(root, fs), None, clock=lambda: NOW, accept_loss=accept_loss):
         assert done.error is None, done
 
 
@@ -104,6 +108,19 @@ def test_a_reader_that_was_open_before_a_removal_says_so(tmp_path: Path) -> None
     opened = open_table(root, TABLE)
     tick(tmp_path)
     shutil.rmtree(Spot(root).location)
+    with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
+        opened.to_arrow()
+
+
+@pytest.mark.parametrize("operation", [removed_location, copied_date, renamed_date, copied_location])
+def test_a_reader_that_was_open_before_what_was_adopted_says_so(tmp_path: Path, operation: Any) -> None:
+    """Adoption takes other rows for history than the reader has seen."""
+    root = database(tmp_path)
+    opened = open_table(root, TABLE)
+    assert sorted(opened.to_arrow(columns=["X"])["X"].to_pylist()) == BOTH
+    tick(tmp_path)
+    operation(Spot(root))
+    adopt(root, accept_loss=True)
     with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
         opened.to_arrow()
 

@@ -28,6 +28,10 @@ from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, merge
 
 
+def raises_killed(*_: object) -> None:
+    raise Killed
+
+
 def rows_of(db: IntradayRows, kind: str) -> list[Any]:
     return found(by_pyarrow(db.layout.extended(TABLE), KINDS[kind]))
 
@@ -58,22 +62,38 @@ def test_only_changed_dates_are_written(tmp_path: Path, kind: str) -> None:
         assert naive_reader.read(place, "Size", "long", 2) == [20, 14]
 
 
+ADOPTED = "2024-04-01"
+
+
 @pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
-def test_history_without_a_record_comes_into_the_tree_once_it_is_adopted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [("adopt",), ("adopt", "--dates", ADOPTED), ("move", "--dates", ADOPTED, "--to", "0")],
+    ids=["adopt", "adopt of a date", "move"],
+)
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed before the tree"])
+def test_history_without_a_record_comes_into_the_tree_once_it_is_adopted(
+    tmp_path: Path, words: tuple[str, ...], killed: bool
+) -> None:
     kind = "parquet:kv"
     db, rows = table(tmp_path, kind), Rows()
     for day, number in ((DAY, 12), (NEXT, 7)):
         add(db, rows, day, number)
     db.log.close()
     merge(db.layout, DAY)
-    there, copy = (db.layout.partitions("Test") / "0" / day for day in (DAY, "2024-04-01"))
-    shutil.copytree(there, copy)
+    there = db.layout.partitions("Test") / "0" / DAY
+    shutil.copytree(there, there.parents[1] / "1" / ADOPTED)
     merged = run(tmp_path, "merge", str(TABLE), "--dates", NEXT, "--local")
     assert merged.exit_code == 0, merged.output
     assert "1 locations of history have no merge record, and are not in the tree" in merged.stderr
     assert rows_of(db, kind) == wanted(rows)
-    assert run(tmp_path, "dates", "adopt", str(TABLE)).exit_code == 0
-    assert rows_of(db, kind) == wanted([*rows, *(("2024-04-01", row) for day, row in rows if day == DAY)])
+    command = ("dates", words[0], str(TABLE), *words[1:])
+    if killed:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sparkhaven.jobs.cli.history.dates.follow", raises_killed)
+            run(tmp_path, *command)
+    assert run(tmp_path, *command).exit_code == 0
+    assert rows_of(db, kind) == wanted([*rows, *((ADOPTED, row) for day, row in rows if day == DAY)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
