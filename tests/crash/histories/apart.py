@@ -14,9 +14,9 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 CHANGES = (
     "step",
@@ -39,6 +39,7 @@ CHANGES = (
 TAKERS = ("write_at", "write_new", "create", "copy_range", "link", "hard_link", "symlink", "_mkdir", "rename")
 """Calls of ``Fs`` that need space."""
 KILLED = -signal.SIGKILL
+TOLD = 4000  # most signs of what a command printed
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,38 @@ class Faulty:
             return method(*arguments, **keywords)
 
         return counted
+
+
+SAVE = "save_table"
+"""With a file of rows, a name, a mode and the column of partitions: the function of that name, beside the commands."""
+
+
+def run_here(root: Path, words: Sequence[str]) -> Ended:
+    """Runs a command in this process."""
+    from tests.support.commands import run
+
+    if words[0] == SAVE:
+        return _save(root, words[1:])
+    result = run(root, *words)
+    output = result.output[-TOLD:]
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        output += "".join(traceback.format_exception(result.exception))[-TOLD:]
+    return Ended(result.exit_code, output, False)
+
+
+def _save(root: Path, words: Sequence[str]) -> Ended:
+    import pyarrow.parquet as pq
+
+    from sparkhaven import save_table
+    from sparkhaven.errors import SparkhavenError
+
+    file, name, mode, by = words
+    namespace, table = name.split(".")
+    try:
+        save_table(root, namespace, table, pq.read_table(file), mode=cast(Any, mode), partition_by=by or None)
+    except SparkhavenError as error:
+        return Ended(error.exit_code, str(error), False)
+    return Ended(0, "", False)
 
 
 class Apart:
@@ -149,18 +182,14 @@ def _in_child(asked: dict[str, Any]) -> Ended:
 
 def _work(asked: dict[str, Any]) -> dict[str, Any]:
     from tests.crash.histories.sizes import cut_small
-    from tests.support.commands import run
 
     os.environ["SPARKHAVEN_LOGS"] = asked["logs"]
     cut_small(asked["small"])
     faulty = Faulty(Fault(**asked["fault"]) if asked["fault"] else Fault("count", 0))
     faulty.watch()
-    result = run(Path(asked["root"]), *asked["words"])
-    output = result.output[-4000:]
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        output += "".join(traceback.format_exception(result.exception))[-4000:]
+    ended = run_here(Path(asked["root"]), asked["words"])
     met = faulty.fault.kind == "full" and faulty.calls >= faulty.fault.number
-    return {"code": result.exit_code, "output": output, "met": met}
+    return asdict(replace(ended, met=met))
 
 
 if __name__ == "__main__":

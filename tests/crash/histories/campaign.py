@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.histories.apart import Apart
-from tests.crash.histories.evidence import RUN, write_section
-from tests.crash.histories.history import LENGTH, History, Step, Tally, draw_steps
-from tests.crash.histories.readers import Wrong
+from tests.crash.histories.evidence import COUNTS, RUN, write_section
+from tests.crash.histories.history import LENGTH, SPARK, History, Step, Tally, WentWrong, draw_steps
 from tests.crash.histories.spark_reader import SparkReader
 
 KINDS: dict[str, tuple[str, ...]] = {"plain": (), "kill": ("kill",), "full": ("full",)}
@@ -76,46 +75,49 @@ class Campaign:
     def run(self, kind: str, seed: int, tally: Tally, *, fewest: bool = True) -> Found | None:
         """One history; the fewest steps that tell of the fault, if it goes wrong."""
         steps = draw_steps(seed, LENGTH, KINDS[kind])
-        story = self.try_steps(seed, steps, tally, self.spark if seed % SPARK_EVERY == 0 else None)
-        if story is None:
+        wrong = self.try_steps(seed, steps, tally, self.spark if seed % SPARK_EVERY == 0 else None)
+        if wrong is None:
             return None
         chosen = [*range(len(steps))]
         if fewest:
-            chosen, story = self._fewest(seed, steps, story)
-        return Found(kind, seed, chosen, story)
+            chosen, wrong = self._fewest(seed, steps, wrong)
+        return Found(kind, seed, chosen, str(wrong))
 
-    def try_steps(self, seed: int, steps: Sequence[Step], tally: Tally, spark: SparkReader | None = None) -> str | None:
-        """The story of these steps if they go wrong."""
+    def try_steps(
+        self, seed: int, steps: Sequence[Step], tally: Tally, spark: SparkReader | None = None
+    ) -> WentWrong | None:
+        """Where these steps go wrong, if they do."""
         self._runs += 1
         place = self.base / f"{os.getpid()}-{self._runs}"
         try:
             History(place, seed, tally, self.apart, spark).run(steps)
-        except Wrong as wrong:
-            return str(wrong)
+        except WentWrong as wrong:
+            return wrong
         finally:
             shutil.rmtree(place, ignore_errors=True)
         return None
 
-    def _fewest(self, seed: int, steps: list[Step], story: str) -> tuple[list[int], str]:
-        """Leaves out steps, halves of them first, as long as the rest goes wrong too."""
+    def _fewest(self, seed: int, steps: list[Step], wrong: WentWrong) -> tuple[list[int], WentWrong]:
+        """Leaves out steps, halves of them first, as long as the rest goes wrong too, for the same reader."""
+        spark = self.spark if SPARK in wrong.end else None
         chosen, size, tries = [*range(len(steps))], len(steps) // 2, TRIES
         while size and tries:
             start, shorter = 0, False
             while start < len(chosen) and tries:
                 left, tries = [*chosen[:start], *chosen[start + size :]], tries - 1
-                told = self.try_steps(seed, [steps[number] for number in left], Tally())
-                if told is not None and _ending(told) == _ending(story):
-                    chosen, story, shorter = left, told, True
+                told = self.try_steps(seed, [steps[number] for number in left], Tally(), spark)
+                if told is not None and _ending(told) == _ending(wrong):
+                    chosen, wrong, shorter = left, told, True
                 else:
                     start += size
             size = size if shorter and size == 1 else size // 2
-        return chosen, story
+        return chosen, wrong
 
 
-def _ending(story: str) -> str:
-    """What a story ends with, without what differs from run to run."""
-    said = story.split("\n  ", 1)[-1]
-    return "".join(sign for sign in said[:60] if not sign.isdigit()).split(":")[0]
+def _ending(wrong: WentWrong) -> str:
+    """How a history ends, without what differs from run to run."""
+    said = wrong.end[:60].split(" where ")[0]
+    return "".join(sign for sign in said if not sign.isdigit()).split(":")[0]
 
 
 class State:
@@ -127,7 +129,8 @@ class State:
         if path is not None and path.exists():
             for kind, told in json.loads(path.read_text()).items():
                 found = [Found(**one) for one in told["found"]]
-                self.kinds[kind] = Progress(told["next"], told["met"], Tally(Counter(told["done"])), found)
+                counts = {name: Counter(told[name]) for name in Tally().counts()}
+                self.kinds[kind] = Progress(told["next"], told["met"], Tally(**counts), found)
 
     def save(self) -> None:
         if self.path is None:
@@ -136,7 +139,7 @@ class State:
             kind: {
                 "next": progress.next,
                 "met": progress.met,
-                "done": progress.tally.done,
+                **progress.tally.counts(),
                 "found": [vars(one) for one in progress.found],
             }
             for kind, progress in self.kinds.items()
@@ -228,7 +231,9 @@ def main() -> int:
             for kind in left:
                 run_kind(running, kind, state, _turn(wanted[kind], state.kinds[kind].next + TURN, ends))
     for kind, done in state.kinds.items():
-        print(f"{verdict(kind, done)}: {done.tally.text}")
+        print(verdict(kind, done))
+    for name, count in _counts(state):
+        print(f"{name}: {', '.join(f'{what} {times:,}' for what, times in sorted(count.items()))}")
     if chosen.page:
         write_page(state)
     wrong = sum(len(done.found) for done in state.kinds.values())
@@ -240,12 +245,24 @@ def main() -> int:
 def write_page(state: State) -> None:
     """The section of the page of evidence: as many as were run."""
     rows = [
-        (kind, f"{done.next - 1:,}", f"{done.met:,}" if MET[kind] else "none", str(len(done.found)), done.tally.text)
+        (kind, f"{done.next - 1:,}", f"{done.met:,}" if MET[kind] else "none", str(len(done.found)))
         for kind, done in state.kinds.items()
     ]
-    header = ("kind", "histories", "faults that commands met", "wrong", "done")
+    header, command = (
+        ("kind", "histories", "faults that commands met", "wrong"),
+        "python -m tests.crash.histories.campaign --page",
+    )
     said = "Three kinds: nothing breaks, commands are killed, disks are full."
-    write_section(RUN, "python -m tests.crash.histories.campaign --page", said, header, rows)
+    write_section(RUN, command, said, header, rows)
+    counts = [(name, what, f"{times:,}") for name, count in _counts(state) for what, times in sorted(count.items())]
+    write_section(COUNTS, command, "Over all of them.", ("of", "what", "how often"), counts)
+
+
+def _counts(state: State) -> Iterator[tuple[str, Counter[str]]]:
+    """What was done, read and drawn, over all kinds."""
+    names = {"done": "operations", "readers": "readers", "types": "types of columns"}
+    for name, said in names.items():
+        yield said, sum((done.tally.counts()[name] for done in state.kinds.values()), Counter())
 
 
 def _turn(enough: Callable[[Progress], bool], turn: int, ends: float) -> Callable[[Progress], bool]:
@@ -257,9 +274,9 @@ def _run_again(running: Campaign, kind: str, seed: int, numbers: str) -> int:
     steps = draw_steps(seed, LENGTH, KINDS[kind])
     if numbers:
         steps = [steps[int(number)] for number in numbers.split(",")]
-    story = running.try_steps(seed, steps, Tally())
-    print(story or f"history {seed}: right")
-    return int(story is not None)
+    wrong = running.try_steps(seed, steps, Tally(), running.spark)
+    print(wrong or f"history {seed}: right")
+    return int(wrong is not None)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import random
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 CODEC = "io.deephaven.util.codec"
+Rows = Counter[tuple[Any, ...]]
 INSTANT = pa.timestamp("ns", "UTC")
 TEXTS = ("", "a", "b", "B", "é", "\U0001f600", "\uffee", "\u00ff", "zz", "10", "9", "x" * 40)
 _NAN = struct.pack(">d", math.nan)
@@ -33,7 +35,8 @@ class Kind:
 
     ``pool``: its values, with edges of the type. ``null_value``: what stands for null in its files, so that a feed may
     not have it. ``literal``: a value as filters write it, None: they cannot compare it. ``key``: an index may have it,
-    ``group``: rows may be grouped by it. ``outside``: what a feed may have, and the column cannot store.
+    ``group``: rows may be grouped by it. ``outside``: what a feed may have, and the column cannot store. ``empty``:
+    what stands for no value, where a column has no null.
     """
 
     name: str
@@ -46,9 +49,10 @@ class Kind:
     group: bool = False
     json: bool = False
     outside: tuple[Any, ...] = ()
+    empty: Any = None
 
     def draw(self, rng: random.Random) -> Any:
-        return rng.choice(self.pool)
+        return self.empty if rng.random() < 0.12 else rng.choice(self.pool)
 
     def array(self, values: Sequence[Any]) -> pa.Array:
         """The values in the column's type of Arrow."""
@@ -86,8 +90,18 @@ def cell(value: Any) -> Any:
     return tuple(map(cell, value)) if isinstance(value, tuple) else value
 
 
-def cells(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(map(cell, values))
+def cells(columns: Iterable[Col], values: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Rows, each in cells, whose values are given column by column."""
+    shown = (
+        [cell(column.kind.empty if value is None else value) for value in each]
+        for column, each in zip(columns, values, strict=True)
+    )
+    return zip(*shown, strict=True)
+
+
+def rows_of(columns: Iterable[Col], values: Iterable[Iterable[Any]]) -> Rows:
+    """The same, each row with how often it is there."""
+    return Counter(cells(columns, values))
 
 
 def _number(value: Any) -> str | None:
@@ -219,12 +233,59 @@ CODED = (
         _decimal,
         True,
     ),
+    Kind(
+        "second",
+        f'dataType="LocalTime" objectCodec="{CODEC}.LocalTimeCodec" objectCodecArguments="0"',
+        pa.time64("ns"),
+        (0, 10**9, 86_399 * 10**9),
+        None,
+        _time,
+        True,
+        outside=(1, _LAST_TIME),
+    ),
+    Kind(
+        "wide decimal",
+        f'dataType="BigDecimal" objectCodec="{CODEC}.BigDecimalCodec" objectCodecArguments="40,2"',
+        pa.decimal256(40, 2),
+        tuple(map(Decimal, ("0.00", "-0.01", "12.50", "9" * 38 + ".99", "-" + "9" * 38 + ".99"))),
+    ),
+    Kind("any whole", 'dataType="java.math.BigInteger"', pa.string(), ("0", "-1", "9" * 50)),
+    Kind(
+        "latin text",
+        'dataType="String" symbolTable="None" encoding="ISO_8859_1"',
+        pa.string(),
+        ("", "a", "é", "\u00ff", "zz", "9"),
+        None,
+        _text,
+        True,
+        outside=("\U0001f600",),
+    ),
     Kind("bytes", 'dataType="byte[]"', pa.binary(), (b"", b"\0", b"\xff\x80", b"abc" * 9)),
+    Kind(
+        "three bytes",
+        f'dataType="byte[]" objectCodec="{CODEC}.ByteArrayCodec" objectCodecArguments="3"',
+        pa.binary(),
+        (b"\0\0\0", b"abc", b"\xff\xff\xff"),
+        outside=(b"", b"four"),
+    ),
+    Kind("object", 'dataType="com.example.Thing"', pa.binary(), (b"\0", b"thing", b"\xac\xed\0\x05")),
+    Kind("Booleans", 'dataType="boolean[]"', pa.list_(pa.bool_()), ((), (True,), (False, True, True))),
+    Kind("chars", 'dataType="char[]"', pa.list_(pa.uint16()), ((), (65, None), (0xD800, 0, 0xFFFE))),
+    Kind("shorts", 'dataType="short[]"', pa.list_(pa.int16()), ((), (0, None), (-32767, 32767))),
     Kind("ints", 'dataType="int[]"', pa.list_(pa.int32()), ((), (0,), (None, 1 - 2**31, 2**31 - 1))),
+    Kind("longs", 'dataType="long[]"', pa.list_(pa.int64()), ((), (2**53 + 1, None), (1 - 2**63, 2**63 - 1))),
+    Kind("floats", 'dataType="float[]"', pa.list_(pa.float32()), ((), (-0.0, 0.0, None), (math.nan, -math.inf))),
     Kind("doubles", 'dataType="double[]"', pa.list_(pa.float64()), ((), (-0.0, 0.0, None), (math.nan, math.inf, 0.1))),
     Kind("texts", 'dataType="String[]"', pa.list_(pa.string()), ((), ("", None), ("\U0001f600", "x" * 300))),
     Kind("instants", 'dataType="Instant[]"', pa.list_(INSTANT), ((), (0, None), (-1000, 1_700_000_000_123_456_789))),
+    Kind("text set", 'dataType="StringSet"', pa.list_(pa.string()), ((), ("a",), ("", "b", "é")), empty=()),
     Kind("map", 'dataType="java.util.Map"', pa.map_(pa.string(), pa.float64()), ((), (("a", 1.5), ("b", None)))),
+    Kind(
+        "text map",
+        f'dataType="java.util.Map" objectCodec="{CODEC}.StringStringMapCodec"',
+        pa.map_(pa.string(), pa.string()),
+        ((), (("a", ""), ("é", "x"))),
+    ),
 )
 KINDS = {kind.name: kind for kind in (*PLAIN, *CODED)}
 WIDER = {"byte": "short", "short": "int", "int": "long", "float": "double", "symbol": "text"}

@@ -14,9 +14,9 @@ from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from tests.crash.histories.columns import PLAIN, Col, cells, plain
+from tests.crash.histories.columns import PLAIN, Col, Rows, plain, rows_of
 from tests.crash.histories.model import Model
-from tests.crash.histories.readers import Rows, Wrong, counted, difference, require
+from tests.crash.histories.readers import Wrong, counted, difference, require
 from tests.crash.histories.world import DATE
 from tests.support.commands import run
 
@@ -46,7 +46,7 @@ def check_live(root: Path, model: Model) -> bool:
             [location.at.value] * size if column.name == DATE.name else _served(opened, location, column, size)
             for column in columns
         ]
-        found.update(map(cells, zip(*values, strict=True)))
+        found.update(rows_of(columns, values))
     wanted = counted(columns, model.visible())
     require(found == wanted, f"{root.name} {model.name} in an engine: {difference(found, wanted)}")
     return True
@@ -71,7 +71,7 @@ def tree_rows(tree: Path, columns: Sequence[Col]) -> Rows:
             [date] * table.num_rows if column.name == DATE.name and date else plain(table.column(column.name))
             for column in columns
         ]
-        found.update(map(cells, zip(*values, strict=True)))
+        found.update(rows_of(columns, values))
     return found
 
 

@@ -9,7 +9,7 @@ from tests.crash.results_page import renewed, written_by
 from tests.support.places import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "evidence" / "histories.md"
-RUN, FAULTS = "Histories that were run", "Past faults, put back"
+RUN, COUNTS, FAULTS = "Histories that were run", "What they did, asked and drew", "Past faults, put back"
 INTRODUCTION = """# Random histories
 
 A history draws tables, feeds and commands, and compares every reader with a model in plain Python after each command.
@@ -23,7 +23,7 @@ def write_section(name: str, command: str, said: str, header: Row, rows: Sequenc
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     lines = [f"## {name}", "", f"{said} {written_by(command)}", "", *map(_line, (header, ["---"] * len(header), *rows))]
     text = "\n".join([*lines, *(["", end] if end else [])]) + "\n"
-    PAGE.write_text(renewed(page, {name: text}, [RUN, FAULTS], INTRODUCTION), encoding="utf-8")
+    PAGE.write_text(renewed(page, {name: text}, [RUN, COUNTS, FAULTS], INTRODUCTION), encoding="utf-8")
 
 
 def rows_of(name: str) -> dict[str, list[str]]:

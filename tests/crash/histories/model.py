@@ -106,7 +106,8 @@ class Record:
     """What history shows of a date: its rows, and how many rows of each location they stand for.
 
     ``corrected``: other values or fewer rows than intraday has, which later merges keep. ``withdrawn``: rows it
-    lacks, by location. ``changed``: as its locations had it.
+    lacks, by location. ``changed``: as its locations had it. ``stands``: file operations
+    have brought or taken rows, which no epoch has.
     """
 
     rows: tuple[Row, ...]
@@ -116,6 +117,7 @@ class Record:
     corrected: bool = False
     withdrawn: dict[Location, frozenset[int]] = field(default_factory=dict)
     changed: dict[Location, int] = field(default_factory=dict)
+    stands: bool = False
 
 
 def gone(rows: Iterable[Row | None]) -> frozenset[int]:
@@ -129,6 +131,21 @@ class Refused(Exception):
 
 class NotKept(Exception):
     """The rows of this epoch have left intraday."""
+
+
+@dataclass(frozen=True)
+class UserTable:
+    """A table that a user has saved. ``by``: the column of its partitions, empty: it is splayed."""
+
+    name: str
+    columns: tuple[Col, ...]
+    rows: tuple[Row, ...]
+    by: str = ""
+    indexes: tuple[tuple[str, ...], ...] = ()
+
+    def visible(self) -> list[Row]:
+        """All rows."""
+        return [*self.rows]
 
 
 @dataclass
@@ -222,6 +239,8 @@ class Model:
     def _shown(self, date: str, epochs: Mapping[str, int]) -> Iterator[Row]:
         records, left = self.records.get(date, []), False
         record = next((each for each in reversed(records) if self._holds(each, epochs)), None)
+        if records and records[-1].stands and record is not records[-1]:
+            raise NotKept(date)
         if record is None or record is not records[-1]:
             left = any(loc in self.removed for loc in self.rows_at(epochs) if loc.date == date)
         if record is None and left:
@@ -377,7 +396,8 @@ class Model:
         corrected = base is not None and base.corrected
         changed = dict(base.changed) if base else {}
         changed |= {loc: self.streams[loc.stream].now.changed[loc] for loc, _ in locations}
-        record = Record(tuple(rows), taken, chosen, supplements, corrected, withdrawn, changed)
+        stands = base is not None and base.stands
+        record = Record(tuple(rows), taken, chosen, supplements, corrected, withdrawn, changed, stands)
         self.records.setdefault(date, []).append(record)
 
     def rewrite(self, date: str, change: Callable[[Row], Row]) -> None:
@@ -455,6 +475,12 @@ class Model:
             raise Refused("not removed from intraday")
         if record.rows:
             self.records[date].append(replace(record, rows=(), supplements=0))
+
+    def stands(self, date: str, rows: Iterable[Row]) -> None:
+        """Other rows of history, by file operations."""
+        record = self.record(date) or Record((), {})
+        record = replace(record, rows=tuple(rows), corrected=True, stands=True, supplements=0)
+        self.records.setdefault(date, []).append(record)
 
     def move(self, date: str) -> None:
         """Refused: never merged."""

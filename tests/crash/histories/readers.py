@@ -1,4 +1,4 @@
-"""Every way to read a table, and what each of them has to show of the model."""
+"""Ways to read a table in this process, and what each of them has to show of the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,17 +15,29 @@ from sparkhaven.errors import SettingsError, SnapshotMovedError
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from tests.crash.histories.columns import Col, cells, plain
+from tests.crash.histories.columns import Col, Rows, plain, rows_of
 from tests.crash.histories.model import Model, NotKept, Row
 from tests.crash.histories.predicates import Predicate, draw_predicate
-from tests.crash.histories.world import World, indexed
+from tests.crash.histories.world import Shown, World, indexed
 
-Rows = Counter[tuple[Any, ...]]
 SHOWN = 6  # rows of a difference that are named
+NOT_IN_SQL = ("map", "text map", "instants", "whole", "wide decimal", "any whole", "chars")
 
 
 class Wrong(AssertionError):
     """A reader, or the end of a command, is not as the model has it."""
+
+
+@dataclass
+class Look:
+    """What is looked at: a history does not depend on it. ``asked``: how often each reader was asked.
+
+    ``sound``: `verify` has to find nothing.
+    """
+
+    rng: random.Random
+    asked: Counter[str] = field(default_factory=Counter)
+    sound: bool = True
 
 
 def require(condition: bool, text: str) -> None:
@@ -36,15 +47,18 @@ def require(condition: bool, text: str) -> None:
 
 def counted(columns: Sequence[Col], rows: Iterable[Row]) -> Rows:
     """Rows of the model, as readers show these columns."""
-    return Counter(cells(row.get(column.key) for column in columns) for row in rows)
+    rows = [*rows]
+    return rows_of(columns, [[row.get(column.key) for row in rows] for column in columns])
+
+
+def expected_rows(table: Shown | None) -> Rows:
+    """The rows of a table of the model; none if there is no such table."""
+    return Counter() if table is None else counted(table.columns, table.visible())
 
 
 def shown(columns: Sequence[Col], table: pa.Table) -> Rows:
     """Rows that a reader has shown."""
-    if not columns:
-        return Counter({(): table.num_rows})
-    values = [plain(table.column(column.name)) for column in columns]
-    return Counter(map(cells, zip(*values, strict=True)))
+    return rows_of(columns, [plain(table.column(column.name)) for column in columns])
 
 
 def difference(found: Rows, expected: Rows) -> str:
@@ -67,11 +81,11 @@ class PinnedReader:
     filters: list[Predicate] = field(default_factory=list)
     moved: bool = False
 
-    def ask(self, rng: random.Random) -> None:
+    def ask(self, look: Look) -> None:
         """Its rows are those of then, or it says that they have moved."""
         if self.moved:
             return
-        where = rng.choice([None, *self.filters])
+        where = look.rng.choice([None, *self.filters])
         names = [column.name for column in self.columns]
         expected = [row for row in self.rows if where is None or where.holds(row)]
         try:
@@ -79,59 +93,63 @@ class PinnedReader:
         except SnapshotMovedError:
             self.moved = True
             return
+        look.asked["a table that was open before"] += 1
         rows, wanted = shown(self.columns, found), counted(self.columns, expected)
         asked = f" where {where.text()}" if where else ""
         require(rows == wanted, f"the reader that was opened at step {self.since}{asked}: {difference(rows, wanted)}")
 
 
-def check_table(rng: random.Random, root: Path, model: Model, *, epochs: int, filters: int, deep: bool = False) -> int:
-    """All rows by Arrow and by SQL, some filters, some older epochs, and no damage; how many epochs were compared."""
-    if not any(stream.newest for stream in model.streams.values()):
-        return 0  # nothing is deployed
-    rows = model.visible()
-    expected = counted(model.columns, rows)
-    names = [column.name for column in model.columns]
-    for _ in range(2 if rng.random() < 0.2 else 1):
-        found = shown(model.columns, open_table(root, model.name).to_arrow(names))
-        require(found == expected, f"{root.name} {model.name}: {difference(found, expected)}")
-    check_filters(rng, root, model, rows, filters)
-    compared = check_epochs(rng, root, model, epochs) + 1
-    if deep or rng.random() < 0.4:
-        check_damage(root, TableName.parse(model.name), deep=deep)
+def check_table(look: Look, root: Path, table: Shown, *, epochs: int = 0, filters: int = 1, deep: bool = False) -> int:
+    """All rows by Arrow, filters by Arrow and SQL, older epochs, and no damage; how many epochs were compared."""
+    rows = table.visible()
+    expected = counted(table.columns, rows)
+    names = [column.name for column in table.columns]
+    for _ in range(2 if look.rng.random() < 0.2 else 1):
+        found = shown(table.columns, open_table(root, table.name).to_arrow(names))
+        require(found == expected, f"{root.name} {table.name}: {difference(found, expected)}")
+        look.asked["open_table"] += 1
+    check_filters(look, root, table, rows, filters)
+    compared = 1 + (check_epochs(look, root, table, epochs) if isinstance(table, Model) else 0)
+    if look.sound and (deep or look.rng.random() < 0.4):
+        check_damage(root, TableName.parse(table.name), deep=deep)
+        look.asked["verify --deep" if deep else "verify"] += 1
     return compared
 
 
-def check_filters(rng: random.Random, root: Path, model: Model, rows: Sequence[Row], count: int) -> None:
+def check_filters(look: Look, root: Path, table: Shown, rows: Sequence[Row], count: int) -> None:
     """Filters keep the rows that they hold for, by Arrow and by SQL."""
-    opened, keys = open_table(root, model.name), [*indexed(model)]
+    opened, keys, rng = open_table(root, table.name), [*indexed(table)], look.rng
     for _ in range(count):
-        where = draw_predicate(rng, model.columns, rows, keys)
-        columns = rng.sample(model.columns, min(4, len(model.columns)))
+        where = draw_predicate(rng, table.columns, rows, keys)
+        columns = rng.sample(table.columns, min(4, len(table.columns)))
         expected = counted(columns, [row for row in rows if where.holds(row)])
         found = shown(columns, opened.to_arrow([column.name for column in columns], where=where.text()))
-        require(found == expected, f"{root.name} {model.name} where {where.text()}: {difference(found, expected)}")
+        require(found == expected, f"{root.name} {table.name} where {where.text()}: {difference(found, expected)}")
+        look.asked["open_table with a condition"] += 1
         if rng.random() < 0.2:
             number = opened.count(where=where.text())
-            require(
-                number == expected.total(), f"{model.name} counts {number} where {where.text()}, of {expected.total()}"
-            )
+            told = f"{table.name} counts {number} where {where.text()}, of {expected.total()}"
+            require(number == expected.total(), told)
+            look.asked["count"] += 1
         if rng.random() < 0.15 and where.is_sql():
-            check_sql(root, model, where, rows)
+            check_sql(root, table, where, rows)
+            look.asked["sql"] += 1
 
 
-def check_sql(root: Path, model: Model, where: Predicate, rows: Sequence[Row]) -> None:
-    columns = [column for column in model.columns if column.kind.name not in ("map", "instants", "whole")]
+def check_sql(root: Path, table: Shown, where: Predicate, rows: Sequence[Row]) -> None:
+    """A query with a condition shows the rows that it holds for."""
+    columns = [column for column in table.columns if column.kind.name not in NOT_IN_SQL]
     chosen = ", ".join(f'"{column.name}"' for column in columns)
-    found = shown(columns, sql(root, f"select {chosen} from {model.name} where {where.text(sql=True)}"))
+    found = shown(columns, sql(root, f"select {chosen} from {table.name} where {where.text(sql=True)}"))
     expected = counted(columns, [row for row in rows if where.holds(row)])
-    require(found == expected, f"SQL over {model.name} where {where.text(sql=True)}: {difference(found, expected)}")
+    require(found == expected, f"SQL over {table.name} where {where.text(sql=True)}: {difference(found, expected)}")
 
 
-def check_epochs(rng: random.Random, root: Path, model: Model, count: int) -> int:
+def check_epochs(look: Look, root: Path, model: Model, count: int) -> int:
     """Older epochs show their rows; how many were compared. Refused where rows of one have left intraday."""
     older = [(name, epoch) for name, stream in model.streams.items() for epoch in stream.older]
     compared, names = 0, [column.name for column in model.columns]
-    for name, epoch in rng.sample(older, min(count, len(older))):
+    for name, epoch in look.rng.sample(older, min(count, len(older))):
         try:
             expected = counted(model.columns, model.visible({name: epoch}))
         except NotKept:
@@ -144,6 +162,7 @@ def check_epochs(rng: random.Random, root: Path, model: Model, count: int) -> in
             continue
         require(found == expected, f"{model.name} at {name}={epoch}: {difference(found, expected)}")
         compared += 1
+    look.asked["open_table at an epoch"] += compared
     return compared
 
 
@@ -153,15 +172,16 @@ def check_damage(root: Path, table: TableName | None, *, deep: bool) -> None:
     require(not found, f"verify of {root.name}: {found}")
 
 
-def check_copy(rng: random.Random, root: Path, world: World, *, deep: bool = False) -> None:
+def check_copy(look: Look, root: Path, world: World, *, deep: bool = False) -> None:
     """A copy shows, to whoever opens it first, the rows that its tables had."""
-    for model in world.tables.values():
-        check_table(rng, root, model, epochs=0, filters=1, deep=deep)
+    for table in world.written():
+        check_table(look, root, table, deep=deep)
 
 
-def rows_now(root: Path, model: Model) -> Rows:
-    """All rows of a table; none where it is not deployed yet."""
-    if not Layout(root).schema(TableName.parse(model.name)).exists():
+def rows_now(root: Path, table: Shown) -> Rows:
+    """All rows of a table; none where it is not there yet."""
+    layout, name = Layout(root), TableName.parse(table.name)
+    if not (layout.schema(name) if isinstance(table, Model) else layout.user_definition(name)).exists():
         return Counter()
-    names = [column.name for column in model.columns]
-    return shown(model.columns, open_table(root, model.name).to_arrow(names))
+    names = [column.name for column in table.columns]
+    return shown(table.columns, open_table(root, table.name).to_arrow(names))

@@ -1,6 +1,7 @@
-"""Reads tables with Spark, by its reader in Java, in a process of its own.
+"""Reads tables with Spark, by its reader in Java or by the one in Python, in a process of its own.
 
-The process takes lines ``[root, table, columns, where]`` and answers each with the rows, as JSON.
+The process takes lines ``[root, table, columns, where, reader, file]`` and answers each with an error, or with an empty
+one, and the rows in a file of Arrow.
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import Counter
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
-from tests.crash.histories.columns import Col, cells
+import pyarrow as pa
 
-PLAIN_KINDS = ("Boolean", "byte", "short", "int", "long", "symbol", "text")  # whose values JSON has as they are
+from tests.crash.histories.columns import Col, Rows, plain, rows_of
+
+READERS = ("auto", "python")
+ANOTHER_TYPE = ("wide decimal",)  # which Spark has as texts
 
 
 class SparkReader:
@@ -28,13 +33,19 @@ class SparkReader:
             text=True,
         )
 
-    def rows(self, root: Path, table: str, columns: Sequence[Col], where: str) -> Counter[tuple[object, ...]]:
-        """The rows that a filter keeps; ValueError: Spark gave none, and its error is on standard error."""
+    def rows(self, root: Path, table: str, columns: Sequence[Col], where: str, reader: str) -> Rows:
+        """The rows that a filter keeps; ValueError: Spark gave none, and why."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         names = [column.name for column in columns]
-        print(json.dumps([str(root), table, names, where]), file=self._process.stdin, flush=True)
-        return Counter(cells(row) for row in json.loads(self._process.stdout.readline()))
+        with NamedTemporaryFile(suffix=".arrow") as file:
+            asked = [str(root), table, names, where, reader, file.name]
+            print(json.dumps(asked), file=self._process.stdin, flush=True)
+            if error := json.loads(self._process.stdout.readline()):
+                raise ValueError(error)
+            with pa.OSFile(file.name) as opened:
+                found = pa.ipc.open_file(opened).read_all()
+        return rows_of(columns, [plain(found.column(name)) for name in names])
 
     def close(self) -> None:
         self._process.communicate()
@@ -42,20 +53,33 @@ class SparkReader:
 
 def readable(columns: Sequence[Col]) -> list[Col]:
     """The columns that can be compared."""
-    return [column for column in columns if column.kind.name in PLAIN_KINDS]
+    return [column for column in columns if column.kind.name not in ANOTHER_TYPE]
 
 
 def main() -> None:
+    from pyspark.sql import SparkSession
+
     from sparkhaven import register
     from tests.support.spark.stream_job import session
+
+    def read(
+        spark: SparkSession, root: str, table: str, columns: Sequence[str], where: str, reader: str, file: str
+    ) -> None:
+        options = {"root": root, "reader": reader, "instant": "long", "char": "int"}
+        frame = spark.read.format("deephaven").options(**options, **({"where": where} if where else {}))
+        rows = frame.load(table).select(*columns).toArrow()
+        with pa.OSFile(file, "wb") as opened, pa.ipc.new_file(opened, rows.schema) as writer:
+            writer.write_table(rows)
 
     spark = session()
     register(spark)
     for line in sys.stdin:
-        root, table, columns, where = json.loads(line)
-        frame = spark.read.format("deephaven").option("root", root)
-        rows = (frame.option("where", where) if where else frame).load(table).select(*columns).collect()
-        print(json.dumps([[*row] for row in rows]), flush=True)
+        said = ""
+        try:
+            read(spark, *json.loads(line))
+        except Exception:  # told to whoever asked, as the end of a history
+            said = traceback.format_exc()[-2000:]
+        print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":

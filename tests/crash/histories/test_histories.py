@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.histories.campaign import Campaign, State, campaign, run_kind
-from tests.crash.histories.history import STEPS
+from tests.crash.histories.operations.table import STEPS
 from tests.crash.histories.put_back import by_histories
 from tests.support.every_command import calls_of
 from tests.support.examples import share_of
@@ -25,7 +25,6 @@ CALLED = {  # steps that are called otherwise than the command that they run
 ELSEWHERE = {  # commands that no history draws, and where they are killed
     "quarantine requeue": "tests/crash/kills/test_requeue_crashes.py",
     "checkpoint repair": "tests/spark/test_checkpoint_repair.py",
-    "dates adopt": "tests/unit/writers/merge/test_adoption.py",
 }
 
 

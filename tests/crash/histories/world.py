@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.crash.histories.columns import KINDS, PLAIN, Col, Kind
-from tests.crash.histories.model import Model, Row, Stream
+from tests.crash.histories.model import Model, Row, Stream, UserTable
 
 NAMESPACE = "Night"
 DATES = ("2024-03-04", "2024-03-05", "2024-03-06")
@@ -44,6 +44,7 @@ TREES = {
     'coreplus:hive" format="Parquet': "hive",
 }
 """Types of ``ExtendedStorage`` with Parquet files, and the layout of the tree of each."""
+Shown = Model | UserTable
 FileRow = dict[str, Any]
 """A row of a file, by the names that columns had when it was written; ``Kind`` is the table that it is for."""
 
@@ -91,11 +92,29 @@ class Feed:
 
 @dataclass
 class World:
-    """The tables as they are, and the feeds, which no step takes back. ``users``: rows of user tables by name."""
+    """The tables as they are, and the feeds, which no step takes back. ``users``: what users have saved."""
 
     tables: dict[str, Model]
     feeds: dict[str, Feed]
-    users: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    users: dict[str, UserTable] = field(default_factory=dict)
+
+    def written(self) -> Iterator[Shown]:
+        """The tables that somebody has written to, each with its rows."""
+        for model in self.tables.values():
+            if any(stream.newest for stream in model.streams.values()):
+                yield model
+        yield from self.users.values()
+
+    def table(self, name: str) -> Shown | None:
+        """A table of this name; None: nobody has saved it."""
+        return self.tables.get(name) or self.users.get(name)
+
+    def with_tables_of(self, other: World, names: Iterable[str]) -> World:
+        """Tables of these names as another world has them."""
+        after, other = self.copy(), other.copy()
+        after.tables |= {name: other.tables[name] for name in names if name in other.tables}
+        after.users |= {name: other.users[name] for name in names if name in other.users}
+        return after
 
     def copy(self) -> World:
         return replace(self, tables={name: model.copy() for name, model in self.tables.items()}, users=dict(self.users))
@@ -291,7 +310,7 @@ def _draw_row(rng: random.Random, feed: Feed, world: World, kinds: Mapping[str, 
     for column in world.tables[table].columns:
         if column in BASE or column.key in row:
             continue
-        value = None if rng.random() < 0.12 else column.kind.draw(rng)
+        value = column.kind.draw(rng)
         unfit = [*column.kind.outside, *([column.kind.null_value] if column.kind.null_value is not None else [])]
         if sentinels and unfit and rng.random() < 0.03:
             value = rng.choice(unfit)
@@ -318,7 +337,7 @@ def arrow_rows(columns: Iterable[Col], rows: Sequence[Row]) -> pa.Table:
     return pa.table({column.name: column.kind.array([row.get(column.key) for row in rows]) for column in columns})
 
 
-def indexed(model: Model) -> Iterator[tuple[Col, ...]]:
+def indexed(model: Shown) -> Iterator[tuple[Col, ...]]:
     """The columns that an index or a group of the table answers for."""
     columns = {column.key: column for column in model.columns}
     for index in model.indexes:
