@@ -186,7 +186,7 @@ power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writ
 
 campaign: setup ## random histories against a model, HISTORIES, KILLS and FULL_DISKS of them; goes on where the last run ended (STATE)
 	$(if $(MEMORY),TMPDIR=/dev/shm )$(BIN)/python -m tests.crash.histories.campaign --state $(STATE) \
-	  --histories $(HISTORIES) --kills $(KILLS) --full-disks $(FULL_DISKS)
+	  --histories $(HISTORIES) --kills $(KILLS) --full-disks $(FULL_DISKS) --spark
 
 campaign-results: setup ## docs/evidence/histories.md: what `make campaign` has run (STATE), and each past fault put back (an hour)
 	$(BIN)/python -m tests.crash.histories.campaign --state $(STATE) --minutes 0 --page

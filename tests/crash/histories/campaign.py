@@ -1,8 +1,9 @@
 """Random histories against a model in plain Python: ``make campaign``, or ``python -m tests.crash.histories.campaign``.
 
 A history draws a few tables with every type, streams, storage partitions, formats, indexes and sizes. Then it draws
-steps: ingest, merges, corrections, removals, moves, changes of a schema, copies. After each step every reader shows the
-rows of the model: now and at older epochs, with filters, in copies, and readers that were opened steps ago.
+steps: ingest, merges, corrections, removals, moves, changes of a schema, copies, saved tables, file operations. After
+each step every reader shows the rows of the model: now and at older epochs, with filters, in copies, and readers that
+were opened steps ago. With ``--spark`` its two readers show the tables at the end of some.
 
 Three kinds are run: histories in which nothing breaks, histories whose commands are killed at a change of the disk, and
 histories whose disk is full from a call on. What was done is kept in ``--state``, so that a run which is ended goes on.
@@ -69,8 +70,8 @@ class Progress:
 class Campaign:
     """Runs histories in directories below ``base``."""
 
-    def __init__(self, base: Path, apart: Apart, spark: SparkReader | None = None) -> None:
-        self.base, self.apart, self.spark, self._runs = base, apart, spark, 0
+    def __init__(self, base: Path, apart: Apart, spark: SparkReader | None = None, tries: int = TRIES) -> None:
+        self.base, self.apart, self.spark, self.tries, self._runs = base, apart, spark, tries, 0
 
     def run(self, kind: str, seed: int, tally: Tally, *, fewest: bool = True) -> Found | None:
         """One history; the fewest steps that tell of the fault, if it goes wrong."""
@@ -100,7 +101,7 @@ class Campaign:
     def _fewest(self, seed: int, steps: list[Step], wrong: WentWrong) -> tuple[list[int], WentWrong]:
         """Leaves out steps, halves of them first, as long as the rest goes wrong too, for the same reader."""
         spark = self.spark if SPARK in wrong.end else None
-        chosen, size, tries = [*range(len(steps))], len(steps) // 2, TRIES
+        chosen, size, tries = [*range(len(steps))], len(steps) // 2, self.tries
         while size and tries:
             start, shorter = 0, False
             while start < len(chosen) and tries:

@@ -21,7 +21,7 @@ from tests.crash.histories.campaign import Campaign, campaign
 from tests.crash.histories.evidence import FAULTS as SECTION
 from tests.crash.histories.evidence import rows_of, write_section
 from tests.crash.histories.faults import FAULTS, VARIABLE, PastFault, planted
-from tests.crash.histories.history import Tally
+from tests.crash.histories.history import LENGTH, Tally, WentWrong, draw_steps
 from tests.support.places import REPOSITORY
 
 MOST = 1000  # histories in which a fault is looked for
@@ -31,28 +31,39 @@ TOLD = 160  # signs of what a history told
 
 @dataclass(frozen=True)
 class Seen:
-    """``histories``: how many were run, the last of which told of the fault; 0: a test did. ``told`` is empty: none."""
+    """``histories``: how many were run, the last of which told of the fault; 0: a test did. ``told`` is empty: none.
+
+    ``steps``: how many of that history it took.
+    """
 
     histories: int
     told: str
+    steps: int = 0
 
     @property
     def text(self) -> str:
         if not self.told:
             return f"not in {self.histories:,} histories"
-        if self.histories == 1:
-            return "1 history"
-        return f"{self.histories:,} histories" if self.histories else "a test"
+        if not self.histories:
+            return "a test"
+        histories = "1 history" if self.histories == 1 else f"{self.histories:,} histories"
+        return f"{histories}, {self.steps} steps of the last"
 
 
-def by_histories(running: Campaign, name: str, most: int, first: int = 1) -> Seen:
+def by_histories(running: Campaign, name: str, most: int) -> Seen:
     """Runs histories with a fault until one goes wrong that is right without it."""
-    for seed in range(first, first + most):
-        with planted(name):
-            found = running.run("plain", seed, Tally(), fewest=False)
-        if found is not None and running.run("plain", seed, Tally(), fewest=False) is None:
-            return Seen(seed - first + 1, found.story.splitlines()[-1].strip())
+    for seed in range(1, most + 1):
+        if (wrong := by_a_history(running, name, seed, LENGTH)) is not None:
+            return Seen(seed, wrong.end.splitlines()[0], wrong.steps)
     return Seen(most, "")
+
+
+def by_a_history(running: Campaign, name: str, seed: int, length: int) -> WentWrong | None:
+    """Where the first steps of a history go wrong with a fault, and are right without it."""
+    steps = draw_steps(seed, LENGTH)[:length]
+    with planted(name):
+        wrong = running.try_steps(seed, steps, Tally())
+    return wrong if wrong is None or running.try_steps(seed, steps, Tally()) is None else None
 
 
 def by_a_test(name: str, fault: PastFault) -> Seen:

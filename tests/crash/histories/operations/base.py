@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 REFUSED = (1, 2)
+MAY_REFUSE = (*REFUSED, 3)  # of a command that depends on more than the model knows, as the room on a disk
 Change = Callable[[World], object]
 
 

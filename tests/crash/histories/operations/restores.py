@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.store.layout import Layout, TableName
-from tests.crash.histories.apart import KILLED, Ended, Fault
+from tests.crash.histories.apart import KILLED, Fault
 from tests.crash.histories.readers import check_copy, expected_rows, require, rows_now
 from tests.crash.histories.world import World
 
@@ -27,7 +27,7 @@ def restore(history: History, rng: random.Random, fault: Fault | None) -> None:
     source, world = rng.choice(copies)
     root = site.fresh("db")
     history.tell(f"restore {source.name} into {root.name}")
-    _through(history, "restore", ("restore", str(source)), fault, root, world, (0,))
+    _through(history, ("restore", str(source)), fault, (root, world), (0,))
     check_copy(history.look, root, world)
     history.tally.done["restore"] += 1
     if rng.random() < 0.4:
@@ -51,26 +51,21 @@ def _drop(history: History, fault: Fault | None, root: Path, world: World) -> No
             continue
         words = ("drop", model.name, "--yes", "--grace", "0")
         history.tell(f"in {root.name}: {' '.join(words)}")
-        _through(history, "drop", words, fault, root, world, (0, 2))
+        _through(history, words, fault, (root, world), (0, 2))
         require(not schema.exists(), f"{model.name} is still there")
         history.tally.done["drop"] += 1
 
 
 def _through(
-    history: History,
-    name: str,
-    words: Sequence[str],
-    fault: Fault | None,
-    root: Path,
-    world: World,
-    again: tuple[int, ...],
-) -> Ended:
+    history: History, words: Sequence[str], fault: Fault | None, there: tuple[Path, World], again: tuple[int, ...]
+) -> None:
     """A command on another root, once more where it met a fault; then each table is there as a whole, or not."""
+    root, world = there
     ended = history.command(words, fault, root)
     if ended.met:
         how = "killed" if ended.code == KILLED else "on a full disk"
         history.story[-1] += f"   ({how}, at {fault.number if fault else 0})"
-        history.tally.done[f"{name} {how}"] += 1
+        history.tally.done[f"{words[0]} {how}"] += 1
         for table in world.written():
             found = rows_now(root, table)
             require(not found or found == expected_rows(table), f"{table.name} is there in part")
@@ -78,7 +73,6 @@ def _through(
     else:
         again = (0,)
     require(ended.code in again, f"ended with {ended.code}: {ended.output}")
-    return ended
 
 
 def restore_over(history: History, rng: random.Random, fault: Fault | None) -> None:

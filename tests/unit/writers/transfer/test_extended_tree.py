@@ -28,8 +28,8 @@ from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, merge
 
 
-def raises_killed(*_: object) -> None:
-    raise Killed
+def crash(*_: object) -> None:
+    raise Crash
 
 
 def rows_of(db: IntradayRows, kind: str) -> list[Any]:
@@ -90,8 +90,9 @@ def test_history_without_a_record_comes_into_the_tree_once_it_is_adopted(
     command = ("dates", words[0], str(TABLE), *words[1:])
     if killed:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sparkhaven.jobs.cli.history.dates.follow", raises_killed)
-            run(tmp_path, *command)
+            patch.setattr("sparkhaven.jobs.cli.history.dates.follow", crash)
+            assert run(tmp_path, *command).exit_code == 1
+        assert rows_of(db, kind) == wanted(rows)
     assert run(tmp_path, *command).exit_code == 0
     assert rows_of(db, kind) == wanted([*rows, *((ADOPTED, row) for day, row in rows if day == DAY)])
 
