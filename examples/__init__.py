@@ -1,1 +1,1 @@
-"""Feeds that are no part of the project, to be copied: each is one module behind ``ingest.feeds.base``."""
+"""Feeds that are no part of the project, to be copied: each is one module on ``sparkhaven.feeds``."""

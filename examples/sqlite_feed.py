@@ -1,4 +1,4 @@
-"""Rows of an SQLite table with a rising id, as a feed: one module behind ``ingest.feeds.base``, known to no other.
+"""Rows of an SQLite table with a rising id, as a feed: one module on ``sparkhaven.feeds``, known to no other.
 
 In a stream file::
 
@@ -26,31 +26,47 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
-from sparkhaven.ingest.feeds.spark_planning import (
+from sparkhaven.feeds import (
+    PATIENCE_S,
+    Block,
+    Clock,
+    Fs,
+    InputPartition,
+    JsonDecoder,
+    Limit,
+    MaxPerTrigger,
+    OffsetRange,
+    PathText,
+    PlannedFeed,
     RangeReader,
     RangeRun,
     RangeStream,
+    ReadLimit,
+    RejectedRow,
+    Rejects,
+    RequeuedRows,
+    Router,
+    SettingsError,
+    SettingsModel,
+    Source,
+    StreamState,
+    TableChoice,
+    TableName,
+    TableRoutes,
+    TableRows,
+    TableSchema,
+    Target,
+    Traits,
+    Waiting,
+    beside,
     committed_ends,
+    counting,
+    framed_block,
+    lines_of,
     range_source,
+    resolve_targets,
+    routing_target,
 )
-from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
-from sparkhaven.ingest.spec.payload_formats import Limit, Traits
-from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
-from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
-from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.readers.spark.source_api import InputPartition, ReadLimit
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-from sparkhaven.store.types.model import TableSchema
 
 NAME = "examples.sqlite_feed:SqliteFeed"
 BLOCK_ROWS = 50_000

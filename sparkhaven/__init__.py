@@ -1,18 +1,17 @@
 """Deephaven's on-disk tables from Python and Spark: the public API, and nothing else.
 
-``open_table``        a snapshot of a table, as Arrow
-``sql``               the result of a SELECT over tables, as Arrow
-``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
-``write_frame``       a batch DataFrame, as one epoch
-``merge_frame``       the rows of a frame as history of their dates, sorted, grouped and proved
-``read_frame``        a table as a batch DataFrame
-``save_table``        rows as a user table, replaced or extended as a whole
-``validator``         declares a function that `validate --validator` runs over the rows of a date
-``delete_rows``       rows that match a condition, out of intraday and history
-``rewrite_columns``   columns of history, computed anew by expressions or functions
+``Database``          the tables below a root: ``tables``, ``table``, ``sql``, ``snapshot``, ``save_table``, ...
+``Table``             one of them: reads, appends, merges, validates, undoes; whatever a command does, a method does
+``Snapshot``          a table at one moment, as Arrow
+``open_table``        ``Database(root).table("NS.T").snapshot()``
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
+``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
+``validator``         declares a function that ``validate`` runs over the rows of a date
 ``errors``            the errors that they raise
+``feeds``             for feeds of your own: the interface that a class of a stream file implements. Import it by name
 ``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds. Import it by name
+
+``sql``, ``save_table``, ``read_frame``, ``write_frame`` and ``merge_frame`` are methods of these in one call.
 
 The packages below ``sparkhaven`` are the implementation: import from here only. Each name is imported when it is first
 used, so reading needs neither Spark nor a JVM. In a checkout, the packages are links to the top-level folders.
@@ -25,47 +24,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparkhaven import errors
+    from sparkhaven.database import Database, DatabaseSnapshot, open_table, save_table, sql
     from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
     from sparkhaven.jobs.dataframes.frames import read_frame, register
-    from sparkhaven.jobs.dataframes.merge_frame import merge_frame
-    from sparkhaven.jobs.operations.row_deletions import delete_rows
-    from sparkhaven.readers import Table, open_table
-    from sparkhaven.readers.sql.query import sql
-    from sparkhaven.writers.rewrites.rewrite_columns import rewrite_columns
-    from sparkhaven.writers.users.save import save_table
+    from sparkhaven.jobs.operations.merge_frame import merge_frame
+    from sparkhaven.readers.arrow.snapshot import Snapshot
+    from sparkhaven.table import Table
     from sparkhaven.writers.validation.validators.loading import validator
 
     __version__: str
 
 __all__ = [
+    "Database",
+    "DatabaseSnapshot",
     "FrameWriter",
+    "Snapshot",
     "Table",
     "__version__",
     "deephaven_writer",
-    "delete_rows",
     "errors",
     "merge_frame",
     "open_table",
     "read_frame",
     "register",
-    "rewrite_columns",
     "save_table",
     "sql",
     "validator",
     "write_frame",
 ]
 _ON_USE = {
+    "Database": "database",
+    "DatabaseSnapshot": "database",
     "FrameWriter": "jobs.dataframes.frame_writer",
-    "Table": "readers",
+    "Snapshot": "readers.arrow.snapshot",
+    "Table": "table",
     "deephaven_writer": "jobs.dataframes.frame_writer",
-    "delete_rows": "jobs.operations.row_deletions",
-    "merge_frame": "jobs.dataframes.merge_frame",
-    "open_table": "readers",
+    "merge_frame": "jobs.operations.merge_frame",
+    "open_table": "database",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",
-    "rewrite_columns": "writers.rewrites.rewrite_columns",
-    "save_table": "writers.users.save",
-    "sql": "readers.sql.query",
+    "save_table": "database",
+    "sql": "database",
     "validator": "writers.validation.validators.loading",
     "write_frame": "jobs.dataframes.frame_writer",
 }

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.readers.arrow.export import export
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import Table, pinned_of
+from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
 from sparkhaven.store.scan.checksums import Checks
 from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
@@ -39,7 +39,7 @@ class Shape:
     name: str
     columns: str
     rows: Callable[[int, np.random.Generator], dict[str, pa.Array]]
-    use: Callable[[Table], object]
+    use: Callable[[Snapshot], object]
     locations: int = 1
     share: float = 1.0
 
@@ -57,20 +57,20 @@ def _texts(rows: int, rng: np.random.Generator) -> dict[str, pa.Array]:
     return {"T0": pa.array(rng.integers(0, 1 << 60, rows)).cast(pa.string())}
 
 
-def _hand_out(table: Table) -> object:
+def _hand_out(table: Snapshot) -> object:
     return table.to_arrow()
 
 
-def _look(table: Table) -> object:
+def _look(table: Snapshot) -> object:
     rows = table.to_arrow()
     return [pc.min_max(c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c) for c in rows.columns[1:]]
 
 
-def _filter(table: Table) -> object:
+def _filter(table: Snapshot) -> object:
     return table.to_arrow(where="N0 < 1000000000")
 
 
-def _file(table: Table) -> object:
+def _file(table: Snapshot) -> object:
     with tempfile.TemporaryDirectory() as directory:
         return export(table.to_batches(dictionaries=False), Path(directory) / "rows.parquet")
 
@@ -104,7 +104,7 @@ def _make(shape: Shape, root: Path, rows: int) -> None:
 
 
 def _seconds(shape: Shape, root: Path, checks: Checks | None) -> float:
-    opened = Table(pinned_of(open_table(root, "Bench.Read")).with_checks(checks))
+    opened = Snapshot(pinned_of(open_table(root, "Bench.Read")).with_checks(checks))
     begun = time.process_time()
     shape.use(opened)
     return time.process_time() - begun

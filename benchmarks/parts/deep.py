@@ -33,7 +33,7 @@ import pyarrow as pa
 from benchmarks.figures import add_record, record
 from benchmarks.whole_commands import uncached
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import Table, pinned_of
+from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -80,7 +80,7 @@ def best(work: Callable[[], object], rounds: int) -> float:
     return min(times)
 
 
-def clocked(root: Path, work: Callable[[Table], object], rounds: int, *, first: bool) -> float:
+def clocked(root: Path, work: Callable[[Snapshot], object], rounds: int, *, first: bool) -> float:
     """Median seconds of some scans of a table that is open, of a ``first`` one with nothing in the page cache."""
     times = []
     for _ in range(rounds):
@@ -93,17 +93,17 @@ def clocked(root: Path, work: Callable[[Table], object], rounds: int, *, first: 
     return statistics.median(times)
 
 
-def opened(root: Path) -> Table:
+def opened(root: Path) -> Snapshot:
     """The table, which compares checksums whenever it reads a file."""
-    return Table(pinned_of(open_table(root, "Bench.Deep")).with_checks(Checks(kept=0)))
+    return Snapshot(pinned_of(open_table(root, "Bench.Deep")).with_checks(Checks(kept=0)))
 
 
-def scan(table: Table, name: str) -> list[object]:
+def scan(table: Snapshot, name: str) -> list[object]:
     """Every value of one column is looked at."""
     return [largest(chunk) for chunk in table.to_arrow(columns=[name]).column(name).chunks]
 
 
-def batches(table: Table, name: str) -> list[object]:
+def batches(table: Snapshot, name: str) -> list[object]:
     """The same batch by batch."""
     return [largest(batch.column(0)) for batch in table.to_batches([name])]
 

@@ -13,7 +13,7 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DirectIo, DryRun, EpochOption, epochs_named, help_end, seconds_of
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs

@@ -22,7 +22,7 @@ from sparkhaven.jobs.cli.options import (
     chosen_runner,
     memory_bytes,
 )
-from sparkhaven.jobs.session.spark_or_local import Where
+from sparkhaven.jobs.session.spark_or_local import HistoryRun, Where
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.places import StreamPlace
@@ -66,6 +66,12 @@ class DatedRun:
     workers: Workers
     stop_on_error: StopOnErrorOption = False
     dry_run: DryRun = False
+
+    def of(self, cli: CliContext) -> HistoryRun:
+        """The same for the job, whose progress goes to standard error. SettingsError: ``--local`` and ``--spark``."""
+        return HistoryRun(
+            self.workers.where, self.workers.workers, self.stop_on_error, self.dry_run, cli.verbose, cli.note
+        )
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

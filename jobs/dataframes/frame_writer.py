@@ -1,51 +1,39 @@
-"""Data frames into a table: ``deephaven_writer`` for streaming queries, ``write_frame`` for a single frame."""
+"""Data frames into a table: ``deephaven_writer`` for streaming queries, ``write_frame`` for rows that are there."""
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from sparkhaven.ingest.feeds.frames.frame_rows import plain_schema, simple_type
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
 from sparkhaven.jobs.session.interpreter import refuse_remote
-from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
+from sparkhaven.jobs.settings.frame_options import FrameKeywords, FrameOptions, frame_options
 from sparkhaven.jobs.streams.budget import ErrorBudget
-from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Durability
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, Maintenance
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled, write_frame_batch
+from sparkhaven.writers.spark.frame_task import FrameResult, FrameWork, write_rows
+from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled, run_frame, write_frame_batch
 from sparkhaven.writers.spark.stream_query import refuse_speculation
 from sparkhaven.writers.spark.workers import check_workers
+from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.users.arrow_columns import arrow_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Results = list[FrameResult]
 
-def deephaven_writer(
-    root: str | Path,
-    table: str,
-    stream: str,
-    *,
-    internal: Rule,
-    value: Rule,
-    schema: str | Path | bytes | None = None,
-    positions: Mapping[str, str] | None = None,
-    durability: Durability = "fsync",
-    ignore: Iterable[str] = (),
-    lossy: Iterable[str] | bool = (),
-    bounds: Mapping[str, Any] | None = None,
-    bad_rows: Mapping[str, Any] | None = None,
-    allow_gap: bool = False,
-    adopt: bool = False,
-    accept_rule: bool = False,
-    keep_epochs: int = DEFAULTS.keep_epochs,
-) -> FrameWriter:
+
+def deephaven_writer(root: str | Path, table: str, stream: str, **options: Unpack[FrameKeywords]) -> FrameWriter:
     """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
 
     ``schema`` is a file or its bytes, deployed at the first batch. None takes the deployed one. The columns of the
@@ -81,41 +69,82 @@ def deephaven_writer(
 
     The stream stays locked until ``close()``. Used as a context manager it closes itself. After an error it is
     released, and the next batch opens it again.
+
+    Args:
+        root: The root of a database.
+        table: The table, as ``NS.T``.
+        stream: The stream, of which no other process writes.
+        **options: Those of ``FrameKeywords``; ``internal`` and ``value`` have to be given.
+
+    Returns:
+        The writer, which opens the stream at its first batch.
+
+    Raises:
+        SettingsError: An option has a value that it does not take.
+        InvalidNameError: Table or stream have no valid name.
+
+    Example:
+        >>> rules = {"internal": "Sym", "value": {"fixed": "2026-11-20"}}
+        >>> writer = sparkhaven.deephaven_writer(root, "Equity.Trade", "s", **rules)
+        >>> writer.epoch
+        0
     """
-    options = frame_options(
-        root,
-        table,
-        stream,
-        internal=internal,
-        value=value,
-        schema=schema,
-        positions=positions,
-        durability=durability,
-        ignore=ignore,
-        bounds=bounds,
-        bad_rows=bad_rows,
-        keep_epochs=keep_epochs,
-        allow_gap=allow_gap,
-        adopt=adopt,
-        accept_rule=accept_rule,
-        lossy=lossy,
-    )
-    return FrameWriter(options)
+    return FrameWriter(frame_options(root, table, stream, **options))
 
 
 def write_frame(
-    frame: DataFrame, root: str | Path, table: str, stream: str, *, label: str | None = None, **options: Any
+    frame: Any, root: str | Path, table: str, stream: str, *, label: str | None = None, **options: Unpack[FrameKeywords]
 ) -> BatchOutcome:
-    """Writes a batch frame as one epoch. The options are those of ``deephaven_writer``.
+    """Writes rows as one epoch; ``frame`` is a Spark frame, which Spark's workers write, or anything that gives Arrow.
 
-    With ``positions`` committed rows are dropped. With a ``label`` the frame is written once under that name:
-    the same rows again are a no-op, other rows a PositionGapError. A frame without rows takes no label. With neither,
-    each call adds all rows.
+    With ``positions`` committed rows are dropped. With a ``label`` the rows are written once under that name: the same
+    rows again are a no-op, other rows a PositionGapError. A frame without rows takes no label. With neither, each call
+    adds all rows. Raises what the commit of a batch raises; then nothing was written.
     """
     if label is not None and options.get("positions"):
         raise SettingsError("a frame with positions has a label", found=label)
     with deephaven_writer(root, table, stream, **options) as writer:
         return writer.write(frame, labelled(label), "write", 0)
+
+
+class SparkRows:
+    """A Spark frame to write: each of its tasks writes files of its own."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        refuse_remote(frame.sparkSession)
+        refuse_speculation(frame.sparkSession)
+        self._frame = frame
+        self.fields = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
+
+    def check(self, root: Path, marker: Path) -> None:
+        """SettingsError: the workers do not see the root."""
+        check_workers(self._frame.sparkSession.sparkContext, root, marker)
+
+    def run(self, fs: Fs, target: StreamTarget, used: Sequence[str], work: FrameWork, scratch: str) -> Results:
+        rows = self._frame.select(*(f"`{name.replace('`', '``')}`" for name in used))
+        return run_frame(fs, target, rows, work, scratch)
+
+
+class ArrowRows:
+    """Rows as Arrow to write, by one task in this process."""
+
+    def __init__(self, data: Any) -> None:
+        rows = arrow_stream(data)
+        self._schema, self._rows = plain_schema(rows.schema), rows
+        self.fields = [(field.name, simple_type(field.type)) for field in self._schema]
+
+    def check(self, root: Path, marker: Path) -> None:
+        """Nothing: this process has opened the stream."""
+
+    def run(self, fs: Fs, target: StreamTarget, used: Sequence[str], work: FrameWork, scratch: str) -> Results:
+        batches = (batch.cast(self._schema).select(used) for batch in self._rows)
+        result = write_rows(fs, WorkerCache(), target, work, scratch, batches)
+        return [] if result is None else [result]
+
+
+def _rows_of(frame: Any) -> SparkRows | ArrowRows:
+    is_spark = type(frame).__module__.partition(".")[0] == "pyspark" and hasattr(frame, "sparkSession")
+    return SparkRows(frame) if is_spark else ArrowRows(frame)
 
 
 class FrameWriter:
@@ -147,13 +176,12 @@ class FrameWriter:
             )
         self.write(frame, batch_of_query(query_id, batch_id), query_id, batch_id)
 
-    def write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
+    def write(self, frame: Any, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
         """Commits those rows of a frame as one epoch that are not committed yet."""
-        refuse_remote(frame.sparkSession)
-        refuse_speculation(frame.sparkSession)
+        rows = _rows_of(frame)
         with self._lock:
             try:
-                outcome = self._write(frame, identity, query_id, batch_id)
+                outcome = self._write(rows, identity, query_id, batch_id)
                 self._maintenance.after_batch()
             except BaseException:
                 self._release()
@@ -177,18 +205,19 @@ class FrameWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
+    def _write(
+        self, rows: SparkRows | ArrowRows, identity: OffsetRange | None, query_id: str, batch_id: int
+    ) -> BatchOutcome:
         quarantine = quarantine_of(self._fs, self._options)
         stream = self._open(query_id, quarantine)
-        fields = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
-        plan, used = stream.fit(fields, self._budget, quarantine.add if quarantine else None)
+        plan, used = stream.fit(rows.fields, self._budget, quarantine.add if quarantine else None)
         target = stream.target
         if not self._checked:
-            check_workers(frame.sparkSession.sparkContext, self._options.root, target.lock_file)
+            rows.check(self._options.root, target.lock_file)
             self._checked = True
-        rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in used))
+        run = partial(rows.run, self._fs, target, used)
         source = FrameSource(query_id, batch_id, None if plan.positions else identity)
-        return write_frame_batch(self._fs, stream.log, target, self._memory, rows, plan, source)
+        return write_frame_batch(self._fs, stream.log, target, self._memory, run, plan, source)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
         if self._stream is None:

@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.jobs.session.interpreter import is_remote, settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
+from sparkhaven.jobs.settings.keywords import refuse_keywords
 from sparkhaven.readers.arrow.opening import open_place
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.spark.jvm.plan_file import make_plan, refused, why_python, write_plan
 from sparkhaven.readers.spark.option_texts import option_text
 from sparkhaven.readers.spark.options import read_options
@@ -43,52 +44,54 @@ def register(spark: SparkSession) -> None:
     place_jar(spark, reader_setting(spark))
 
 
-def read_frame(
-    spark: SparkSession,
-    root: str | Path,
-    name: str,
-    *,
-    columns: Iterable[str] | None = None,
-    where: str | None = None,
-    tier: str = "all",
-    epoch: int | Mapping[str, int] | None = None,
-    as_of: datetime | str | None = None,
-    dates: str | Iterable[str] | None = None,
-    sources: str | Iterable[str] | None = None,
-    instant: str = "timestamp",
-    char: str = "string",
-    reader: str | None = None,
-) -> DataFrame:
+class ReadKeywords(TypedDict, total=False):
+    """What a frame shows, and how. ``instant``: ``timestamp`` (microseconds, refused if a value has nanoseconds),
+    ``timestamp-truncate``, or ``long`` (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``.
+    ``reader``: ``auto``, ``jvm`` or ``python``, see ``register``. The others are those of ``Table.snapshot`` and
+    ``Snapshot.to_arrow``."""
+
+    columns: Iterable[str] | str | None
+    where: str | None
+    tier: str
+    epoch: int | Mapping[str, int] | None
+    as_of: datetime | str | None
+    dates: str | Iterable[str] | None
+    sources: str | Iterable[str] | None
+    instant: str
+    char: str
+    reader: str | None
+
+
+def read_frame(spark: SparkSession, root: str | Path, name: str, **options: Unpack[ReadKeywords]) -> DataFrame:
     """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
 
     All queries on the frame see that one snapshot. Call again for a newer one. Each query reads what the arguments
     name, whatever it selects or filters. So name the ``columns`` that are needed: the others are neither read nor sent.
-    ``where`` is an expression of ``sparkhaven read --where``. It skips dates and row ranges by their statistics, and
-    rows where they are read. ``tier``, ``dates`` and ``sources`` are those of ``open_table(...).to_arrow``.
+    ``where`` is a condition in SQL. It skips dates and row ranges by their statistics, and rows where they are read.
 
-    ``instant``: ``timestamp`` (microseconds, refused if a value has nanoseconds), ``timestamp-truncate``, or ``long``
-    (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``. ``reader``:
-    ``auto``, ``jvm`` or ``python``, see ``register``. Errors come as Spark's, with ours in their text, when the frame
-    is made or read.
+    Errors come as Spark's, with ours in their text, when the frame is made or read.
     """
-    given = {
-        "columns": columns,
-        "where": where,
-        "epoch": dict(epoch) if isinstance(epoch, Mapping) else epoch,
-        "asOf": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
-        "dates": dates,
-        "sources": sources,
-    }
-    reader = reader or reader_setting(spark)
+    refuse_keywords("read_frame()", options, ReadKeywords)
+    epoch, as_of = options.get("epoch"), options.get("as_of")
+    reader = options.get("reader") or reader_setting(spark)
     settle_interpreter(spark)
     reason = place_jar(spark, reader)
-    values = {"root": str(root), **given, "tier": tier, "instant": instant, "char": char, "reader": reader}
-    options = {option: option_text(value) for option, value in values.items() if value is not None}
-    planned = planned_frame(spark, {**options, "path": name}, reason)
+    values = {
+        "root": str(root),
+        **{name: options.get(name) for name in ("columns", "where", "dates", "sources")},
+        "epoch": dict(epoch) if isinstance(epoch, Mapping) else epoch,
+        "asOf": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
+        "tier": options.get("tier", "all"),
+        "instant": options.get("instant", "timestamp"),
+        "char": options.get("char", "string"),
+        "reader": reader,
+    }
+    texts = {option: option_text(value) for option, value in values.items() if value is not None}
+    planned = planned_frame(spark, {**texts, "path": name}, reason)
     if planned is not None:
         return planned
     register_source(spark)
-    return spark.read.format(DeephavenSource.name()).options(**options).load(name)
+    return spark.read.format(DeephavenSource.name()).options(**texts).load(name)
 
 
 SOURCE = "io.sparkhaven.spark.PlanSource"

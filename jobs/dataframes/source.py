@@ -118,7 +118,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     def _opened(self, options: ReadOptions) -> PinnedTable:
         from sparkhaven.readers.arrow.opening import open_place
-        from sparkhaven.readers.arrow.table import pinned_of
+        from sparkhaven.readers.arrow.snapshot import pinned_of
 
         table = open_place(
             options.place,

@@ -47,6 +47,30 @@ def metadata_table(place: TablePlace, name: str) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows(place)], schema)
 
 
+def history_table(place: TablePlace) -> pa.Table:
+    """What was done with a table: epochs of its streams and merges of its dates, the newest first.
+
+    Args:
+        place: the table that it is about.
+
+    Returns:
+        A row for each, with the columns of ``HISTORY``.
+
+    Raises:
+        SparkhavenError: what reading the files raises; nothing is left out.
+    """
+    done = [
+        {**{name: row.get(name) for name in HISTORY}, "operation": row["kind"], "time": row["time"]}
+        for row in _epochs(place)
+    ]
+    done += [
+        {**{name: row.get(name) for name in HISTORY}, "operation": "merge", "time": row["published"] or row["began"]}
+        for row in _merges(place)
+    ]
+    done.sort(key=lambda row: (row["time"] or 0, row["epoch"] or 0), reverse=True)
+    return pa.Table.from_pylist(done, pa.schema(list(HISTORY.items())))
+
+
 def _epochs(place: TablePlace) -> Iterator[Row]:
     for stream in list_streams(place):
         for entry in list_epochs(place.of_stream(stream)):
@@ -194,6 +218,18 @@ def _schema_versions(place: TablePlace) -> Iterator[Row]:
             "last_rows": version.last_ms,
         }
 
+
+HISTORY = {
+    "time": INSTANT,
+    "operation": TEXT,
+    "stream": TEXT,
+    "epoch": COUNT,
+    "date": TEXT,
+    "generation": COUNT,
+    "rows": COUNT,
+    "live": TRUTH,
+}
+"""Columns of the history of a table. ``live``: of an epoch, whether it was not rolled back."""
 
 METADATA: dict[str, tuple[dict[str, pa.DataType], Callable[[TablePlace], Iterable[Row]]]] = {
     "epochs": (

@@ -84,7 +84,7 @@ def pinned_locations(place: TablePlace, table: PinnedTable | None = None) -> lis
     """The same of a table of any kind, by its newest snapshot, or that of a ``table`` that was just pinned."""
     # the log of a small merge of a large table needs neither
     from sparkhaven.readers.arrow.opening import open_place
-    from sparkhaven.readers.arrow.table import pinned_of
+    from sparkhaven.readers.arrow.snapshot import pinned_of
 
     pinned = table or pinned_of(open_place(place, skip_set_aside=True))
     return [location for tier in TIERS for location in pinned.plan(tier=tier).slices]

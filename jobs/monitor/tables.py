@@ -12,7 +12,7 @@ from typing import Any
 from sparkhaven.jobs.monitor.storage import TIERS, committed_bytes, disk_use
 from sparkhaven.jobs.monitor.streams import StreamFacts, read_stream
 from sparkhaven.readers.arrow.opening import known_tables, open_place
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.extended_tree import TreeUse, extended_use
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
 from sparkhaven.store.errors import SparkhavenError

@@ -5,8 +5,9 @@ An ingest of all available input is by how much waits, a merge by the rows that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -45,6 +46,31 @@ class RunChoice:
 
     local: bool
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRun:
+    """How a job over dates of history runs.
+
+    ``where``: in this process, in Spark, or as the rows decide. ``note`` is told how it goes on.
+    """
+
+    where: Where = "local"
+    workers: int | None = None
+    stop_on_error: bool = False
+    dry_run: bool = False
+    verbose: bool = False
+    note: Callable[[str], None] = field(default=lambda _: None)
+
+    def executors(self, opened: ExitStack, place: TablePlace, command: str) -> tuple[Executor, Callable[[], Executor]]:
+        """This process, and what starts Spark for ``command``, both until ``opened`` ends."""
+        from sparkhaven.writers.merge.executor import LocalExecutor, local_workers  # few commands merge
+
+        count = self.workers or local_workers()
+        here = LocalExecutor(count if self.where == "local" else min(count, local_workers()))
+        name = f"sparkhaven {command}"
+        start = partial(spark_executor, opened, place, name, self.workers, verbose=self.verbose)
+        return opened.enter_context(here), start
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from pydantic import ValidationError
 
@@ -14,6 +14,7 @@ from sparkhaven.ingest.feeds.registry import feed_of
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS, StreamSpec
 from sparkhaven.jobs.settings.faults import translate
+from sparkhaven.jobs.settings.keywords import refuse_keywords
 from sparkhaven.jobs.settings.stream_file import partition_of
 from sparkhaven.jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, CommitPolicy
@@ -63,46 +64,67 @@ class FrameOptions:
         return feed_of(self.spec).resume.allow_gap
 
 
-def frame_options(
-    root: str | Path,
-    table: str,
-    stream: str,
-    *,
-    internal: Rule,
-    value: Rule,
-    schema: str | Path | bytes | None = None,
-    positions: Mapping[str, str] | None = None,
-    durability: str = "fsync",
-    ignore: Iterable[str] = (),
-    bounds: Mapping[str, Any] | None = None,
-    bad_rows: Mapping[str, Any] | None = None,
-    keep_epochs: int = DEFAULTS.keep_epochs,
-    allow_gap: bool = False,
-    adopt: bool = False,
-    accept_rule: bool = False,
-    lossy: Iterable[str] | bool = (),
-) -> FrameOptions:
+class RuleKeywords(TypedDict):
+    """The two rules that route rows."""
+
+    internal: Rule
+    value: Rule
+
+
+class FrameKeywords(RuleKeywords, total=False):
+    """How rows of frames become epochs: the keywords of ``Table.append``, ``deephaven_writer`` and ``write_frame``.
+
+    ``internal`` and ``value`` route the rows, as ``[partition]`` of a stream file does, and have to be given. Each is a
+    column's name, or a table like ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``. ``bounds``
+    has its other keys (``max_past``, ``max_future``, ``clock``, ``late``).
+
+    ``schema``: a file or its bytes, deployed at the first batch; default: the deployed one. ``positions``: the columns
+    ``{"partition": ..., "offset": ..., "topic": ...}`` that say where a row comes from. ``durability``: ``fsync``,
+    ``periodic`` or ``none``. ``ignore``: columns that the table lacks. ``lossy``: columns that take the nearest float
+    or double, True for all. ``bad_rows``: the keys of ``[bad_rows]``. ``keep_epochs``: epochs that can be rolled back
+    to. ``allow_gap``: offsets may be missing. ``adopt``: for one start, the query begins where another one ended.
+    ``accept_rule``: take another rule for new rows.
+    """
+
+    schema: str | Path | bytes | None
+    positions: Mapping[str, str] | None
+    durability: str
+    ignore: Iterable[str]
+    bounds: Mapping[str, Any] | None
+    bad_rows: Mapping[str, Any] | None
+    keep_epochs: int
+    allow_gap: bool
+    adopt: bool
+    accept_rule: bool
+    lossy: Iterable[str] | bool
+
+
+def frame_options(root: str | Path, table: str, stream: str, **given: Unpack[FrameKeywords]) -> FrameOptions:
     """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""
     for noun, name in (("table", table), ("stream", stream)):
         if not isinstance(name, str):
             raise InvalidNameError(f"the name of a {noun} is not a text", found=repr(name))
     where = Path(f"stream {check_stream(stream)}")
+    refuse_keywords("a writer of frames", given, FrameKeywords)
+    ignore, lossy, schema = given.get("ignore", ()), given.get("lossy", ()), given.get("schema")
     for option, names in (("ignore", ignore), ("lossy", lossy)):
         if isinstance(names, str):
             message = f"{option} is not a list of columns"
             raise SettingsError(message, where=where, expected=f"[{names!r}]", found=repr(names))
+    bounds, bad_rows = given.get("bounds"), given.get("bad_rows")
     bound_options = _table("bounds", bounds or {}, where)
     if bound_options.keys() & {"internal", "value"}:
         raise SettingsError("bounds has the keys internal or value", where=where, found=f"bounds = {bounds!r}")
     raw = {
-        "partition": {**bound_options, "internal": _rule(internal), "value": _rule(value)},
+        "partition": {**bound_options, "internal": _rule(given["internal"]), "value": _rule(given["value"])},
         "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
-        "commit": {"durability": durability, "keep_epochs": keep_epochs},
+        "commit": {
+            "durability": given.get("durability", "fsync"),
+            "keep_epochs": given.get("keep_epochs", DEFAULTS.keep_epochs),
+        },
         "ignore": list(ignore),
         "lossy": lossy if isinstance(lossy, bool) else list(lossy),
-        "allow_gap": allow_gap,
-        "adopt": adopt,
-        "accept_rule": accept_rule,
+        **{name: given.get(name, False) for name in ("allow_gap", "adopt", "accept_rule")},
     }
     try:
         model = FrameModel.model_validate(raw)
@@ -117,7 +139,7 @@ def frame_options(
         TableName.parse(table),
         spec,
         schema if isinstance(schema, bytes | None) else local_path(schema),
-        _positions(positions, where),
+        _positions(given.get("positions"), where),
         model.commit.policy,
         model.commit.keep_epochs,
         quarantine,

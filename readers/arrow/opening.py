@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import pinned_user_table
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
@@ -25,9 +25,9 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace, followed_root
+from sparkhaven.store.scan import ranges
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from sparkhaven.store.scan.history_pins import HistoryPin
-from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.scan.standing import has_standing
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.store.types.model import TableSchema
@@ -45,7 +45,7 @@ def open_table(
     null_char: str | int | None = None,
     skip_set_aside: bool = False,
     fs: Fs | None = None,
-) -> Table:
+) -> Snapshot:
     """Opens ``NS.T`` below a database root, pinned at the newest epochs, at given ones, or as it was at a time.
 
     ``epoch`` is one number for a table of one stream, or stream -> epoch (streams left out: newest). ``as_of`` is a
@@ -81,7 +81,7 @@ def open_place(
     checksum_verify: ChecksumVerify | None = None,
     null_char: str | int | None = None,
     skip_set_aside: bool = False,
-) -> Table:
+) -> Snapshot:
     """The same for a table at its place."""
     checks, null = checks_of(chosen_mode(checksum_verify, os.environ)), chosen_null_char(null_char, os.environ)
     if epoch is not None and as_of is not None:
@@ -105,10 +105,10 @@ def open_place(
             moment = _milliseconds(as_of)
             pins = {stream: _epoch_at(place.of_stream(stream), moment) for stream in streams}
         held = [Pin.of(place.of_stream(stream), epoch=pins.get(stream)) for stream in streams]
-        return Table(pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside))
+        return Snapshot(pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside))
 
 
-def _user_table(place: TablePlace, checks: Checks | None, null_char: int, pins: tuple[object, object]) -> Table:
+def _user_table(place: TablePlace, checks: Checks | None, null_char: int, pins: tuple[object, object]) -> Snapshot:
     epoch, as_of = pins
     if epoch is not None or as_of is not None:
         raise SettingsError(
@@ -118,7 +118,7 @@ def _user_table(place: TablePlace, checks: Checks | None, null_char: int, pins: 
             found="epoch" if epoch is not None else "as_of",
             hint="read it as it is now",
         )
-    return Table(pinned_user_table(place, checks, null_char))
+    return Snapshot(pinned_user_table(place, checks, null_char))
 
 
 def pinned_table(
@@ -140,7 +140,7 @@ def pinned_table(
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
     states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
     intraday = {value for state in states for value in state.locations.dates()}
-    snapshot = Snapshot(place.table, schema, tuple(states), HistoryPin.of(place, intraday), time.time_ns())
+    snapshot = ranges.Snapshot(place.table, schema, tuple(states), HistoryPin.of(place, intraday), time.time_ns())
     return PinnedTable(place, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 
@@ -203,6 +203,12 @@ def _ambiguous(place: TablePlace) -> InvalidNameError:
         found=f"{place.schema} and {place.user_definition}",
         hint="move one of them to another root or name",
     )
+
+
+def require_table(place: TablePlace) -> None:
+    """TableNotFoundError: there is neither a system table of this name nor a user table."""
+    if place.fs.stat(place.schema) is None and not is_user_table(place):
+        raise _no_table(place)
 
 
 def known_tables(fs: Fs, layout: Layout) -> list[TableName]:

@@ -1,6 +1,6 @@
 """The rows of a pinned snapshot: which ranges a read opens, and their values as Arrow arrays.
 
-``readers.arrow.table`` is what users have of it.
+``readers.arrow.snapshot`` is what users have of it.
 
 Where the rows lie that match a condition: by location, with their numbers.
 """

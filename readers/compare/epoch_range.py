@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError
 from sparkhaven.store.layout import LocationKey

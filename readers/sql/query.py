@@ -1,6 +1,7 @@
 """SQL over the tables of a root: DuckDB evaluates, our scans read what the query needs.
 
-Each table is pinned once, so all of a query sees one snapshot of it.
+Each table is pinned once, so all of a query sees one snapshot of it. Tables that one feed fills are pinned at one
+position of it.
 
 Of the functions that it names it may call those of its rows, none of DuckDB's settings, catalog, secrets, logs or
 files. Table functions are named one by one, since new versions of DuckDB bring more of those that reach beyond.
@@ -10,7 +11,7 @@ Functions of values compute, but for a few.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +22,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.readers.arrow.opening import known_tables, open_table
+from sparkhaven.readers.arrow.opening import known_tables
+from sparkhaven.readers.arrow.opening_together import Opening, open_together
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.sql.conditions import ScannedTable, pushed
 from sparkhaven.readers.sql.scan import BEYOND, TableScan, connected, not_a_select, plan_tree, refusal, syntax_tree
 from sparkhaven.store.errors import SettingsError, SparkhavenError, TableNotFoundError, near
@@ -30,6 +33,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace, followed_root
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.selection import check_tier
 
@@ -136,51 +140,52 @@ class Result:
     scans: tuple[TableScan, ...]
 
 
-def sql(
-    root: str | Path,
-    query: str,
-    *,
-    tier: str = "all",
-    as_of: datetime | str | None = None,
-    memory: int | None = None,
-) -> pa.Table:
-    """The result of a SELECT over tables of a database root, named ``NS.T``, as an Arrow table.
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How a query is run. ``memory``: bytes that DuckDB may use. The others are those of ``open_together``."""
 
-    Each table is pinned once for the whole query: at its newest epochs, or as it was at the time
-    ``as_of``. DuckDB evaluates the query and can read
-    nothing but these tables; of them only the columns, dates and row ranges that the query needs are read.
-    ``tier`` is ``intraday``, ``history`` or ``all``; ``memory`` the bytes that DuckDB may use.
+    tier: str = "all"
+    as_of: datetime | str | None = None
+    skip_set_aside: bool = False
+    newest: bool = False
+    memory: int | None = None
 
-    Raises TableNotFoundError for an unknown table, SettingsError for a query that cannot be run.
-    """
-    with open_query(root, query, tier=tier, as_of=as_of, memory=memory) as result:
-        return result.batches.read_all()
+
+NO_OPTIONS = QueryOptions()
 
 
 @contextmanager
 def open_query(
     root: str | Path,
     query: str,
+    options: QueryOptions = NO_OPTIONS,
     *,
-    tier: str = "all",
-    as_of: datetime | str | None = None,
-    memory: int | None = None,
-    skip_set_aside: bool = False,
     fs: Fs | None = None,
+    opened: Mapping[str, Snapshot] | None = None,
 ) -> Iterator[Result]:
-    """The same as a stream, which is read inside of the ``with``. Errors as ``sql``, also while it is read."""
+    """The rows of a SELECT as a stream, which is read inside of the ``with``.
+
+    ``opened``: tables that are open already, by their names; the query may name no others. Raises, also while it is
+    read, TableNotFoundError for an unknown table, SettingsError for a query that cannot be run, and what
+    ``open_together`` raises.
+    """
     fs = fs or Fs()
-    check_tier(tier)
+    how = Opening(options.as_of, check_tier(options.tier), options.skip_set_aside, options.newest)
     with as_storage_errors():
-        known = [str(name) for name in known_tables(fs, Layout(local_path(root)))]
-    with connected(memory) as connection:
+        layout = Layout(followed_root(fs, local_path(root)))
+        known = [str(name) for name in known_tables(fs, layout)] if opened is None else list(opened)
+    with connected(options.memory) as connection:
         statements = syntax_tree(connection, query)
         names = tables_named(query, statements, known)
         refuse_functions(query, statements)
         prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]
+        if opened is None:
+            tables = open_together([TablePlace(fs, layout, name) for name in names], how)
+        else:
+            tables = [opened[str(name)] for name in names]
         scans = tuple(
-            TableScan(open_table(root, str(name), as_of=as_of, skip_set_aside=skip_set_aside, fs=fs), tier, prefix)
-            for name, prefix in zip(names, prefixes, strict=True)
+            TableScan(table, how.tier if opened is None else table.tier, prefix)
+            for table, prefix in zip(tables, prefixes, strict=True)
         )
         for scan in scans:
             hint = f"`sparkhaven read {scan.table.name}` or open_table reads the table"

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import RetryableStorageError, SettingsError, SparkhavenError
 from sparkhaven.store.expressions.duckdb_engine import SETTINGS, NotASelectError, SqlSyntaxError, Tree, parsed
 from sparkhaven.store.expressions.predicate.expression import Predicate
@@ -38,7 +38,7 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
     not, are texts.
     """
 
-    def __init__(self, table: Table, tier: str, prefix: str) -> None:
+    def __init__(self, table: Snapshot, tier: str, prefix: str) -> None:
         self.table, self.tier, self.prefix = table, tier, prefix
         self.where: Predicate | None = None
         self.columns_read: set[str] = set()

@@ -322,10 +322,10 @@ def test_a_table_whose_rows_are_lost_is_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str | None, mode: Any
 ) -> None:
     rows = history("2026-01-01", "2026-01-02", "2026-01-02")
-    assert save_table(tmp_path, "Test", "Saved", rows, partition_by=by).rows == 3
+    assert save_table(tmp_path, "Test.Saved", rows, partition_by=by).rows == 3
     append = LocationWriter.append
     monkeypatch.setattr(LocationWriter, "append", lambda writer, batch: append(writer, less(batch)))
     with pytest.raises(FeedError, match=LOST):
-        save_table(tmp_path, "Test", "Saved", rows, partition_by=by, mode=mode)
+        save_table(tmp_path, "Test.Saved", rows, partition_by=by, mode=mode)
     monkeypatch.undo()
     assert open_table(tmp_path, "Test.Saved").count() == 3

@@ -214,7 +214,7 @@ def test_dates_beyond_the_retention_go_and_snapshots_are_taken_and_removed(found
     assert found.rows("Nyc13.Copy", OLD, "history") == 0
     snapshots = sorted((found.home.base / "backup" / "Nyc13.Copy").iterdir())
     assert len(snapshots) == 2, "three were taken"
-    dates = [open_table(path, "Nyc13.Copy").values(tier="history") for path in snapshots]
+    dates = [open_table(path, "Nyc13.Copy").dates(tier="history") for path in snapshots]
     assert sorted(dates, key=len) == [["2013-01-01"], [*ALL]], "of the first and the last run"
 
 

@@ -35,7 +35,7 @@ def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
 @pytest.fixture(scope="module")
 def served(coded_snapshot: CodedSnapshot) -> Iterator[Served]:
     for name, by in USERS.items():
-        save_table(coded_snapshot.root, "me", name, SAVED, partition_by=by)
+        save_table(coded_snapshot.root, f"me.{name}", SAVED, partition_by=by)
     with serving(coded_snapshot.root, coded_snapshot.root.parent) as served:
         served.attach("coded", CODED_NAME.replace(".", "_"))
         served.wait_count("coded", len(coded_snapshot.rows))
@@ -85,7 +85,7 @@ def test_a_table_of_a_user_and_its_next_save(served: Served, name: str) -> None:
     served.wait_count(name, len(rows))
     columns = sorted(SAVED.column_names)
     assert by_text(served.rows(name).select(columns)) == by_text(SAVED.select(columns))
-    save_table(served.root, "me", name, SAVED, mode="append", partition_by=USERS[name])
+    save_table(served.root, f"me.{name}", SAVED, mode="append", partition_by=USERS[name])
     served.wait_anew(name, f"me_{name}", 2 * len(rows))
 
 

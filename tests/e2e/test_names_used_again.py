@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven import sql
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.sql.query import sql
 from tests.support.commands import run
 from tests.support.streams.dated_site import told
 from tests.support.streams.schema_site import STREAM, TABLE, Site

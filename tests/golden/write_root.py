@@ -144,7 +144,7 @@ def story(base: Path) -> tuple[Writer, list[dict[str, Any]]]:
     (base / "s8" / "bad.json").write_text('{"A": "no number"}\n')
     site.rows_of("s8", 2, first=40)
     site.corrected()
-    sparkhaven.save_table(site.root, "users", "Saved", pa.table({"K": ["a", None, "b"], "V": [1, 2, None]}))
+    sparkhaven.save_table(site.root, "users.Saved", pa.table({"K": ["a", None, "b"], "V": [1, 2, None]}))
     beside = site.beside()
     site.do_lines("snapshot", "--out", str(base / "copy"))
     return site, beside

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.readers import open_table
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.spark.jvm.plan_file import pinned_streams
 from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
 from sparkhaven.store.epochs.pins import Pin
@@ -76,7 +76,7 @@ def small(tmp_path: Path) -> SmallTable:
 class Planned:
     """A snapshot as its tasks get it, in Python and in Java."""
 
-    def __init__(self, small: SmallTable, checks: Checks, opened: Table | None = None) -> None:
+    def __init__(self, small: SmallTable, checks: Checks, opened: Snapshot | None = None) -> None:
         table = (opened or open_table(small.root, "NS.T"))._pinned
         self.slices = table.plan().slices
         names = sorted({slice_.stream for slice_ in self.slices if slice_.stream})

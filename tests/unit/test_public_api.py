@@ -16,8 +16,8 @@ from tests.support.tables.small_tables import SmallTable
 
 
 def test_names_are_those_of_the_contract() -> None:
-    named = {"FrameWriter", "Table", "__version__", "deephaven_writer", "delete_rows", "errors", "open_table"}
-    named |= {"merge_frame", "read_frame", "register", "rewrite_columns", "save_table", "sql", "validator"}
+    named = {"Database", "DatabaseSnapshot", "FrameWriter", "Snapshot", "Table", "__version__", "deephaven_writer"}
+    named |= {"errors", "merge_frame", "open_table", "read_frame", "register", "save_table", "sql", "validator"}
     named.add("write_frame")
     assert set(sparkhaven.__all__) == set(dir(sparkhaven)) == named
     with pytest.raises(AttributeError, match="no attribute 'opentable'"):
@@ -40,10 +40,10 @@ def test_errors_are_all_of_the_tree() -> None:
     assert {*sparkhaven.errors.__all__} == tree | {"from_spark"}
 
 
-def test_a_table_shows_what_users_call() -> None:
-    values = {"epochs", "name", "schema", "set_aside"}
-    assert {name for name in dir(sparkhaven.Table) if not name.startswith("_")} == values | {
-        *("arrow_schema", "columns", "count", "sources", "to_arrow", "to_batches", "values")
+def test_a_snapshot_shows_what_users_call() -> None:
+    values = {"epochs", "name", "schema", "set_aside", "tier"}
+    assert {name for name in dir(sparkhaven.Snapshot) if not name.startswith("_")} == values | {
+        *("arrow_schema", "columns", "count", "dates", "head", "sources", "to_arrow", "to_batches", "to_pandas")
     }
 
 

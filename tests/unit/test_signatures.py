@@ -15,14 +15,10 @@ from tools.code.syntax_trees import module_tree
 PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
 UNTYPED = "dict[str, Any]"
 PLACE = {"Fs", "Layout", "TableName"}  # what a ``TablePlace`` has
-# Each parameter is an option of a command, or a keyword of a public function; elsewhere 8 are enough.
+# Each parameter is an option of a command; elsewhere 8 are enough.
 MANY_PARAMETERS = {
     "tests/**",
     "jobs/cli/**",
-    "jobs/dataframes/frame_writer.py",
-    "jobs/dataframes/frames.py",
-    "jobs/dataframes/merge_frame.py",
-    "jobs/settings/frame_options.py",
 }
 COMPARED = {"phase", "outcome"}
 # Public functions that take or return objects of JSON, TOML or Parquet, or the result of a command, and why they do:

@@ -43,7 +43,7 @@ def test_rows_are_added_to_a_table_that_exists(tmp_path: Path) -> None:
     make_table(tmp_path, "NS.T", ROWS)
     assert make_table(tmp_path, "NS.T", [{"Size": 7}, {"Sym": "c"}], date="2026-01-05", source="b") == 2
     table = open_table(tmp_path, "NS.T")
-    assert table.values() == ["2026-01-01", "2026-01-02", "2026-01-05"]
+    assert table.dates() == ["2026-01-01", "2026-01-02", "2026-01-05"]
     assert table.to_arrow("Size", dates="2026-01-05")["Size"].to_pylist() == [7, None]
     assert table.sources() == ["0", "b"]
 

@@ -30,7 +30,7 @@ API = (
     "sparkhaven/testing/feed_contract.py",
     "sparkhaven/testing/planned_contract.py",
     "sparkhaven/testing/tables.py",
-    "readers/arrow/table.py",
+    "readers/arrow/snapshot.py",
     "jobs/dataframes/frames.py",
     "jobs/dataframes/frame_writer.py",
 )

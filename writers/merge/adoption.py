@@ -16,7 +16,7 @@ import numpy as np
 
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.index_rows import check_index_rows
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex

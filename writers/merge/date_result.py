@@ -98,3 +98,8 @@ class DateResult:
     intraday: int = 0
     given: tuple[int, int] = (0, 0)
     digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def date(self) -> str:
+        """The partition value of the date."""
+        return self.value

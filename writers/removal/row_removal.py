@@ -32,7 +32,7 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import matching_rows
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable, matching_rows
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError

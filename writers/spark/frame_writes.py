@@ -30,7 +30,7 @@ bytes are tails, which the next writer truncates. The same holds for a write who
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -120,19 +120,20 @@ def write_frame_batch(
     log: StreamLog,
     target: StreamTarget,
     memory: WorkerCache,
-    frame: DataFrame,
+    run: Callable[[FrameWork, str], Sequence[FrameResult]],
     plan: FramePlan,
     source: FrameSource,
 ) -> BatchOutcome:
     """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
 
+    ``run`` runs its tasks, with a scratch directory of this name; a task without rows has no result.
     PositionGapError, ErrorBudgetExceeded, errors of tasks: nothing was committed.
     """
     check_lease(fs, log, target, None)
     scratch = scratch_name(target, source.batch_id)
     work = work_of(log, target, plan, source.identity)
     with nullcontext() if work.only_look else running(fs, target.scratch(scratch)):
-        results = run_frame(fs, target, frame, work, scratch)
+        results = run(work, scratch)
         return commit_frame(fs, log, target, memory, results, plan, scratch, source)
 
 

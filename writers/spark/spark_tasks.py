@@ -114,8 +114,10 @@ def jvm_gone(error: BaseException) -> CommitError | None:
 def task_number() -> tuple[int, int]:
     """Number of the running task in its stage, and of its attempt, which is unique in the application.
 
-    Spark's ``attemptNumber`` is not unique: it starts at 0 again when a stage is repeated.
+    Spark's ``attemptNumber`` is not unique: it starts at 0 again when a stage is repeated. Outside of Spark it is 0, 0.
     """
+    if "pyspark" not in sys.modules:  # no task of Spark runs here
+        return 0, 0
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -19,7 +19,7 @@ from zlib import crc32
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.manifest import ManifestPart
 from sparkhaven.store.framing.canonical import dump

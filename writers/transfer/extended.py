@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest, decode_manifest, encode_manifest
 from sparkhaven.store.format.parquet.trees import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SettingsError, TableExistsError, TableNotFoundError

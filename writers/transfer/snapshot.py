@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError, TableExistsError, TableNotFoundError, near
 from sparkhaven.store.format.manifest import SNAPSHOT, Manifest, encode, load
 from sparkhaven.store.io.fs import Fs

@@ -1,4 +1,4 @@
-"""``save_table``: rows as a user table, replaced or extended as a whole.
+"""Rows as a user table, replaced or extended as a whole.
 
 Saves of a partitioned user table: ``Partitions/<internal>/<value>/<Table>/``.
 
@@ -35,19 +35,15 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import NESTED, SPLAYED, definition_of
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import (
     LocationKey,
-    TableName,
-    check_identifier,
     check_partition,
     saves_beside,
     staged,
     without_generation,
 )
-from sparkhaven.store.places import TablePlace, writable_layout
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, encode_locations
@@ -295,7 +291,7 @@ class SavedTable:
 
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
-    """How to save; the arguments of ``save_table``. ``wait_s``: seconds to wait for another process that saves."""
+    """How to save. ``wait_s``: seconds to wait for another process that saves."""
 
     mode: str = "replace"
     partition_by: str | None = None
@@ -304,38 +300,16 @@ class SaveOptions:
     wait_s: float = WAIT_S
 
 
-def save_table(
-    root: str | Path,
-    namespace: str,
-    name: str,
-    data: Any,
-    *,
-    mode: Mode = "replace",
-    partition_by: str | None = None,
-    schema: str | Path | bytes | None = None,
-    internal: str = INTERNAL,
-) -> SavedTable:
-    """Saves data as the user table ``namespace.name`` below a database root: all rows, or none after a crash.
+def save_rows(place: TablePlace, data: Any, options: SaveOptions, clock: Callable[[], float] = time.time) -> SavedTable:
+    """Saves data as a user table: all rows, or none after a crash. ``clock`` gives seconds since the epoch.
 
-    ``data``: a pyarrow Table, RecordBatch or RecordBatchReader, a data frame of pandas or polars, any Arrow stream, or
-    a Spark frame, which is collected. ``mode``: ``replace`` takes the place of a table that exists (default),
-    ``append`` adds rows to it, ``error`` refuses it. Who has the old rows open keeps them for an hour.
-
-    ``partition_by``: the column whose values become partitions. Without it the table is splayed: one directory. The
-    columns have the types of the Arrow data, or those of ``schema``, a ``.schema`` file or its bytes. ``internal``
-    names the internal partition of new locations. A save waits up to ten minutes for another one of the same table.
+    ``data``: anything that gives Arrow, also a Spark frame, which is collected. Who has the old rows open keeps them
+    for an hour. A save waits up to ten minutes for another one of the same table.
 
     SchemaMismatchError: a type or value that no column holds exactly, or other columns than the table has.
     ValidationFailedError: the disk gave back other rows than were given, before they were published.
     TableExistsError, InvalidNameError, SettingsError, LockLostError: nothing was changed.
     """
-    table = TableName(check_identifier("namespace", namespace), check_identifier("table name", name))
-    options = SaveOptions(mode, partition_by, schema, internal)
-    return save_rows(TablePlace(Fs(), writable_layout(local_path(root)), table), data, options)
-
-
-def save_rows(place: TablePlace, data: Any, options: SaveOptions, clock: Callable[[], float] = time.time) -> SavedTable:
-    """The same for a table at its place; ``clock`` gives seconds since the epoch. Errors as ``save_table``."""
     if options.mode not in MODES:
         raise SettingsError("unknown mode", where="save_table", expected=" | ".join(MODES), found=repr(options.mode))
     check_partition("internal partition", options.internal)

@@ -30,7 +30,7 @@ from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Take, accepted_by, column_rule, rule
-from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
+from sparkhaven.store.conversions.source_types import INT64, Group, source_of, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import DataType
@@ -206,3 +206,42 @@ class FramesFeed(Feed[FramesOptions, FrameBatch]):
 
     def decode(self, fs: Fs, split: FrameBatch, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         return frame_blocks(split, self.spec, schema, rejects, clock)
+
+
+_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The same rows in types that Spark has, too: no dictionaries, no unsigned numbers, no large or viewed texts."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    kinds = pa.types
+    if kinds.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if kinds.is_large_string(kind) or kinds.is_string_view(kind):
+        return pa.string()
+    if kinds.is_large_binary(kind) or kinds.is_binary_view(kind) or kinds.is_fixed_size_binary(kind):
+        return pa.binary()
+    if kinds.is_float16(kind):
+        return pa.float32()
+    if kinds.is_date64(kind):
+        return pa.date32()
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if kinds.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    return _UNSIGNED.get(kind, kind)
+
+
+def simple_type(kind: pa.DataType) -> str:
+    """The name that Spark has for the type of a column of ``plain_schema``; for others that of Arrow."""
+    kinds = pa.types
+    if kinds.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if kinds.is_list(kind):
+        return f"array<{simple_type(kind.value_type)}>"
+    if kinds.is_map(kind):
+        return f"map<{simple_type(kind.key_type)},{simple_type(kind.item_type)}>"
+    return source_of(kind).spark.partition(",")[0] or str(kind)

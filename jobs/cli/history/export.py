@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
@@ -20,18 +21,15 @@ from sparkhaven.jobs.cli.options import (
     TierOption,
     help_end,
 )
-from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
-from sparkhaven.store.errors import SettingsError, meant
-from sparkhaven.store.format.parquet.trees import LAYOUTS
+from sparkhaven.jobs.operations.exporting import ExportKeywords, export_snapshot
+from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.transfer.export import Exported, ExportOutcome, export_path, export_tree
-from sparkhaven.writers.transfer.export_plan import LEAVES, ExportOptions, rows_of
-
-Word = TypeVar("Word", bound=str)
+from sparkhaven.writers.transfer.export import Exported, ExportOutcome, export_path
+from sparkhaven.writers.transfer.export_plan import rows_of
 
 
 def register(app: typer.Typer) -> None:
@@ -42,13 +40,24 @@ def register(app: typer.Typer) -> None:
     done = "exported, or the same export is there already"
     usage = "wrong options, no such table, date or column, the directory has something else"
     retry = "another export into the directory runs, a volume is not mounted, no space on the disk"
-    app.command(epilog=help_end(*lines, done=done, usage=usage, retry=retry))(export)
+    app.command(epilog=help_end(*lines, done=done, usage=usage, retry=retry))(with_groups(export))
 
 
-def export(
-    ctx: typer.Context,
-    name: TableArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=local_path, help="The directory to create.")],
+@dataclass(frozen=True, slots=True)
+class ExportedRows:
+    """Which rows and columns, of which snapshot."""
+
+    dates: DatesOption = None
+    as_of: AsOfOption = None
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None
+    tier: TierOption = "all"
+    skip_set_aside: SkipSetAsideOption = False
+
+
+@dataclass(frozen=True, slots=True)
+class TreeForm:
+    """In which form they are written."""
+
     layout: Annotated[
         str,
         typer.Option(
@@ -56,23 +65,26 @@ def export(
             help="nested (0/DATE/TABLE/table.parquet), flat, kv (COLUMN=DATE/), metadata (kv with _metadata) or hive ("
             "kv with a Locations table).",
         ),
-    ] = "kv",
-    dates: DatesOption = None,
-    as_of: AsOfOption = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None,
+    ] = "kv"
     by: Annotated[
         str | None,
         typer.Option(metavar="A,B,...", help="Columns that become directories COLUMN=VALUE below those of the date."),
-    ] = None,
-    tier: TierOption = "all",
+    ] = None
     codec: Annotated[
         str | None, typer.Option(metavar="CODEC", help="Compression. Default: that of the schema, else SNAPPY.")
-    ] = None,
+    ] = None
     leaf: Annotated[
         str, typer.Option(metavar="FORMAT", help="parquet. In a hive tree also deephaven (column files).")
-    ] = "parquet",
+    ] = "parquet"
+
+
+def export(
+    ctx: typer.Context,
+    name: TableArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=local_path, help="The directory to create.")],
+    rows: ExportedRows,
+    form: TreeForm,
     replace: Annotated[bool, typer.Option("--replace", help="Replace another export in the directory.")] = False,
-    skip_set_aside: SkipSetAsideOption = False,
     dry_run: DryRun = False,
 ) -> None:
     """Exports a snapshot as a tree of Parquet files.
@@ -81,29 +93,21 @@ def export(
     digest of each column. The same export again changes nothing.
     """
     cli: CliContext = ctx.obj
-    fs, database = Fs(), cli.database()
-    options = ExportOptions(
-        _one_of("--layout", layout, LAYOUTS),
-        _one_of("--leaf", leaf, LEAVES),
-        _codec(codec),
-        _names(columns),
-        tuple(dates) if dates else None,
-        tier,
-        by=_names(by) or (),
-    )
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     begun = time.monotonic()
-    target = export_path(fs, database, out)
-    opened = pinned_of(open_table(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs))
-    exported = export_tree(
-        fs,
-        opened,
-        target,
-        options,
-        now_ms=int(time.time() * 1000),
-        replace_other=replace,
-        dry_run=dry_run,
-        on_progress=cli.note,
+    target = export_path(place.fs, place.layout, out)
+    opened = open_place(place, as_of=rows.as_of, skip_set_aside=rows.skip_set_aside)
+    words = ExportKeywords(
+        layout=form.layout,
+        dates=rows.dates,
+        columns=_names(rows.columns),
+        by=_names(form.by),
+        tier=rows.tier,
+        codec=form.codec,
+        leaf=form.leaf,
+        replace=replace,
     )
+    exported = export_snapshot(place, opened, out, words, cli.note, dry_run=dry_run)
     _show(cli, name, target, exported, opened.epochs, time.monotonic() - begun)
 
 
@@ -146,20 +150,6 @@ def _spark_has(column: Column) -> bool:
     """Whether Spark opens a Parquet file with the column."""
     kind = column.type.arrow
     return not pa.types.is_time(kind) and not pa.types.is_decimal256(kind)
-
-
-def _one_of(option: str, word: str, words: Sequence[Word]) -> Word:
-    for known in words:
-        if word == known:
-            return known
-    hint = meant(word, words) or None
-    raise SettingsError(f"unknown {option}", expected=", ".join(words), found=repr(word), hint=hint)
-
-
-def _codec(word: str | None) -> str | None:
-    if word is None or word.upper() in MERGE_CODECS:
-        return word and word.upper()
-    raise SettingsError("unknown --codec", expected=", ".join(MERGE_CODECS), found=repr(word))
 
 
 def _names(columns: str | None) -> tuple[str, ...] | None:

@@ -21,10 +21,9 @@ from sparkhaven.jobs.cli.history.merge import (
     HistoryFiles,
     RowOrder,
     StrictOption,
-    merge_job,
-    merge_options,
+    asked_options,
 )
-from sparkhaven.jobs.cli.history.merge_run import MergeJob, asked_days, noted, show_dates
+from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates
 from sparkhaven.jobs.cli.options import (
     LayoutOption,
     LossyOption,
@@ -35,6 +34,7 @@ from sparkhaven.jobs.cli.options import (
     help_end,
     split_dates,
 )
+from sparkhaven.jobs.operations.merging import MergeJob, asked_days, noted
 from sparkhaven.jobs.session.spark_or_local import choose, is_submitted
 from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.store.delta.log import is_table
@@ -55,6 +55,7 @@ from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from sparkhaven.writers.transfer.date_import import ImportOptions, ImportSource, import_dates
+from sparkhaven.writers.transfer.extended import follow
 from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, ignored_columns, run_reader
 from sparkhaven.writers.transfer.tree_walk import ValueTemplate
 from sparkhaven.writers.transfer.trees import TreeRows, delta_tree, find_tree
@@ -178,20 +179,20 @@ def import_rows(
         cli.note(unbuilt)
     refuse_malformed(asked.dates or (), all_values(place), new=True)
     options = replace(
-        merge_options(cli, definition, order, files, run),
+        asked_options(cli, definition, order, files, run),
         rewrite=asked.replace,
         allow_empty=asked.allow_empty,
         fill_missing=asked.fill_missing,
     )
-    job = replace(merge_job(cli, place, definition, options, files, run, days), strict=asked.strict)
+    job = MergeJob(place, definition, options, run.of(cli), days, files.roll(cli, place, dry_run=run.dry_run))
     cli.expect_log()
     done: set[str] = set()
     with ExitStack() as opened:
-        here, start_spark = job.executors(opened)
-        fixed = choose(job.where, is_submitted(os.environ))
+        here, start_spark = job.run.executors(opened, place, "merge")
+        fixed = choose(job.run.where, is_submitted(os.environ))
         rows = _rows(job, opened, given, tuple(asked.dates) if asked.dates else None)
-        executor = start_spark() if fixed is not None and not fixed.local and not job.dry_run else here
-        job.roll()
+        executor = start_spark() if fixed is not None and not fixed.local and not run.dry_run else here
+        job.roll(0)
         results = import_dates(
             place,
             definition,
@@ -199,7 +200,7 @@ def import_rows(
             ImportOptions(asked.replace, options),
             executor=executor,
             clock=time.time,
-            dry_run=job.dry_run,
+            dry_run=run.dry_run,
             on_progress=cli.note,
         )
 
@@ -207,8 +208,12 @@ def import_rows(
             said = {"from": rows.name, "layout": rows.layout, "digests": dict(date.digests)}
             return {**said, "rows": date.given[0], "files": date.given[1]}
 
-        code = show_dates(job, noted(results, done, job.stop_on_error), more)
-        code = job.finish(job.missing(done), executor, done, code)
+        code = show_dates(cli, job, noted(results, done, run.stop_on_error), more)
+        if missing := job.missing(done):
+            code = show_dates(cli, job, noted(job.merge(sorted(missing), executor), done)) or code
+        code = (report_missing(cli, job, done) if asked.strict else 0) or code
+        if not run.dry_run:
+            follow(place, cli.note)
     exit_with(code)
 
 
@@ -235,9 +240,11 @@ def _rows(job: MergeJob, opened: ExitStack, given: ImportedRows, dates: tuple[st
     conversions = given.conversions(schema)
     if _QUERY.match(given.source) and not Path(given.source).exists():
         given.refuse_tree_options("a query")
-        from sparkhaven.readers.sql.query import open_query  # DuckDB: only a query needs it
+        from sparkhaven.readers.sql.query import QueryOptions, open_query  # DuckDB: only a query needs it
 
-        result = opened.enter_context(open_query(place.layout.root, given.source, memory=merge.memory, fs=fs))
+        result = opened.enter_context(
+            open_query(place.layout.root, given.source, QueryOptions(memory=merge.memory), fs=fs)
+        )
         choice = FrameChoice(given.source, "sql", dates, conversions, merge.memory, merge.allow_empty)
         return FrameRows(place, schema, result.batches.schema, run_reader(fs, result.batches), choice)
     path = local_path(given.source).absolute()
@@ -255,5 +262,5 @@ def _rows(job: MergeJob, opened: ExitStack, given: ImportedRows, dates: tuple[st
         template = None if given.value is None else ValueTemplate.parse(given.value)
         tree = find_tree(fs, path, schema, given.layout, raw_values=given.raw_values, value=template)
     if tree.remark is not None:
-        job.cli.note(tree.remark)
+        job.run.note(tree.remark)
     return TreeRows(fs, schema, tree, dates, conversions, allow_missing=merge.allow_empty)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.format.table.locations import LocationEntry
 from sparkhaven.store.places import TablePlace

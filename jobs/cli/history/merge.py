@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -11,39 +11,30 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with
 from sparkhaven.jobs.cli.groups import DatedRun, with_groups
-from sparkhaven.jobs.cli.history.merge_run import MergeJob, asked_days, merge_intraday
-from sparkhaven.jobs.cli.history.partitions import roll_limit
-from sparkhaven.jobs.cli.options import (
-    DatesOption,
-    DirectIo,
-    help_end,
-)
+from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates, show_nothing
+from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
+from sparkhaven.jobs.cli.options import DatesOption, DirectIo, help_end
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, parse_choice
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.jobs.operations.merging import (
+    MergeJob,
+    MergeKeywords,
+    asked_days,
+    chosen_dates,
+    merge_options,
+    merged_dates,
+    noted,
+)
+from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.direct_io import DirectFs
-from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
+from sparkhaven.store.io.early_sync import SYNC_MODES
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
-from sparkhaven.writers.merge.plan.merge_plan import (
-    FORMATS,
-    MAX_SUPPLEMENTS,
-    PARALLEL_ROWS,
-    Format,
-    MergeOptions,
-    parse_dedupe,
-    schema_format,
-)
-from sparkhaven.writers.merge.plan.output_plan import parse_distribution, parse_names
-from sparkhaven.writers.merge.sources.sort_keys import parse_sort
-
-DEFAULT_FORMAT = "default"
-
+from sparkhaven.writers.merge.plan.merge_plan import MAX_SUPPLEMENTS, MergeOptions
 
 AllowEmptyOption = Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")]
 FillMissingOption = Annotated[
@@ -122,9 +113,17 @@ class RowOrder:
         typer.Option(metavar="COL,...", help="New rows replace those with equal keys that history has of the date."),
     ] = None
 
-    def dedupe_rule(self, schema: TableSchema) -> DedupeRule | None:
-        rule = {"dedupe": self.dedupe, "keep": self.keep, "last_by": self.last_by, "upsert": self.upsert}
-        return parse_dedupe(schema, **rule, order_by=self.order_by)
+    @property
+    def words(self) -> MergeKeywords:
+        """The same as keywords of ``merge_options``."""
+        return MergeKeywords(
+            sort=self.sort,
+            dedupe=self.dedupe,
+            keep=self.keep,
+            order_by=self.order_by,
+            last_by=self.last_by,
+            upsert=self.upsert,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +191,16 @@ class HistoryFiles:
         typer.Option("--max-columns", min=1, metavar="N", help="Columns of a date at once. Default: one a worker."),
     ] = None
 
+    def roll(self, cli: CliContext, place: TablePlace, *, dry_run: bool) -> Callable[[int], None]:
+        """What rolls full partitions before so many bytes are written, where that is asked for. SettingsError."""
+        limit = roll_limit(self.roll_above, self.roll_to)
+
+        def roll(coming: int) -> None:
+            if limit is not None:
+                roll_first(cli, place, limit, self.roll_to, coming=coming, dry_run=dry_run)
+
+        return roll
+
 
 def register(app: typer.Typer) -> None:
     lines = (
@@ -239,75 +248,38 @@ def merge(
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(unbuilt)
     options = replace(
-        merge_options(cli, schema, order, files, run),
+        asked_options(cli, schema, order, files, run),
         rewrite=rows.rewrite,
         discard_corrections=rows.discard_corrections,
         allow_empty=asked.allow_empty,
         max_supplements=rows.max_supplements,
         fill_missing=asked.fill_missing,
     )
-    job = merge_job(cli, place, schema, options, files, run, days)
+    job = MergeJob(place, schema, options, run.of(cli), days, files.roll(cli, place, dry_run=run.dry_run))
     cli.expect_log()
-    exit_with(merge_intraday(replace(job, strict=asked.strict), choice, ask_zone=asked.closed and asked.zone is None))
+    values, none = chosen_dates(job, choice, ask_zone=asked.closed and asked.zone is None)
+    done: set[str] = set()
+    if none is not None:
+        show_nothing(cli, job, none)
+    results = noted(merged_dates(job, values), done)
+    code = show_dates(cli, job, results) if values else EXIT_DONE
+    list(results)  # what follows history follows it where no date is merged, too
+    exit_with((report_missing(cli, job, done) if asked.strict else EXIT_DONE) or code)
 
 
-def merge_options(
+def asked_options(
     cli: CliContext, schema: TableSchema, order: RowOrder, files: HistoryFiles, run: DatedRun
 ) -> MergeOptions:
     """What ``merge`` and ``import`` have in common. SettingsError: a word is none of its option."""
-    return MergeOptions(
-        sort=parse_sort(order.sort, schema),
-        dedupe=order.dedupe_rule(schema),
+    given = MergeKeywords(
+        **order.words,
         memory=run.workers.bytes,
-        workers=run.workers.workers or 1,
-        format=_format(files.format, schema),
-        distribution=parse_distribution(files.distribution),
-        only=parse_names(files.only_partitions),
-        sync_mode=_sync_mode(files.sync_mode),
-        max_columns=files.max_columns,
-        parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
-    )
-
-
-def merge_job(
-    cli: CliContext,
-    place: TablePlace,
-    schema: TableSchema,
-    options: MergeOptions,
-    files: HistoryFiles,
-    run: DatedRun,
-    days: Sequence[str],
-) -> MergeJob:
-    """The job of a command with these options."""
-    return MergeJob(
-        cli,
-        place,
-        schema,
-        options,
-        days=days,
-        rolling=roll_limit(files.roll_above, files.roll_to),
-        roll_to=files.roll_to,
-        where=run.workers.where,
         workers=run.workers.workers,
-        stop_on_error=run.stop_on_error,
-        dry_run=run.dry_run,
+        format=files.format,
+        distribution=files.distribution,
+        only_partitions=files.only_partitions,
+        sync_mode=files.sync_mode,
+        max_columns=files.max_columns,
+        parallel_rows=cli.limits.merged_rows,
     )
-
-
-def _format(word: str | None, schema: TableSchema) -> Format | None:
-    """None: that of the date's last merge."""
-    if word is None:
-        return None
-    for format_ in FORMATS:
-        if word.lower() == format_:
-            return format_
-    if word.lower() == DEFAULT_FORMAT:
-        return schema_format(schema)
-    raise SettingsError("unknown --format", expected=", ".join((DEFAULT_FORMAT, *FORMATS)), found=repr(word))
-
-
-def _sync_mode(word: str) -> SyncMode:
-    for mode in SYNC_MODES:
-        if word == mode:
-            return mode
-    raise SettingsError("unknown --sync-mode", expected=", ".join(SYNC_MODES), found=repr(word))
+    return merge_options(schema, given)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,22 +11,14 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
-from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
-from sparkhaven.store.epochs.reading.stream_state import newest_states
-from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
+from sparkhaven.jobs.date_choice import parse_choice
+from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, remove_intraday
+from sparkhaven.store.errors import EXIT_DONE
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.selection import directory_of
-from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.removal import row_removal
-from sparkhaven.writers.removal.removal_proof import prove
-from sparkhaven.writers.removal.row_removal import Removed
-from sparkhaven.writers.removal.state_cache import States
 
 SourceOption = Annotated[
     str | None,
@@ -70,7 +60,7 @@ def truncate(ctx: typer.Context, asked: IntradayDates) -> None:
     Only with the proof that history holds all their rows. A date needs a passed validation. A date without one since
     its last merge is validated first.
     """
-    _remove(ctx.obj, asked, row_removal.truncate)
+    _remove(ctx.obj, "truncate", asked)
 
 
 def delete(ctx: typer.Context, asked: IntradayDates, grace: GraceOption = GRACE_S) -> None:
@@ -78,36 +68,18 @@ def delete(ctx: typer.Context, asked: IntradayDates, grace: GraceOption = GRACE_
 
     Only once no reader can be using them. Rows that came since stay.
     """
-    _remove(ctx.obj, asked, partial(row_removal.delete, grace_s=grace))
+    _remove(ctx.obj, "delete", asked, grace)
 
 
-def _remove(cli: CliContext, asked: IntradayDates, phase: Callable[..., Removed]) -> None:
-    choice, name, source, dry_run = parse_choice(asked.dates), asked.name, asked.source, asked.dry_run
+def _remove(cli: CliContext, phase: Phase, asked: IntradayDates, grace: float = GRACE_S) -> None:
+    choice, name, dry_run = parse_choice(asked.dates), asked.name, asked.dry_run
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    load_deployed(place)
-    locations = rows = 0
-    begun = time.monotonic()
-    states, pins = States(place), Pins(place)
-    code = EXIT_DONE
-    streams = newest_states(place)
-    intraday = intraday_dates(streams)
-    if source is not None:
-        sources = {key.internal for state in streams for key in state.locations}
-        source = directory_of(place.table, source, sources.union(place.fs.names(place.intraday)))
-    for value in choice.pick(intraday, time.time(), lambda: all_values(place)):
-        try:
-            proof = prove(
-                place,
-                value,
-                tolerant=asked.allow_unevaluated,
-                dry_run=dry_run,
-                time_ms=int(time.time() * 1000),
-                pins=pins,
-                on_progress=cli.note,
-            )
-            done = phase(place, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, states=states)
-        except (SparkhavenError, OSError) as error:  # each date has its own proof: go on with the others
-            failed = report(cli, as_ours(error), table=name, date=value)
+    locations, rows, begun, code = 0, 0, time.monotonic(), EXIT_DONE
+    removal = IntradayRemoval(choice, asked.source, asked.allow_unevaluated, dry_run, grace)
+    for date in remove_intraday(place, phase, removal, cli.note):
+        value, done = date.date, date.removed
+        if date.error is not None or done is None:
+            failed = report(cli, as_ours(date.error or RuntimeError(value)), table=name, date=value)
             code = code or failed
             continue
         locations, rows = locations + len(done.locations), rows + done.rows

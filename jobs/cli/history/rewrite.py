@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,23 +12,15 @@ from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.groups import DatedRun, with_groups
 from sparkhaven.jobs.cli.options import DatesOption, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
-from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted, spark_executor
+from sparkhaven.jobs.operations.rewriting import rewrite_dates
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.history import row_content
-from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.seen_history import history_values
-from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
-from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
-from sparkhaven.writers.rewrites.column_changes import ColumnChanges, deployed_changes
-from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
-from sparkhaven.writers.transfer.extended import follow
+from sparkhaven.writers.rewrites.column_changes import ColumnChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +89,13 @@ def rewrite_column(
     """
     cli: CliContext = ctx.obj
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    schema = load_deployed(place)
-    changes = options.changes
-    deployed_changes(changes, schema)  # before any date is looked at
-    choice = parse_choice(dates)
-    values = choice.pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
-    parallel, workers, where = cli.limits.merged_rows or PARALLEL_ROWS, run.workers.workers, run.workers.where
-    merging = MergeOptions(memory=run.workers.bytes, workers=workers or 1, parallel_rows=parallel)
-    planner, dry_run = RewritePlanner(changes, again=again), run.dry_run
-    with ExitStack() as opened:
-        count = workers or local_workers()
-        executor: Executor = opened.enter_context(
-            LocalExecutor(count if where == "local" else min(count, local_workers()))
-        )
-        if not dry_run:
-            rows = sum(row_content(newest(place, value)).rows for value in values)
-            chosen = choose_for_merge(where, is_submitted(os.environ), rows, (), parallel)
-            cli.note(f"rewrites {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
-            if not chosen.local:
-                executor = spark_executor(opened, place, "sparkhaven rewrite-column", workers, verbose=cli.verbose)
-        merges = DateMerges(place, merging, executor, time.time, cli.note, planner)
-        results = merges.planned(values) if dry_run else merges.locked(values, stop_on_error=run.stop_on_error)
-        code = _show(cli, name, results, dry_run)
-    if not dry_run:
-        follow(place, cli.note)
-    exit_with(code)
+    merging = MergeOptions(
+        memory=run.workers.bytes,
+        workers=run.workers.workers or 1,
+        parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
+    )
+    results = rewrite_dates(place, options.changes, parse_choice(dates), run.of(cli), merging, again=again)
+    exit_with(_show(cli, name, results, run.dry_run))
 
 
 def _pairs(option: str, texts: list[str] | None, form: str) -> dict[str, str]:

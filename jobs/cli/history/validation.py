@@ -5,7 +5,6 @@ Truncate needs the stored result; with ``--delete-after`` the same call truncate
 
 from __future__ import annotations
 
-import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,28 +16,18 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
-from sparkhaven.store.epochs.reading.stream_state import newest_states
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, meant
+from sparkhaven.jobs.date_choice import parse_choice
+from sparkhaven.jobs.operations.validating import ValidationRun, stores_nothing, validate_dates
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.read_only_roots import is_copy
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import all_values, newest
-from sparkhaven.store.merges.validations import RuleResult, Validation, store_validation
+from sparkhaven.store.merges.validations import RuleResult, Validation
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.document.validator_rules import MODES
-from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
-from sparkhaven.writers.removal.removal_proof import prove
-from sparkhaven.writers.removal.state_cache import States
-from sparkhaven.writers.validation.date_validation import validate_date
-from sparkhaven.writers.validation.rule_runs import RuleChoice
+from sparkhaven.writers.removal.history_removal import RemovedDate
 from sparkhaven.writers.validation.rules.merge_rules import DIGEST_RULES
-from sparkhaven.writers.validation.validators.loading import load_validators
 
 ModesOption = Annotated[
     list[str] | None,
@@ -113,66 +102,34 @@ def validate(
     you trust.
     """
     cli: CliContext = ctx.obj
-    choice, chosen = parse_choice(dates), _modes(options.modes)
+    choice = parse_choice(dates)
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    dry_run = dry_run or (is_copy(place.layout.root) and not after.delete_after)
-    load_deployed(place)
-    if options.validator_path and not options.validator:
-        raise SettingsError("--validator-path has no validator", expected="--validator MODULE:FUNCTION", found="none")
-    validators = load_validators(options.validator or [], options.validator_path or [], place.layout.root)
-    merged = [value for value in all_values(place) if newest(place, value)]
-    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(place)), "merged ")
-    rules = RuleChoice(chosen, validators, lambda error: traceback.print_exception(error) if cli.verbose else None)
-    code, wrong, pins, states = EXIT_DONE, 0, Pins(place), States(place)
-    for value in values:
-        now_ms = int(time.time() * 1000)
-        try:
-            validation = validate_date(
-                place, value, pins=pins, tolerant=options.allow_unevaluated, time_ms=now_ms, choice=rules
-            )
-            if not dry_run:
-                store_validation(place, validation)
-            show_validation(cli, validation)
-            if not validation.passed:
+    run = ValidationRun(
+        options.modes or (),
+        options.validator or (),
+        options.validator_path or (),
+        options.allow_unevaluated,
+        after.delete_after,
+        after.grace,
+        dry_run,
+        cli.note,
+        lambda error: traceback.print_exception(error) if cli.verbose else None,
+    )
+    dry_run = stores_nothing(place, run)
+    code, wrong, dates_done = EXIT_DONE, 0, 0
+    for date in validate_dates(place, choice, run):
+        dates_done += 1
+        if date.validation is not None:
+            show_validation(cli, date.validation)
+            if not date.validation.passed:
                 code, wrong = code or EXIT_BAD_DATA, wrong + 1
-            elif after.delete_after:
-                proof = prove(
-                    place,
-                    value,
-                    tolerant=options.allow_unevaluated,
-                    dry_run=dry_run,
-                    time_ms=now_ms,
-                    pins=pins,
-                    on_progress=cli.note,
-                    validation=validation,
-                )
-                removed = truncate_and_delete(
-                    place,
-                    value,
-                    proof=proof,
-                    clock=time.time,
-                    grace_s=after.grace,
-                    dry_run=dry_run,
-                    pins=pins,
-                    states=states,
-                )
-                _show_removed(cli, name, value, removed, dry_run=dry_run)
-        except (SparkhavenError, OSError) as error:  # the other dates are validated all the same
-            failed = report(cli, as_ours(error), table=name, date=value)
+        if date.removed is not None:
+            _show_removed(cli, name, date.date, date.removed, dry_run=dry_run)
+        if date.error is not None:
+            failed = report(cli, as_ours(date.error), table=name, date=date.date)
             code, wrong = code or failed, wrong + 1
-    cli.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
+    cli.note(f"{dates_done:,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
     exit_with(code)
-
-
-def _modes(texts: list[str] | None) -> tuple[str, ...]:
-    chosen = dict.fromkeys(part.strip() for text in texts or () for part in text.split(","))
-    for mode in chosen:
-        if mode not in MODES:
-            expected = ", ".join(MODES)
-            raise SettingsError(
-                "--modes has no such mode", expected=expected, found=repr(mode), hint=meant(mode, MODES)
-            )
-    return tuple(chosen)
 
 
 def _show_removed(cli: CliContext, name: str, value: str, removed: RemovedDate, *, dry_run: bool) -> None:

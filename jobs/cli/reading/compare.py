@@ -11,7 +11,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, exit_with, json_text, report
 from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.readers.arrow.opening import known_tables, open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.compare.epoch_range import EpochRange, added_rows
 from sparkhaven.readers.compare.table_comparison import (
     DateComparison,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 
 from sparkhaven.jobs.cli import text_table
@@ -31,7 +29,7 @@ from sparkhaven.jobs.cli.options import (
 from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
@@ -82,7 +80,7 @@ class SnapshotChoice:
     null_char: NullCharOption = None
     skip_set_aside: SkipSetAsideOption = False
 
-    def open(self, root: Path, name: str) -> Table:
+    def open(self, root: Path, name: str) -> Snapshot:
         """The table, pinned. Raises what ``open_table`` raises."""
         mode = None if self.checksum_verify is None else chosen_mode(self.checksum_verify, {})
         return open_table(
@@ -132,25 +130,14 @@ def read(ctx: typer.Context, name: TableArgument, rows: RowChoice, snapshot: Sna
         cli.result({**record, "rows": count, "out": str(out)}, f"{count:,} rows to {out} {pinned(opened)}")
         return
     count = opened.count(**rows.selection)
-    first = _first(opened, rows.names, rows.selection, shown.limit)
+    first = opened.head(shown.limit, rows.names, **rows.selection)
     lines = zip(*map(cell_values, first.columns), strict=True)
     listed = [dict(zip(first.schema.names, line, strict=True)) for line in lines]
     record |= {"rows": count, "columns": first.schema.names, "first": listed}
     cli.result(record, lambda: _show(opened, first.schema.names, listed, count, shown.vertical))
 
 
-def _first(opened: Table, names: list[str] | None, selection: Mapping[str, Any], limit: int) -> pa.Table:
-    reader = opened.to_batches(names, batch_rows=max(limit, 1), **selection)
-    batches, rows = [], 0
-    for batch in islice(reader, 0 if limit == 0 else None):
-        batches.append(batch.slice(0, limit - rows))
-        rows += batches[-1].num_rows
-        if rows >= limit:
-            break
-    return pa.Table.from_batches(batches, reader.schema)
-
-
-def _show(opened: Table, names: list[str], listed: list[dict[str, Any]], rows: int, vertical: bool) -> None:
+def _show(opened: Snapshot, names: list[str], listed: list[dict[str, Any]], rows: int, vertical: bool) -> None:
     show_rows(names, [[row[name] for name in names] for row in listed], vertical, f"--vertical shows all, {CHOOSE}")
     print(f"{rows:,} rows {pinned(opened)}, {len(listed)} shown")
 
@@ -171,13 +158,13 @@ def cell_text(value: object) -> object:
     return isoformat() if isoformat else value
 
 
-def note_set_aside(cli: CliContext, opened: Table) -> None:
+def note_set_aside(cli: CliContext, opened: Snapshot) -> None:
     """Says on standard error which rows a read leaves out."""
     for aside in opened.set_aside:
         cli.note(f"{aside.rows:,} rows of {aside.internal}/{aside.value} are missing, set aside: {aside.path}")
 
 
-def pinned(opened: Table) -> str:
+def pinned(opened: Snapshot) -> str:
     if not opened.epochs:
         return "without streams"
     return "at " + ", ".join(f"{stream} epoch {epoch}" for stream, epoch in sorted(opened.epochs.items()))

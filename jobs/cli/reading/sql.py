@@ -17,7 +17,8 @@ from sparkhaven.jobs.cli.options import AsOfOption, SkipSetAsideOption, TierOpti
 from sparkhaven.jobs.cli.reading.read import ShownRows, note_set_aside, pinned, show_rows
 from sparkhaven.readers.arrow.cell_values import cell_values
 from sparkhaven.readers.arrow.export import check_target, export
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.opening_together import feed_positions
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.scan.selection import check_tier
 
@@ -32,6 +33,13 @@ class QueriedSnapshots:
     tier: TierOption = "all"
     as_of: AsOfOption = None
     skip_set_aside: SkipSetAsideOption = False
+    newest: Annotated[
+        bool,
+        typer.Option(
+            "--newest",
+            help="Each table at its newest epoch. Default: tables that one feed fills at one position of it.",
+        ),
+    ] = False
 
 
 def register(app: typer.Typer) -> None:
@@ -55,11 +63,12 @@ def sql(
 ) -> None:
     """Runs a SELECT over snapshots of tables.
 
-    DuckDB evaluates it. Each table is pinned once for the whole query. Only columns, dates and row ranges that it
+    DuckDB evaluates it. Each table is pinned once for the whole query. Tables that one feed fills are pinned at one
+    position of it, so that of each message all rows are there, or none. Only columns, dates and row ranges that it
     needs are read. -v and --json report how many rows. Without --out the first rows are shown. A query reads tables of
     the root only.
     """
-    from sparkhaven.readers.sql.query import open_query  # DuckDB: only this command needs it
+    from sparkhaven.readers.sql.query import QueryOptions, open_query  # DuckDB: only this command needs it
 
     cli: CliContext = ctx.obj
     root, size = cli.database().root, None if memory is None else memory_bytes(memory)
@@ -68,8 +77,8 @@ def sql(
     if out is not None:
         check_target(out)
     lines: list[list[Any]] = []
-    skip = snapshots.skip_set_aside
-    with open_query(root, query, tier=tier, as_of=snapshots.as_of, memory=size, skip_set_aside=skip) as result:
+    options = QueryOptions(tier, snapshots.as_of, snapshots.skip_set_aside, snapshots.newest, size)
+    with open_query(root, query, options) as result:
         opened = [scan.table for scan in result.scans]
         for opened_table in opened:
             note_set_aside(cli, opened_table)
@@ -82,6 +91,7 @@ def sql(
             first = [dict(zip(names, line, strict=True)) for line in lines]
             record = {"tier": tier, "rows": rows, "columns": names, "first": first}
         record["tables"] = [_read(scan) for scan in result.scans]
+        record["positions"] = feed_positions(opened)
 
     def print_text() -> None:
         if out is not None:
@@ -143,7 +153,7 @@ def _number(value: object) -> object:
     return float(value) if Decimal(repr(float(value))) == value else value
 
 
-def _pinned(tables: list[Table]) -> str:
+def _pinned(tables: list[Snapshot]) -> str:
     if len(tables) == 1:
         return f" {pinned(tables[0])}"
     return "; ".join(f" {opened_table.name} {pinned(opened_table)}" for opened_table in tables)

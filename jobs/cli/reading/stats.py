@@ -22,7 +22,7 @@ from sparkhaven.jobs.monitor.tables import list_tables, table_figures
 from sparkhaven.jobs.monitor.waiting import passed_lines, remarks_of
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs

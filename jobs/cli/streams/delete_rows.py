@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, help_end
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.row_deletions import delete_rows
 from sparkhaven.store.errors import EXIT_DONE
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
-from sparkhaven.writers.removal.row_removal import find_rows
-from sparkhaven.writers.rewrites.row_deletion import DeletedRows, delete_rows
-from sparkhaven.writers.transfer.extended import follow
+from sparkhaven.writers.rewrites.row_deletion import DeletedRows
 
 
 def register(app: typer.Typer) -> None:
@@ -47,12 +42,7 @@ def delete_rows_command(
     """
     cli: CliContext = ctx.obj
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    if dry_run:
-        done = DeletedRows(find_rows(place, where, dates), {}, {}, {}, {})
-    else:
-        with LocalExecutor(local_workers()) as executor:
-            open_one = partial(open_log, note=cli.note)
-            done = delete_rows(place, where, dates, open_one, executor=executor, clock=time.time, on_progress=cli.note)
+    done = delete_rows(place, where, dates, cli.note, dry_run=dry_run)
     matching = done.matching
     rows = matching.rows if dry_run else done.rows
     counts = matching.of_dates() if dry_run else done.of_dates()
@@ -80,8 +70,6 @@ def delete_rows_command(
         of_history = f", {merged[date]:,} of them in history" if date in merged else ""
         cli.note(f"{date}: {count:,} of {matching.dates.get(date, count):,} rows{of_history}")
     _show(cli, record, done, f"{rows:,} rows of {len(counts):,} dates", dry_run)
-    if not dry_run:
-        follow(place, cli.note)
     exit_with(code)
 
 

@@ -16,19 +16,13 @@ from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import epoch_json, field_words
 from sparkhaven.jobs.monitor.streams import StreamFacts, table_streams
 from sparkhaven.jobs.monitor.texts import ago, iso_time
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import roll_back, shown_rows
+from sparkhaven.jobs.operations.epoch_changes import undo as undo_epochs
 from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.undo import (
-    epochs_of_file,
-    epochs_of_offsets,
-    plan_undo,
-    preview_rollback,
-    require_unmerged,
-)
+from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
@@ -194,7 +188,7 @@ def show(
         }
         for key, location in sorted(state.locations.items())
     ]
-    rows = _rows(state)
+    rows = shown_rows(state)
     entries = list_epochs(place)
     counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
 
@@ -226,16 +220,8 @@ def rollback(
     """
     cli: CliContext = ctx.obj
     place = stream.place(cli)
-    now = require_stream(place)
-    then = load_stream(place, epoch=to)
-    require_unmerged(place, to)
-    dropped = _rows(now) - _rows(then)
-    epoch = now.epoch
-    if dry_run:
-        preview_rollback(place, to, time_ms=int(time.time() * 1000))
-    else:
-        with open_log(place, cli.note, leave_damaged=True) as log:
-            epoch = log.rollback(to)
+    done = roll_back(place, to, cli.note, dry_run=dry_run)
+    dropped, epoch = done.rows, done.epoch
     record = {**_about(place), "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
     verb = "drop" if dropped >= 0 else "bring back"  # rows that an epoch since has withdrawn
     words = f"would {verb}" if dry_run else {"drop": "dropped", "bring back": "brought back"}[verb]
@@ -276,25 +262,21 @@ def undo(
         undone = epochs_of_file(place, source_file)
     else:
         undone = epochs_of_offsets(place, *_offsets(offsets or ""))
-    planned = plan_undo(place, undone)
-    done = None
-    if planned.locations and not dry_run:
-        with open_log(place, cli.note) as log:
-            done = log.withdraw(lambda: plan_undo(place, undone))
+    done = undo_epochs(place, undone, cli.note, dry_run=dry_run)
     record = {
         **_about(place),
         "undone": undone,
-        "epoch": done,
-        "rows": planned.rows,
-        "locations": [[part.key.internal, part.key.value, part.rows.rows] for part in planned.locations],
+        "epoch": done.epoch,
+        "rows": done.rows,
+        "locations": [list(location) for location in done.locations],
         "dry_run": dry_run,
     }
     numbers = f"epoch{'s' if len(undone) > 1 else ''} {', '.join(map(str, undone))}"
-    words = f"{planned.rows:,} rows of {numbers} in {len(planned.locations):,} locations"
-    if not planned.locations:
-        words = f"nothing to do: {numbers} {'were' if len(undone) > 1 else 'was'} {planned.reason}"
+    words = f"{done.rows:,} rows of {numbers} in {len(done.locations):,} locations"
+    if not done.locations:
+        words = f"nothing to do: {numbers} {'were' if len(undone) > 1 else 'was'} {done.reason}"
     else:
-        words = f"would undo {words}" if dry_run else f"epoch {done} undoes {words}"
+        words = f"would undo {words}" if dry_run else f"epoch {done.epoch} undoes {words}"
     cli.result(record, words)
 
 
@@ -312,10 +294,6 @@ def _offsets(text: str) -> tuple[str, int, int, int]:
 
 def _about(place: StreamPlace) -> dict[str, str]:
     return {"table": str(place.table), "stream": place.stream}
-
-
-def _rows(state: StreamState) -> int:
-    return sum(location.shown_rows for location in state.locations.values())
 
 
 def _cell(value: object) -> object:

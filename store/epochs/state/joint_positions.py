@@ -19,7 +19,7 @@ from sparkhaven.store.epochs.state.position_kinds import PositionKind, source_of
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import PositionGapError
 
-_OF_FEEDS = (PositionKind.OFFSETS, PositionKind.VERSIONS)
+OF_FEEDS = (PositionKind.OFFSETS, PositionKind.VERSIONS)
 
 
 def furthest_back(states: Sequence[StreamState]) -> StreamState:
@@ -44,7 +44,7 @@ def _smallest(all_offsets: Sequence[Offsets]) -> Offsets:
     """The smallest end of each partition that all of them know."""
     ends: dict[TopicPartition, OffsetEnd] = {}
     for partition in all_offsets[0]:
-        if source_of(partition[0]).kind in _OF_FEEDS and all(partition in offsets for offsets in all_offsets):
+        if source_of(partition[0]).kind in OF_FEEDS and all(partition in offsets for offsets in all_offsets):
             ends[partition] = min((offsets[partition] for offsets in all_offsets), key=lambda end: end.stop)
     return Offsets(ends)
 
@@ -56,14 +56,14 @@ def _common_files(windows: Sequence[FileWindow]) -> FileWindow:
         return first
     paths = {path: None for window in windows for path in window.paths()}
     remembered = (_known(windows, path) for path in paths)
-    return FileWindow((file for file in remembered if not any(_lacks(window, file) for window in windows)), horizon)
+    return FileWindow((file for file in remembered if not any(lacks(window, file) for window in windows)), horizon)
 
 
 def _known(windows: Iterable[FileWindow], path: str) -> FileId:
     return next(file for window in windows if (file := window.known(path)) is not None)
 
 
-def _lacks(window: FileWindow, file: FileId) -> bool:
+def lacks(window: FileWindow, file: FileId) -> bool:
     """Whether a table would take a file that another has; one that differs is reported when it is planned."""
     try:
         return window.status(file) == "fresh"
@@ -76,7 +76,7 @@ def first_ranges(offsets: Offsets, proposed: Iterable[OffsetRange]) -> tuple[Off
     starts = {
         partition: OffsetRange(*partition, end.stop, end.stop, end.topic_id)
         for partition, end in offsets.items()
-        if source_of(partition[0]).kind in _OF_FEEDS
+        if source_of(partition[0]).kind in OF_FEEDS
     }
     for planned in sorted(proposed, key=lambda planned: planned.start):
         start = OffsetRange(planned.topic, planned.partition, planned.start, planned.start, planned.topic_id)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from sparkhaven import sql
 from sparkhaven.readers import open_table
-from sparkhaven.readers.sql.query import sql
 from tests.contracts.codings.coded_keys import CodedKeyContract
 from tests.contracts.codings.coded_readers import CODED_NAME
 from tests.support.commands import run

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven import sql
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.export import export as export_file
-from sparkhaven.readers.sql.query import sql
 from tests.contracts.codings.coded_readers import (
     CODED_NAME,
     CodedReaderContract,

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven import sql
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.export import export as export_file
-from sparkhaven.readers.sql.query import sql
 from tests.contracts.readers.snapshot_readers import COLUMNS, NAME, RENAMED, TYPES, SnapshotReaderContract, rows_of
 from tests.support.commands import run
 from tests.support.tables.live_tables import NULLS, Engine

@@ -8,10 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven import open_table, save_table
+from sparkhaven import open_table, save_table, sql
 from sparkhaven.jobs.monitor.tables import list_tables, table_figures
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import USER_INTRADAY, Layout, TableName
@@ -118,7 +117,7 @@ def test_data_without_a_definition_and_of_a_splayed_table_is_named(program: User
     stray = program.root / NAME / "me" / "Gone"
     stray.mkdir()
     (program.root / NAME / "me" / "One" / "host" / LIVE / "One").mkdir(parents=True)
-    save_table(program.root, "me", "One", rows(SAVED, 1))
+    save_table(program.root, "me.One", rows(SAVED, 1))
     report = verify(Fs(), Layout(program.root))
     assert [(finding.severity, finding.what) for finding in report.findings] == [
         ("warning", "directory of intraday data that nothing reads"),

@@ -40,7 +40,7 @@ class UserIntradayContract(ABC):
         assert self.numbers(program.root) == [*WHOLE, 10, 11]
 
     def test_a_save_of_the_date_takes_its_place(self, program: UserIntraday) -> None:
-        save_table(program.root, "me", "T", rows(LIVE, 7, 70), mode="append", partition_by="Day")
+        save_table(program.root, "me.T", rows(LIVE, 7, 70), mode="append", partition_by="Day")
         assert self.numbers(program.root) == [1, 2, 3, 7, 70]
 
     def test_without_the_setting_saved_rows_alone(self, program: UserIntraday, monkeypatch: pytest.MonkeyPatch) -> None:

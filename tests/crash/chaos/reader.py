@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.readers import open_table
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import TableNotFoundError
@@ -93,12 +93,12 @@ def column_findings(place: str, rows: pa.Table) -> list[Finding]:
 
 
 def table_findings(
-    table: Table, ends: Positions, before: Positions, whole: Collection[Location]
+    table: Snapshot, ends: Positions, before: Positions, whole: Collection[Location]
 ) -> tuple[int, list[Finding]]:
     """The rows of a snapshot, and all that is wrong with them; of locations in ``whole`` every column is compared."""
     found: list[Finding] = []
     rows = 0
-    days, sources = table.values(), table.sources()
+    days, sources = table.dates(), table.sources()
     for partition, day in LOCATIONS:
         place = f"{day} partition {partition}"
         if day not in days or str(partition) not in sources:

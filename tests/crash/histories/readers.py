@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkhaven import Table, open_table, sql
+from sparkhaven import Snapshot, open_table, sql
 from sparkhaven.errors import SettingsError, SnapshotMovedError
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.io.fs import Fs
@@ -74,7 +74,7 @@ def difference(found: Rows, expected: Rows) -> str:
 class PinnedReader:
     """A table that was opened, the rows that it had then, and the filters that it is asked."""
 
-    opened: Table
+    opened: Snapshot
     columns: tuple[Col, ...]
     rows: list[Row]
     since: int

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.readers import Table, open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers import Snapshot, open_table
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Fs
 from tests.crash.histories.apart import CHANGES as DISK_CHANGES
@@ -75,7 +75,7 @@ def killed(root: Path, words: list[str], at: int) -> list[str]:
     return places
 
 
-def is_as_it_was(table: Table, expected: Rows) -> bool:
+def is_as_it_was(table: Snapshot, expected: Rows) -> bool:
     """Whether it has its rows; False: it says that they are gone."""
     try:
         found = rows_of(table)
@@ -97,10 +97,10 @@ def opened_then_finished(tmp_path: Path, change: str, at: int) -> str:
     assert expected == before or where.startswith("rmdir") or not where
     assert in_child(lambda: done(root, *words)) == 0
     assert (rows_of(open_table(root, NAME)) != before) == (change == "attach" or CHANGES[change][1])
-    for opened in (table, Table(pickle.loads(shipped)), table):
+    for opened in (table, Snapshot(pickle.loads(shipped)), table):
         assert is_as_it_was(opened, expected)
     clean()
-    for opened in (table, Table(pickle.loads(shipped)), table):
+    for opened in (table, Snapshot(pickle.loads(shipped)), table):
         is_as_it_was(opened, expected)
     return where
 

@@ -26,7 +26,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for number in range(first, last):
     rows = pa.table({"Save": pa.array([number] * 4, pa.int64()), "Row": range(4), "Day": ["a", "b", "a", "c"]})
-    save_table(root, "me", "T", rows, mode="append", partition_by=by)
+    save_table(root, "me.T", rows, mode="append", partition_by=by)
     print(number, flush=True)
 """
 

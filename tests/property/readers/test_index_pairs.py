@@ -8,7 +8,7 @@ import pytest
 
 import sparkhaven
 from sparkhaven.readers import open_table
-from sparkhaven.readers.arrow.table import Table, pinned_of
+from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
 from tests.support.readers.indexed_pairs import DAY_OF_TRIPLES, DAYS, START, PlainRows, asked, instant, make
 
 AT = [instant(nanoseconds).where for nanoseconds in (START, START + 1, -1, -1000)]
@@ -22,7 +22,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PlainRows]:
     return root, make(root)
 
 
-def numbers(table: Table, day: str, where: str) -> list[int]:
+def numbers(table: Snapshot, day: str, where: str) -> list[int]:
     return sorted(table.to_arrow("Row", dates=day, where=where)["Row"].to_pylist())
 
 

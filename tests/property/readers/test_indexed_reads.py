@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.pinned_table import filter_of
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.location_files import LocationFiles

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.readers import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from tests.support.tables import naive_reader
 from tests.support.tables.naive_reader import KINDS

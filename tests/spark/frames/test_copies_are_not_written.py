@@ -60,7 +60,7 @@ WAYS: list[Callable[[SparkSession, Path, Path], object]] = [
     lambda spark, root, _: sparkhaven.write_frame(rows(spark), root, NAME, "s", **ROUTE),
     lambda spark, root, _: sparkhaven.merge_frame(rows(spark), root, NAME, dates=DAY),
     lambda spark, root, _: sparkhaven.merge_frame(pa.table({"A": [1]}), root, NAME, dates=DAY, dry_run=True),
-    lambda spark, root, _: sparkhaven.save_table(root, "My", "Own", rows(spark)),
+    lambda spark, root, _: sparkhaven.save_table(root, "My.Own", rows(spark)),
     lambda spark, root, _: make_table(root, NAME, rows(spark)),
 ]
 
@@ -71,7 +71,7 @@ def test_no_way_of_spark_writes_a_copy(spark: SparkSession, tmp_path: Path, kind
     db, copy = tmp_path / "db", tmp_path / kind
     make_table(db, NAME, {"A": [9]}, date=DAY)
     assert run(db, "partitions", "add", "New", "0").exit_code == 0
-    sparkhaven.save_table(db, "My", "Own", pa.table({"A": [1]}))
+    sparkhaven.save_table(db, "My.Own", pa.table({"A": [1]}))
     assert run(db, *(("snapshot", "--out", copy) if kind == "snapshot" else ("mirror", db, copy))).exit_code == 0
     before = contents(copy.resolve())
     for way in WAYS:

@@ -103,7 +103,7 @@ def test_a_frame_without_rows_is_a_table(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_a_frame_is_taken_by_save_table(spark: SparkSession, tmp_path: Path) -> None:
-    assert save_table(tmp_path, "me", "T", spark.createDataFrame(rows_of(range(4)), COLUMNS)).rows == 4
+    assert save_table(tmp_path, "me.T", spark.createDataFrame(rows_of(range(4)), COLUMNS)).rows == 4
     assert numbers(tmp_path) == [0, 1, 2, 3]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkhaven.readers import Table
+from sparkhaven.readers import Snapshot
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.merge.publish.replaced_files import clean
@@ -46,7 +46,7 @@ def table_of(sizes: range) -> pa.Table:
     return pa.table({"Sym": [f"S{size % 3}" for size in sizes], "Size": pa.array(sizes, pa.int32())})
 
 
-def rows_of(table: Table, tier: str = "all") -> Rows:
+def rows_of(table: Snapshot, tier: str = "all") -> Rows:
     columns = table.to_arrow(["Sym", "Size"], tier=tier).to_pydict()
     assert table.count(tier=tier) == len(columns["Sym"])
     return Counter(zip(columns["Sym"], columns["Size"], strict=True))

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparkhaven import sql
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import Table
-from sparkhaven.readers.sql.query import sql
+from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import SnapshotMovedError
 from tests.support.commands import run
 from tests.support.schemas.altered_table import AlteredTable
@@ -48,7 +48,7 @@ def literal(value: Any) -> str:
     return "'" + value + "'" if isinstance(value, str) else str(value)
 
 
-def by_arrow(table: AlteredTable, opened: Table, columns: Columns, what: str = "Arrow") -> None:
+def by_arrow(table: AlteredTable, opened: Snapshot, columns: Columns, what: str = "Arrow") -> None:
     """All columns, each column by name, and a filter on each: every value, and null."""
     for _ in range(2):
         same_rows(as_rows(opened.to_arrow(list(columns)), columns), table.expected(columns), what)
@@ -135,7 +135,7 @@ def _plain(attached: Attached, name: str, column: Col) -> list[Any]:
 class Before:
     """A table that was opened, and an engine that was attached, before a change; both are asked again after it."""
 
-    opened: Table
+    opened: Snapshot
     shown: Columns
     rows: int
     server: Engine

@@ -13,7 +13,7 @@ import pyarrow as pa
 from java.build import JAR, build, spark_jars
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.spark.batch import SnapshotReader, shown_columns
 from sparkhaven.readers.spark.jvm.plan_file import encode_plan, why_python_reads
 from sparkhaven.readers.spark.options import ReadOptions, read_options

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.spark.jvm.plan_file import encode_plan
 from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.scan.slices import Slice

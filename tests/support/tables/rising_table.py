@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.sql.query import open_query
+from sparkhaven.readers.sql.query import QueryOptions, open_query
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
+from sparkhaven.store.io.fs import Fs
 from tests.support.tables.small_tables import SmallTable
 
 D1, D2, D3 = "2026-11-19", "2026-11-20", "2026-11-21"
@@ -35,9 +36,11 @@ def rising(root: Path) -> SmallTable:
     return made
 
 
-def asked(root: Path, query: str, **options: Any) -> tuple[list[tuple[Any, ...]], int, str | None]:
+def asked(
+    root: Path, query: str, *, fs: Fs | None = None, **options: Any
+) -> tuple[list[tuple[Any, ...]], int, str | None]:
     """Rows of a query of one table, rows read for it, and the condition that was pushed down."""
-    with open_query(root, query, **options) as result:
+    with open_query(root, query, QueryOptions(**options), fs=fs) as result:
         found = result.batches.read_all()
         (scan,) = result.scans
         rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))

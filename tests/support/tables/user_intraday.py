@@ -32,7 +32,7 @@ class UserIntraday:
         self.root, self.location = root, root / NAME / "me" / "T"
         self._db = IntradayRows(root.with_name(f"{root.name}-program"), SCHEMA)
         saved = pa.concat_tables([rows(SAVED, 1, 2), rows(BOTH, 3)])
-        save_table(root, "me", "T", saved, partition_by="Day")
+        save_table(root, "me.T", saved, partition_by="Day")
 
     def append(self, internal: str, day: str, *numbers: int) -> Path:
         """Data is written before the size that names it."""

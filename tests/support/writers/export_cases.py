@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.document.schema_file import parse_schema

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.transfer.extended import Followed, follow_history

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.format.parquet.trees import TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

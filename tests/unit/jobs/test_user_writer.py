@@ -20,7 +20,7 @@ from sparkhaven.jobs.dataframes.user_writer import (
     write_part,
 )
 from sparkhaven.jobs.settings.source_options import user_options
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.spark.batch import SnapshotReader
 from sparkhaven.readers.spark.options import read_options
 from sparkhaven.store.io.fs import Fs

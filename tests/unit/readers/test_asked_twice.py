@@ -17,7 +17,7 @@ import pytest
 
 import sparkhaven
 from sparkhaven.jobs.dataframes.source import DeephavenSource
-from sparkhaven.readers import Table, open_table
+from sparkhaven.readers import Snapshot, open_table
 from sparkhaven.readers.sql.query import open_query
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.layout import LocationKey
@@ -26,7 +26,7 @@ from tests.unit.readers.spark.test_stream import removed
 
 pytestmark = pytest.mark.slow
 D1, D2, D3 = "2026-11-19", "2026-11-20", "2026-11-21"
-Question = Callable[[Table], Any]
+Question = Callable[[Snapshot], Any]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def _rows(found: pa.Table | pa.RecordBatchReader) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
-def by_duckdb(t: Table) -> list[Any]:
+def by_duckdb(t: Snapshot) -> list[Any]:
     """By a connection of its own: the default one refuses a second thread."""
     with duckdb.connect() as connection:
         return list(connection.sql("select Sym, sum(Size) from t group by Sym order by Sym").fetchall())
@@ -68,7 +68,7 @@ QUESTIONS: dict[str, Question] = {
     "small batches": lambda t: _rows(t.to_batches("Size", batch_rows=3)),
     "the first batch only": lambda t: next(iter(t.to_batches("Size", batch_rows=3))).to_pylist(),
     "batches of a filter": lambda t: _rows(t.to_batches(["Sym", "Size"], where="Size in (1, 201, 401)")),
-    "values and sources": lambda t: (t.values(), t.sources(), t.values(tier="history")),
+    "values and sources": lambda t: (t.dates(), t.sources(), t.dates(tier="history")),
     "pyarrow": lambda t: _rows(pa.table(t)),
     "polars": lambda t: polars.DataFrame(t).to_dicts(),
     "duckdb": by_duckdb,

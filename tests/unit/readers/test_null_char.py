@@ -170,7 +170,7 @@ def test_a_user_table(tmp_path: Path) -> None:
     schema = (
         b'<Table namespace="mine" name="Chars" storageType="SplayedOnDisk"><Column name="C" dataType="char"/></Table>'
     )
-    sparkhaven.save_table(tmp_path, "mine", "Chars", data, schema=schema)
+    sparkhaven.save_table(tmp_path, "mine.Chars", data, schema=schema)
     for null, due in ((None, [65, OLD, 66]), ("0xFFFE", [65, None, 66])):
         table = open_table(tmp_path, "mine.Chars", null_char=null)
         assert table.to_arrow(["C"]).column("C").to_pylist() == due

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven import sql
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.compare.table_comparison import compare_tables
-from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal, plan_undo
 from sparkhaven.store.errors import SnapshotMovedError

@@ -68,7 +68,7 @@ def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     site, calls = life(base)
     for command in ("ingest", "partitions add", "merge", "validate"):
         assert run(site.root, *command.split(), *calls[command]).exit_code == 0
-    sparkhaven.save_table(site.root, "My", "Own", pa.table({"A": [1, 2]}))
+    sparkhaven.save_table(site.root, "My.Own", pa.table({"A": [1, 2]}))
     copy = base / request.param
     words = ("snapshot", "--out", copy) if request.param == "snapshot" else ("mirror", site.root, copy)
     assert run(site.root, *words).exit_code == 0
@@ -120,21 +120,48 @@ def test_every_other_command_works_in_a_copy_and_changes_nothing(copied: tuple[P
     unchanged(copy, before)
 
 
-READS = {"FrameWriter", "Table", "__version__", "errors", "open_table", "read_frame", "register", "sql", "validator"}
+READS = {"FrameWriter", "Snapshot", "DatabaseSnapshot", "__version__", "errors", "open_table", "read_frame", "register"}
+READS |= {"sql", "validator"}
 BY_SPARK = {"deephaven_writer", "write_frame", "merge_frame"}  # tests/spark/test_copies.py
+METHODS = {"Database", "Table"}
+READ_BY = {"metadata", "epochs", "streams", "locations", "dates", "files", "merges", "validations", "rejected"}
+READ_BY |= {"schema_versions", "history", "snapshot", "to_arrow", "to_batches", "to_pandas", "head", "to_spark", "name"}
+READ_BY |= {"root", "schema", "tables", "table", "namespaces", "sql", "doctor", "snapshot_to", "export", "validate"}
 CALLS: dict[str, Callable[[Path], Any]] = {
-    "delete_rows": lambda root: sparkhaven.delete_rows(root, TABLE, "A = 1"),
-    "rewrite_columns": lambda root: sparkhaven.rewrite_columns(root, TABLE, {"C": "C * 2"}, dates=OLD),
-    "save_table": lambda root: sparkhaven.save_table(root, "My", "Own", pa.table({"A": [3]})),
-    "save_table of a new one": lambda root: sparkhaven.save_table(root, "My", "New", pa.table({"A": [3]})),
+    "Table.append": lambda root: table(root).append({"A": [1]}, "s", internal={"fixed": "a"}, value={"fixed": OLD}),
+    "Table.merge": lambda root: table(root).merge(OLD),
+    "Table.merge_frame": lambda root: table(root).merge_frame(pa.table({"A": [1]}), OLD),
+    "Table.truncate": lambda root: table(root).truncate(OLD),
+    "Table.delete": lambda root: table(root).delete(OLD),
+    "Table.delete_rows": lambda root: table(root).delete_rows("A = 1"),
+    "Table.rewrite_columns": lambda root: table(root).rewrite_columns(OLD, set={"C": "C * 2"}),
+    "Table.undo": lambda root: table(root).undo("events", 1),
+    "Table.rollback": lambda root: table(root).rollback("events", 0),
+    "Database.create_table": lambda root: sparkhaven.Database(root).create_table(b"<Table/>"),
+    "Database.restore": lambda root: sparkhaven.Database(root).restore(root / "nothing"),
+    "Database.save_table": lambda root: sparkhaven.Database(root).save_table("My.Own", pa.table({"A": [3]})),
+    "save_table": lambda root: sparkhaven.save_table(root, "My.Own", pa.table({"A": [3]})),
+    "save_table of a new one": lambda root: sparkhaven.save_table(root, "My.New", pa.table({"A": [3]})),
     "make_table": lambda root: make_table(root, TABLE, {"A": [9]}, date=OLD),
     "make_table of a new one": lambda root: make_table(root, "New.One", {"A": [9]}),
 }
 
 
+def table(root: Path) -> sparkhaven.Table:
+    return sparkhaven.Database(root).table(TABLE)
+
+
 def test_every_name_of_the_interface_is_known_to_change_a_database_or_not() -> None:
-    assert set(sparkhaven.__all__) == READS | BY_SPARK | {name for name in CALLS if name.isidentifier()} - {
-        "make_table"
+    calls = {name for name in CALLS if name.isidentifier()} - {"make_table"}
+    assert set(sparkhaven.__all__) == READS | BY_SPARK | METHODS | calls
+    methods = {
+        f"{kind.__name__}.{name}"
+        for kind in (sparkhaven.Database, sparkhaven.Table)
+        for name in vars(kind)
+        if not name.startswith("_")
+    }
+    assert {name for name in methods if name.partition(".")[2] not in READ_BY} == {
+        name for name in CALLS if "." in name
     }
 
 

@@ -166,7 +166,7 @@ def test_random_deletions_against_a_list(tmp_path: Path) -> None:
 def test_a_user_table_is_named_as_one(tmp_path: Path, by: str | None, words: tuple[str, ...]) -> None:
     """Its rows are saved as a whole: no command changes some, and a dry run does not say that one would."""
     rows = pa.table({"x": [1, 2], "Date": ["2026-11-20", "2026-11-21"]})
-    sparkhaven.save_table(tmp_path, "U", "R", rows, partition_by=by)
+    sparkhaven.save_table(tmp_path, "U.R", rows, partition_by=by)
     found = run(tmp_path, *words)
     assert found.exit_code == 2 and "U.R is a user table, whose rows are saved as a whole" in found.stderr
     assert sorted(open_table(tmp_path, "U.R").to_arrow()["x"].to_pylist()) == [1, 2]

@@ -95,7 +95,7 @@ def unrecorded(site: Dated) -> Words:
 
 
 def of_a_user(site: Dated) -> Words:
-    save_table(site.root, "me", "T", pa.table({"A": [1, 2]}))
+    save_table(site.root, "me.T", pa.table({"A": [1, 2]}))
     return "delete-rows", "me.T", "--where", "A > 0"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.pinned_table import filter_of
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.format.column.region import MANY_SYMBOLS

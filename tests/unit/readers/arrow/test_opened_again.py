@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers import Table, open_table
+from sparkhaven.readers import Snapshot, open_table
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.partitions import add_partition
@@ -43,7 +43,7 @@ def built(root: Path, rows: int) -> IntradayRows:
     return db
 
 
-def asked(table: Table) -> list[int]:
+def asked(table: Snapshot) -> list[int]:
     """All sizes, after the filters by group and by index were compared with them."""
     everything: list[int] = sorted(table.to_arrow("Size")["Size"].to_pylist())
     by_group = table.to_arrow("Size", where=WHERE)["Size"].to_pylist()
@@ -58,7 +58,7 @@ def asked(table: Table) -> list[int]:
 def test_each_change_between_two_openings_is_seen(tmp_path: Path) -> None:
     """Each is opened and asked twice, and the table that was open meanwhile keeps its rows, or says that it cannot."""
     db = built(tmp_path, 40)
-    before: list[tuple[Table, list[int]]] = []
+    before: list[tuple[Snapshot, list[int]]] = []
 
     def sees(expected: range, *, moved: bool = False) -> None:
         for _ in range(2):
@@ -115,7 +115,7 @@ class CountingFs(QuickFs):
         return super().map(path, length)
 
 
-def history(root: Path) -> tuple[CountingFs, Table, Path]:
+def history(root: Path) -> tuple[CountingFs, Snapshot, Path]:
     """A merged table with its rows asked once, and its one location."""
     db = built(root, 20_000)
     merge(db.layout)

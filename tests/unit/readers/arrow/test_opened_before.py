@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers import Table, open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers import Snapshot, open_table
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.writers.partitions import add_partition
 from tests.support.readers.changed_history import (
@@ -39,7 +39,7 @@ def test_a_change_of_history_is_not_seen(tmp_path: Path, change: str) -> None:
     done(root, *filled(words, tmp_path))
     for tier in ("all", "all", "history"):
         assert rows_of(table, tier) == expected
-    assert Table(pickle.loads(shipped)).count() == 12
+    assert Snapshot(pickle.loads(shipped)).count() == 12
     assert (rows_of(open_table(root, NAME)) != expected) == other
     without_replaced(db)
     for _ in range(2):
@@ -115,10 +115,10 @@ def test_a_table_that_was_opened_before_a_merge_whose_rows_all_went_does_not_sho
     assert rows_of(table) == expected
     done(root, *gone)
     assert rows_of(open_table(root, NAME)) == Counter()
-    for opened in (table, Table(pickle.loads(shipped))):
+    for opened in (table, Snapshot(pickle.loads(shipped))):
         assert rows_of(opened) == expected  # their files stay for an hour
     without_replaced(db)
-    for opened in (table, Table(pickle.loads(shipped))):
+    for opened in (table, Snapshot(pickle.loads(shipped))):
         with pytest.raises(SnapshotMovedError, match="open the table again"):
             rows_of(opened)
     now = open_table(root, NAME)

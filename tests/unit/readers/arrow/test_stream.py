@@ -12,7 +12,7 @@ import polars
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers import Table, open_table
+from sparkhaven.readers import Snapshot, open_table
 from sparkhaven.store.errors import SchemaMismatchError
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_cases import ARROW, random_row
@@ -40,14 +40,14 @@ def every(tmp_path: Path) -> SmallTable:
     return made
 
 
-def by_duckdb(table: Table) -> pa.Table:
+def by_duckdb(table: Snapshot) -> pa.Table:
     with duckdb.connect() as connection:
         connection.register("mine", table)
         connection.execute("set TimeZone = 'UTC'")
         return connection.sql("from mine").to_arrow_table()
 
 
-CONSUMERS: dict[str, Callable[[Table], pa.Table]] = {
+CONSUMERS: dict[str, Callable[[Snapshot], pa.Table]] = {
     "duckdb": by_duckdb,
     "polars": lambda table: polars.DataFrame(table).to_arrow(),
     "pandas": lambda table: pa.Table.from_pandas(pa.table(table).to_pandas(types_mapper=_nullable)),

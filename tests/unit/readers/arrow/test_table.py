@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers import Table, open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers import Snapshot, open_table
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import (
     NotPermittedError,
     SchemaMismatchError,
@@ -123,7 +123,7 @@ def test_counts_open_no_data_file(small: SmallTable) -> None:
     opened = open_table(small.root, "NS.T", fs=NoData())
     assert opened.count() == 8
     assert opened.count(dates=D1, sources="a") == 5
-    assert opened.values() == [D1, D2]
+    assert opened.dates() == [D1, D2]
     assert opened.sources() == ["a", "b"]
     assert open_table(small.root, "NS.T").count(where="Size >= 5") == 4
 
@@ -251,7 +251,7 @@ def test_unknown_names(small: SmallTable) -> None:
 
 def test_each_row_once_in_all_tiers(small: SmallTable) -> None:
     pinned = pinned_of(open_table(small.root, "NS.T"))
-    before = Table(pinned)
+    before = Snapshot(pinned)
     small.merge_by_hand(D1)
     small.add("a", D1, {"Sym": ["late"], "Size": [9]})
     assert sizes(small) == [1, 2, None, 5, 6, 4, 9, 7, 8]

@@ -36,7 +36,7 @@ def files(root: Path, name: str) -> list[Path]:
 @KINDS
 def test_a_sound_table_has_no_finding(tmp_path: Path, by: str | None) -> None:
     for mode in ("append", "append", "replace", "append"):
-        save_table(tmp_path, "me", "T", ROWS, mode=mode, partition_by=by)  # type: ignore[arg-type]
+        save_table(tmp_path, "me.T", ROWS, mode=mode, partition_by=by)  # type: ignore[arg-type]
         report = verify(Fs(), Layout(tmp_path), deep=True)
         assert not report.findings
     assert (report.tables, report.rows, report.locations) == (1, 6, 2 if by else 1)
@@ -45,7 +45,7 @@ def test_a_sound_table_has_no_finding(tmp_path: Path, by: str | None) -> None:
 @KINDS
 @pytest.mark.parametrize("name", ["N.dat", "On.bytes", "table.size", "table.tbl"])
 def test_every_damage_of_a_file_is_an_error(tmp_path: Path, by: str | None, name: str) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     path = files(tmp_path, name)[0]
     data = path.read_bytes()
     for changed in (None, data[:-1], data[:-3] + bytes(3) if name == "N.dat" else data[:-1] + b"\xff"):
@@ -60,30 +60,30 @@ def test_every_damage_of_a_file_is_an_error(tmp_path: Path, by: str | None, name
 
 
 def test_a_definition_of_other_columns_is_an_error(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     before = (tmp_path / "Users/me/Definitions/T.tbl").read_bytes()
-    save_table(tmp_path, "me", "T", ROWS.select(["N"]))
+    save_table(tmp_path, "me.T", ROWS.select(["N"]))
     (tmp_path / "Users/me/Definitions/T.tbl").write_bytes(before)
     assert ["not that of the rows" in error.what for error in found(tmp_path)] == [True]
-    save_table(tmp_path, "me", "T", ROWS.select(["N"]), mode="append")
+    save_table(tmp_path, "me.T", ROWS.select(["N"]), mode="append")
     assert not found(tmp_path)
 
 
 @KINDS
 def test_what_an_interrupted_save_left_is_a_warning(tmp_path: Path, by: str | None) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     location = files(tmp_path, "N.dat")[0].parent
     stray = location.with_name(".T.stage-9")
     stray.mkdir()
     assert [Path(warning.path) for warning in found(tmp_path, "warning")] == [stray]
-    save_table(tmp_path, "me", "T", ROWS, mode="append")
+    save_table(tmp_path, "me.T", ROWS, mode="append")
     assert not found(tmp_path, "warning")
 
 
 @KINDS
 def test_figures_count_rows_and_what_is_replaced(tmp_path: Path, by: str | None) -> None:
     for _ in range(2):
-        save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+        save_table(tmp_path, "me.T", ROWS, partition_by=by)
     figures = table_figures(TablePlace(Fs(), Layout(tmp_path), NAME)).to_json()
     assert (figures["rows"], figures["streams"]) == (3, [])
     assert figures["bytes"] > 0
@@ -92,7 +92,7 @@ def test_figures_count_rows_and_what_is_replaced(tmp_path: Path, by: str | None)
 
 
 def test_inspect_shows_record_and_lock(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    save_table(tmp_path, "me.T", ROWS, partition_by="Day")
     record = tmp_path / "Users/me/Definitions/.T.locations"
     shown = inspect_file(Fs(), record)
     assert (shown.sound, shown.facts["locations"]) == (True, {"0/a": 2, "0/b": 1})
@@ -104,7 +104,7 @@ def test_inspect_shows_record_and_lock(tmp_path: Path) -> None:
 
 @KINDS
 def test_commands_take_user_tables(tmp_path: Path, by: str | None) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     for command, part in (
         (["tables"], '"rows": 3'),
         (["stats", "me.T"], '"rows": 3'),

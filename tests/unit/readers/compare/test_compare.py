@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.compare.table_comparison import compare_tables
 from sparkhaven.store.digest.column_digest import value_hashes
 from sparkhaven.store.layout import Layout

@@ -20,7 +20,7 @@ def rows(*numbers: int) -> pa.Table:
 
 
 def save(root: Path, by: str | None, mode: str, *numbers: int) -> None:
-    save_table(root, "me", "T", rows(*numbers), mode=mode, partition_by=by)  # type: ignore[arg-type]
+    save_table(root, "me.T", rows(*numbers), mode=mode, partition_by=by)  # type: ignore[arg-type]
 
 
 @BOTH
@@ -65,7 +65,7 @@ def test_what_was_mapped_before_a_save_stays_until_the_next_look(tmp_path: Path,
 def test_a_table_that_is_saved_while_others_are_served_is_offered(tmp_path: Path) -> None:
     save(tmp_path, None, "replace", 1)
     engine = Engine(tmp_path)
-    save_table(tmp_path, "me", "Later", rows(5))
+    save_table(tmp_path, "me.Later", rows(5))
     engine.look(1.0)
     assert engine.attach("me_Later").column("N") == [5]
     assert engine.root.tables == {"me.T": "me_T", "me.Later": "me_Later"}

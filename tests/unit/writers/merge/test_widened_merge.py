@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from tests.support.commands import run
 from tests.support.streams.schema_site import DAY, TABLE, Site

@@ -18,6 +18,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.merge.date_result import MergeOutcome
 from tests.support.commands import run, run_json
 from tests.support.streams.schema_site import DAY, TABLE, Site
 
@@ -297,23 +298,25 @@ def test_functions_over_record_batches_compute_columns(site: Corrected) -> None:
         seen.append(rows.schema.names)
         return pa.array([None if price is None else price * 2 for price in rows["P"].to_pylist()])
 
-    (done,) = sparkhaven.rewrite_columns(site.root, TABLE, {"P": doubled, "G": "upper(G)"}, dates=DAY, inputs=["P"])
-    assert (done.date, done.rows, done.generation, done.changed) == (DAY, 5, 2, {"P": 4, "G": 5})
+    table = sparkhaven.Database(site.root).table(TABLE)
+    (done,) = table.rewrite_columns(DAY, set={"P": doubled, "G": "upper(G)"}, inputs=["P"])
+    assert (done.date, done.rows_out, done.generation) == (DAY, 5, 2)
+    assert {column.name: column.changed for column in done.corrections} == {"P": 4, "G": 5}
     assert seen == [["P"]] * len(seen)
     site.set("P", lambda row: None if row["P"] is None else row["P"] * 2)
     site.set("G", lambda row: row["G"].upper())
     site.check()
-    (twice,) = sparkhaven.rewrite_columns(site.root, TABLE, {"P": doubled, "G": "upper(G)"}, dates=DAY, inputs=["P"])
-    assert not twice.done
+    (twice,) = table.rewrite_columns(DAY, set={"P": doubled, "G": "upper(G)"}, inputs=["P"])
+    assert twice.outcome is MergeOutcome.NOTHING
     for more in (0.0, 0.0, 1.0):  # the second call is the first one again, the third has other code to run
-        (done,) = sparkhaven.rewrite_columns(site.root, TABLE, {"P": _adding(more)}, dates=[DAY])
-    assert (done.done, done.generation) == (True, 4)
+        (done,) = table.rewrite_columns([DAY], set={"P": _adding(more)})
+    assert (done.outcome is MergeOutcome.NOTHING, done.generation) == (False, 4)
     site.set("P", lambda row: None if row["P"] is None else row["P"] + 1)
     site.check()
     with pytest.raises(sparkhaven.errors.SchemaMismatchError, match="gives no column"):
-        sparkhaven.rewrite_columns(site.root, TABLE, {"P": lambda rows: pa.array([1.0])}, dates=[DAY])
+        table.rewrite_columns([DAY], set={"P": lambda rows: pa.array([1.0])})
     with pytest.raises(sparkhaven.errors.SettingsError):
-        sparkhaven.rewrite_columns(site.root, TABLE, {"P": "1"}, dates="2026-01-0x")
+        table.rewrite_columns("2026-01-0x", set={"P": "1"})
     site.check()
 
 

@@ -371,19 +371,19 @@ def test_python_deletes_what_the_command_does(tmp_path: Path) -> None:
     site.add(DAY, 1, 2, 3)
     site.add(NEXT, 2, 4, 6)
     site.merge()
-    given = site.root, "NS.T", "Size = 2"
-    assert sparkhaven.delete_rows(*given, dry_run=True).dates == {DAY: 1, NEXT: 1}
+    table = sparkhaven.Database(site.root).table("NS.T")
+    assert table.delete_rows("Size = 2", dry_run=True).dates == {DAY: 1, NEXT: 1}
     assert open_table(site.root, "NS.T").count() == 6
-    deleted = sparkhaven.delete_rows(*given, dates=[DAY, NEXT])
+    deleted = table.delete_rows("Size = 2", dates=[DAY, NEXT])
     assert (deleted.rows, deleted.dates, deleted.generations) == (2, {DAY: 1, NEXT: 1}, {DAY: 2})
     assert len(deleted.epochs) == 1
     assert sorted(open_table(site.root, "NS.T").to_arrow("Size")["Size"].to_pylist()) == [1, 3, 4, 6]
-    again = sparkhaven.delete_rows(*given)
+    again = table.delete_rows("Size = 2")
     assert (again.rows, again.epochs, again.generations) == (0, {}, {})
     with pytest.raises(TableNotFoundError):
-        sparkhaven.delete_rows(site.root, "NS.Other", "Size = 2")
+        sparkhaven.Database(site.root).table("NS.Other")
     with pytest.raises(TableNotFoundError):
-        sparkhaven.delete_rows(*given, dates="2020-01-01")
+        table.delete_rows("Size = 2", dates="2020-01-01")
 
 
 def test_python_raises_what_one_date_failed_with(tmp_path: Path) -> None:
@@ -391,5 +391,5 @@ def test_python_raises_what_one_date_failed_with(tmp_path: Path) -> None:
     site.add(DAY, 1, 2)
     site.merge()
     with lock_table(site.place), pytest.raises(LockLostError):
-        sparkhaven.delete_rows(site.root, "NS.T", "Size = 2", dates=DAY)
+        sparkhaven.Database(site.root).table("NS.T").delete_rows("Size = 2", dates=DAY)
     assert open_table(site.root, "NS.T").count() == 2

@@ -37,8 +37,8 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("every") / "db"
     go_on(begin(root, FS))
     rows = pa.table({"Day": ["x", "y", "x"], "N": [1, 2, 3]})
-    save_table(root, "mine", "Flat", rows)
-    save_table(root, "mine", "Parts", rows, partition_by="Day")
+    save_table(root, "mine.Flat", rows)
+    save_table(root, "mine.Parts", rows, partition_by="Day")
     return root
 
 

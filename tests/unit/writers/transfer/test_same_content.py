@@ -68,7 +68,7 @@ def test_a_schema_that_was_changed_is_other_content(tmp_path: Path) -> None:
 def test_rows_of_a_user_table_that_exchange_values_are_shipped(tmp_path: Path) -> None:
     root, mirror = tmp_path / "db", tmp_path / "mirror"
     for sides in (["B", "S"], ["S", "B"]):
-        save_table(root, "users", "Saved", pa.table({"K": [1, 2], "Side": sides}))
+        save_table(root, "users.Saved", pa.table({"K": [1, 2], "Side": sides}))
         outcome(root, "mirror", str(root), str(mirror))
         shown = open_table(mirror, "users.Saved").to_arrow().to_pydict()
         assert Counter(zip(shown["K"], shown["Side"], strict=True)) == Counter(zip([1, 2], sides, strict=True))

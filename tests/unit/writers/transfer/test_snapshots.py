@@ -82,7 +82,7 @@ def test_an_epoch_that_is_not_there_any_more_is_refused_and_leaves_nothing(tmp_p
     assert run(tmp_path / "db", "truncate", str(TABLE), "--date", DAY).exit_code == 0
     refused = run(tmp_path / "db", "snapshot", str(TABLE), "--epoch", "2", "--out", out)
     assert refused.exit_code == 2 and "can no longer be read" in refused.output, refused.output
-    save_table(tmp_path / "db", "Mine", "T", pa.table({"N": [1]}))
+    save_table(tmp_path / "db", "Mine.T", pa.table({"N": [1]}))
     several = run(tmp_path / "db", "snapshot", "--epoch", "2", "--out", out)
     assert several.exit_code == 2 and "Mine.T, Test.Every" in several.output, several.output
     assert not [path for path in tmp_path.iterdir() if path.name != "db"]
@@ -306,13 +306,13 @@ def test_user_intraday_data_is_copied_beside_a_program_that_appends(
 def test_user_tables_are_copied_too(tmp_path: Path) -> None:
     rows = pa.table({"Day": ["x", "y", "x"], "N": [1, 2, 3]})
     (tmp_path / "db").mkdir()
-    save_table(tmp_path / "db", "mine", "Flat", rows)
-    save_table(tmp_path / "db", "mine", "Parts", rows, partition_by="Day")
+    save_table(tmp_path / "db", "mine.Flat", rows)
+    save_table(tmp_path / "db", "mine.Parts", rows, partition_by="Day")
     out, back = tmp_path / "snap", tmp_path / "back"
     assert run(tmp_path / "db", "snapshot", "--out", out).exit_code == 0
     same = run(tmp_path / "db", "compare", out)
     assert same.exit_code == 0, same.output
-    save_table(tmp_path / "db", "mine", "Parts", rows, mode="append")
+    save_table(tmp_path / "db", "mine.Parts", rows, mode="append")
     assert run(tmp_path / "db", "snapshot", "--out", tmp_path / "later", "--since", out).exit_code == 0
     assert run(back, "restore", out).exit_code == 0
     assert run(back, "verify", "--deep").exit_code == 0

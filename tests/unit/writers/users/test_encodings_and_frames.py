@@ -63,7 +63,7 @@ ARROW: dict[str, tuple[pa.Array, list[Any]]] = {
 
 
 def saved(root: Path, data: Any, column: str = "C") -> list[Any]:
-    sparkhaven.save_table(root, "me", "T", data)
+    sparkhaven.save_table(root, "me.T", data)
     values: list[Any] = sparkhaven.open_table(root, "me.T").to_arrow([column], dictionaries=False)[column].to_pylist()
     return values
 
@@ -138,6 +138,6 @@ def test_what_cannot_be_saved_is_told_with_what_to_type(tmp_path: Path, name: st
     make, kind, hint = REFUSED[name]
     data = make()
     with pytest.raises(kind) as caught:
-        sparkhaven.save_table(tmp_path, "me", "T", data)
+        sparkhaven.save_table(tmp_path, "me.T", data)
     assert hint in str(caught.value.hint)
     assert not (tmp_path / "Users").exists() or not list((tmp_path / "Users").rglob("T"))

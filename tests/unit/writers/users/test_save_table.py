@@ -83,17 +83,17 @@ class ChangingFs(Fs):
 @pytest.mark.parametrize("mode", ["replace", "append"])
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
 def test_rows_that_the_disk_has_changed_are_not_published(tmp_path: Path, by: str | None, mode: str) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     with pytest.raises(ValidationFailedError, match="the saved rows are not those that were given"):
         save_rows(place_of(tmp_path, ChangingFs()), ROWS.slice(1), SaveOptions(mode, by))
     assert sorted(numbers(tmp_path), key=str) == [1, 2, None]
-    assert save_table(tmp_path, "me", "T", ROWS, partition_by=by).total == 3
+    assert save_table(tmp_path, "me.T", ROWS, partition_by=by).total == 3
 
 
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
 def test_every_arrow_type_that_has_an_exact_one_comes_back(tmp_path: Path, by: str | None) -> None:
     data = pa.table({"Day": ["a", "a", "a"], **{name: array for name, (array, _) in TYPES.items()}})
-    saved = save_table(tmp_path, "me", "T", data, partition_by=by)
+    saved = save_table(tmp_path, "me.T", data, partition_by=by)
     assert (saved.rows, saved.total, saved.save) == (3, 3, 1)
     table = open_table(tmp_path, "me.T", checksum_verify="open").to_arrow(dictionaries=False)
     for name, (array, _) in TYPES.items():
@@ -130,7 +130,7 @@ def test_every_arrow_type_that_has_an_exact_one_comes_back(tmp_path: Path, by: s
 def test_a_type_without_an_exact_one_is_refused_by_name(tmp_path: Path, kind: pa.DataType, hint: str) -> None:
     data = pa.table({"N": [1], "Odd": pa.nulls(1, kind)})
     with pytest.raises(SchemaMismatchError, match="column Odd") as raised:
-        save_table(tmp_path, "me", "T", data)
+        save_table(tmp_path, "me.T", data)
     assert hint in str(raised.value)
     assert str(kind) in str(raised.value)
     assert not (tmp_path / "Users/me/Tables").exists()
@@ -139,64 +139,64 @@ def test_a_type_without_an_exact_one_is_refused_by_name(tmp_path: Path, kind: pa
 
 
 def test_a_value_that_is_the_null_of_its_type_is_refused_with_its_row(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     data = pa.table({"Day": ["a"] * 3, "N": pa.array([1, 2, -(2**63)], pa.int64())})
     for mode in ("append", "replace"):
         with pytest.raises(SchemaMismatchError, match="row 2"):
-            save_table(tmp_path, "me", "T", data, mode=mode)  # type: ignore[arg-type]
+            save_table(tmp_path, "me.T", data, mode=mode)  # type: ignore[arg-type]
         assert numbers(tmp_path) == [1, 2, None]
     assert [path.name for path in (tmp_path / "Users/me/Tables").iterdir()] == ["T"]
 
 
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
 def test_the_modes(tmp_path: Path, by: str | None) -> None:
-    save_table(tmp_path, "me", "T", ROWS, mode="append", partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, mode="append", partition_by=by)
     old = open_table(tmp_path, "me.T")
-    save_table(tmp_path, "me", "T", ROWS, mode="append", partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, mode="append", partition_by=by)
     assert old.count() == 3
     assert sorted(numbers(tmp_path), key=str) == [1, 1, 2, 2, None, None]
     with pytest.raises(TableExistsError, match=r"me\.T exists"):
-        save_table(tmp_path, "me", "T", ROWS, mode="error", partition_by=by)
+        save_table(tmp_path, "me.T", ROWS, mode="error", partition_by=by)
     other = pa.table({"Day": ["c"], "M": ["x"]})
-    saved = save_table(tmp_path, "me", "T", other, partition_by=by)
+    saved = save_table(tmp_path, "me.T", other, partition_by=by)
     assert (saved.total, saved.save) == (1, 3)
     assert open_table(tmp_path, "me.T").to_arrow(["Day", "M"], dictionaries=False).to_pylist() == [
         {"Day": "c", "M": "x"}
     ]
     assert sorted(old.to_arrow("N")["N"].to_pylist(), key=str) == [1, 2, None]  # it was opened before
     with pytest.raises(SettingsError, match="unknown mode"):
-        save_table(tmp_path, "me", "T", ROWS, mode="overwrite")  # type: ignore[arg-type]
+        save_table(tmp_path, "me.T", ROWS, mode="overwrite")  # type: ignore[arg-type]
 
 
 def test_columns_of_an_append_are_those_of_the_table_in_any_order(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
-    save_table(tmp_path, "me", "T", ROWS.select(["N", "Day"]), mode="append")
+    save_table(tmp_path, "me.T", ROWS)
+    save_table(tmp_path, "me.T", ROWS.select(["N", "Day"]), mode="append")
     assert open_table(tmp_path, "me.T").to_arrow("Day")["Day"].to_pylist() == ["a", "b", "a"] * 2
     for data in (ROWS.select(["N"]), ROWS.append_column("More", ROWS["N"]), ROWS.rename_columns(["day", "N"])):
         with pytest.raises(SchemaMismatchError, match="other columns"):
-            save_table(tmp_path, "me", "T", data, mode="append")
+            save_table(tmp_path, "me.T", data, mode="append")
     with pytest.raises(SchemaMismatchError, match="column N has another type"):
-        save_table(tmp_path, "me", "T", pa.table({"Day": ["a"], "N": [b"x"]}), mode="append")
+        save_table(tmp_path, "me.T", pa.table({"Day": ["a"], "N": [b"x"]}), mode="append")
 
 
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
 def test_a_table_stays_splayed_or_partitioned(tmp_path: Path, by: str | None) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     with pytest.raises(SettingsError, match=r"stays|other partitions"):
-        save_table(tmp_path, "me", "T", ROWS, partition_by=None if by else "Day")
+        save_table(tmp_path, "me.T", ROWS, partition_by=None if by else "Day")
     if by is None:
         with pytest.raises(SettingsError, match="other partitions"):
-            save_table(tmp_path, "me", "T", ROWS, mode="append", partition_by="Day")
+            save_table(tmp_path, "me.T", ROWS, mode="append", partition_by="Day")
 
 
 def test_partitions_are_directories_and_can_be_chosen(tmp_path: Path) -> None:
     days = pa.table(
         {"On": [date(2024, 1, 2), date(2024, 1, 1), date(2024, 1, 2)], "N": pa.array([1, 2, 3], pa.int64())}
     )
-    save_table(tmp_path, "me", "T", days, partition_by="On", internal="p")
+    save_table(tmp_path, "me.T", days, partition_by="On", internal="p")
     assert (tmp_path / "Users/me/Partitions/p/2024-01-02/T/N.dat").exists()
     table = open_table(tmp_path, "me.T")
-    assert table.values() == ["2024-01-01", "2024-01-02"]
+    assert table.dates() == ["2024-01-01", "2024-01-02"]
     assert table.sources() == ["p"]
     assert table.to_arrow("N", dates="2024-01-02")["N"].to_pylist() == [1, 3]
     assert numbers(tmp_path, "\"On\" = '2024-01-01'") == [2]
@@ -210,11 +210,11 @@ def test_partitions_are_directories_and_can_be_chosen(tmp_path: Path) -> None:
 
 def test_a_location_that_no_save_has_written_stays(tmp_path: Path) -> None:
     """One that was copied in by hand, under names that no save gives."""
-    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    save_table(tmp_path, "me.T", ROWS, partition_by="Day")
     (source,) = (tmp_path / "Users/me/Partitions").glob("*/a/T")
     copy = source.parents[1] / "c" / "T"
     shutil.copytree(source, copy)
-    save_table(tmp_path, "me", "T", ROWS, mode="append", partition_by="Day")
+    save_table(tmp_path, "me.T", ROWS, mode="append", partition_by="Day")
     assert (copy / "N.dat").exists()
     assert open_table(tmp_path, "me.T").count() == 6
 
@@ -223,9 +223,9 @@ def test_a_location_that_no_save_has_written_stays(tmp_path: Path) -> None:
 def test_a_value_that_cannot_be_a_directory_is_refused(tmp_path: Path, value: str) -> None:
     data = pa.table({"Day": ["a", value], "N": [1, 2]})
     with pytest.raises(InvalidNameError, match="partition value"):
-        save_table(tmp_path, "me", "T", data, partition_by="Day")
+        save_table(tmp_path, "me.T", data, partition_by="Day")
     with pytest.raises(SchemaMismatchError, match="no partition value"):
-        save_table(tmp_path, "me", "T", pa.table({"Day": ["a", None], "N": [1, 2]}), partition_by="Day")
+        save_table(tmp_path, "me.T", pa.table({"Day": ["a", None], "N": [1, 2]}), partition_by="Day")
     with pytest.raises(TableNotFoundError):
         open_table(tmp_path, "me.T")
 
@@ -234,31 +234,31 @@ def test_a_value_that_cannot_be_a_directory_is_refused(tmp_path: Path, value: st
 def test_names_never_become_paths_unchecked(tmp_path: Path, name: str) -> None:
     for namespace, table in ((name, "T"), ("me", name)):
         with pytest.raises(InvalidNameError):
-            save_table(tmp_path, namespace, table, ROWS)
+            save_table(tmp_path, f"{namespace}.{table}", ROWS)
     with pytest.raises(InvalidNameError, match="column name"):
-        save_table(tmp_path, "me", "T", ROWS.rename_columns(["Day", name]))
+        save_table(tmp_path, "me.T", ROWS.rename_columns(["Day", name]))
     if name != "a.b":
         with pytest.raises(InvalidNameError, match="internal partition"):
-            save_table(tmp_path, "me", "T", ROWS, partition_by="Day", internal=name if "." in name else "../x")
+            save_table(tmp_path, "me.T", ROWS, partition_by="Day", internal=name if "." in name else "../x")
     assert not (tmp_path / "Users").exists() or not list((tmp_path / "Users").rglob("T*"))
 
 
 def test_columns_that_differ_in_case_only_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match="in case only"):
-        save_table(tmp_path, "me", "T", ROWS.rename_columns(["n", "N"]))
+        save_table(tmp_path, "me.T", ROWS.rename_columns(["n", "N"]))
     with pytest.raises(SchemaMismatchError, match="one name"):
-        save_table(tmp_path, "me", "T", ROWS.rename_columns(["N", "N"]))
+        save_table(tmp_path, "me.T", ROWS.rename_columns(["N", "N"]))
 
 
 def test_whatever_gives_arrow_can_be_saved(tmp_path: Path) -> None:
     frame = ROWS.to_pandas(types_mapper=pd.ArrowDtype)
     for data in (ROWS, ROWS.to_batches()[0], ROWS.to_reader(1), frame, open_capsule(ROWS)):
-        save_table(tmp_path, "me", "T", data)
+        save_table(tmp_path, "me.T", data)
         assert numbers(tmp_path) == [1, 2, None]
-    save_table(tmp_path, "me", "Indexed", frame.set_index("Day"))
+    save_table(tmp_path, "me.Indexed", frame.set_index("Day"))
     assert set(open_table(tmp_path, "me.Indexed").arrow_schema().names) == {"Day", "N"}
     with pytest.raises(SettingsError, match="read as Arrow"):
-        save_table(tmp_path, "me", "T", [1, 2])
+        save_table(tmp_path, "me.T", [1, 2])
 
 
 class open_capsule:
@@ -274,39 +274,39 @@ def test_a_schema_gives_types_storage_and_order(tmp_path: Path) -> None:
         b'<Table namespace="me" name="T" storageType="SplayedOnDisk"><Column name="N" dataType="int"/>'
         b'<Column name="Day" dataType="String" columnType="Grouping" symbolTable="None"/></Table>'
     )
-    save_table(tmp_path, "me", "T", ROWS, schema=schema)
+    save_table(tmp_path, "me.T", ROWS, schema=schema)
     table = open_table(tmp_path, "me.T")
     assert table.arrow_schema() == pa.schema({"N": pa.int32(), "Day": pa.string()})
     assert (tmp_path / "Users/me/Tables/T/Day.bytes").exists()
     assert not table.schema.grouping
     with pytest.raises(SchemaMismatchError, match="row 1"):
-        save_table(tmp_path, "me", "T", ROWS.set_column(1, "N", pa.array([1, 2**40, 3])), schema=schema)
+        save_table(tmp_path, "me.T", ROWS.set_column(1, "N", pa.array([1, 2**40, 3])), schema=schema)
     with pytest.raises(SettingsError, match="an append takes the schema"):
-        save_table(tmp_path, "me", "T", ROWS, schema=schema, mode="append")
+        save_table(tmp_path, "me.T", ROWS, schema=schema, mode="append")
     with pytest.raises(SchemaMismatchError, match="another table"):
-        save_table(tmp_path, "me", "Other", ROWS, schema=schema)
+        save_table(tmp_path, "me.Other", ROWS, schema=schema)
 
 
 def test_a_table_without_rows_is_a_table(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS.slice(0, 0))
+    save_table(tmp_path, "me.T", ROWS.slice(0, 0))
     assert open_table(tmp_path, "me.T").to_arrow().num_rows == 0
-    save_table(tmp_path, "me", "T", ROWS, mode="append")
+    save_table(tmp_path, "me.T", ROWS, mode="append")
     assert numbers(tmp_path) == [1, 2, None]
-    save_table(tmp_path, "me", "P", ROWS.slice(0, 0), partition_by="Day")
+    save_table(tmp_path, "me.P", ROWS.slice(0, 0), partition_by="Day")
     assert open_table(tmp_path, "me.P").to_arrow().num_rows == 0
 
 
 def test_the_lock_file_is_hidden_empty_and_stays(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     path = tmp_path / "Users/me/Definitions/.T-LOCKFILE"
     before = path.stat()
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     assert path.stat().st_ino == before.st_ino
     assert path.stat().st_size == 0
 
 
 def test_a_save_waits_for_the_lock_of_another_process(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     lock = tmp_path / "Users/me/Definitions/.T-LOCKFILE"
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
@@ -336,20 +336,20 @@ def _hold(path: str, held: Any, release: Any) -> None:
 
 
 def test_one_process_has_one_save_at_a_time(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     lock = Fs().record_lock(tmp_path / "Users/me/Definitions/.T-LOCKFILE")
     assert lock is not None
     with lock, pytest.raises(LockLostError):
         save_rows(place_of(tmp_path), ROWS, SaveOptions(wait_s=0))
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
 
 
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
 def test_old_rows_stay_for_readers_and_go_after_the_grace_period(tmp_path: Path, by: str | None) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     old = open_table(tmp_path, "me.T")
     for _ in range(3):
-        save_table(tmp_path, "me", "T", ROWS.slice(0, 1), partition_by=by)
+        save_table(tmp_path, "me.T", ROWS.slice(0, 1), partition_by=by)
     assert old.to_arrow("N").num_rows == 3
     later = time.time() + GRACE_S + 1
     save_rows(place_of(tmp_path), ROWS, SaveOptions(partition_by=by), clock=lambda: later)

@@ -39,8 +39,8 @@ def test_a_name_of_both_kinds_is_refused_and_names_both(tmp_path: Path) -> None:
     small.add("a", "2026-11-20", {"Size": [1]})
     small.log().close()
     with pytest.raises(TableExistsError, match="is a system table"):
-        save_table(tmp_path, "NS", "T", ROWS)
-    save_table(tmp_path, "NS", "Other", ROWS)
+        save_table(tmp_path, "NS.T", ROWS)
+    save_table(tmp_path, "NS.Other", ROWS)
     definitions = tmp_path / "Users/NS/Definitions"
     (definitions / "Other.tbl").rename(definitions / "T.tbl")
     with pytest.raises(InvalidNameError, match="names two tables") as raised:
@@ -51,7 +51,7 @@ def test_a_name_of_both_kinds_is_refused_and_names_both(tmp_path: Path) -> None:
 
 def test_no_stream_makes_a_table_by_the_name_of_a_user_table(tmp_path: Path) -> None:
     """It could not be read then, nor could the other."""
-    save_table(tmp_path, "NS", "T", ROWS)
+    save_table(tmp_path, "NS.T", ROWS)
     for _ in range(2):
         with pytest.raises(TableExistsError, match=r"NS\.T is a user table"):
             SmallTable(tmp_path)
@@ -59,7 +59,7 @@ def test_no_stream_makes_a_table_by_the_name_of_a_user_table(tmp_path: Path) -> 
 
 
 def test_a_user_table_has_no_epochs(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     with pytest.raises(SettingsError, match="no epochs"):
         open_table(tmp_path, "me.T", epoch=1)
     with pytest.raises(SettingsError, match="no epochs"):
@@ -68,7 +68,7 @@ def test_a_user_table_has_no_epochs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
 def test_sql_and_the_list_of_tables_know_user_tables(tmp_path: Path, by: str | None) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by=by)
+    save_table(tmp_path, "me.T", ROWS, partition_by=by)
     result = sql(tmp_path, "select Day, sum(N) as n from me.T group by Day order by Day")
     assert result.to_pylist() == [{"Day": "a", "n": 1}, {"Day": "b", "n": 2}]
     assert [line.to_json() for line in list_tables(Fs(), Layout(tmp_path))] == [
@@ -87,7 +87,7 @@ def test_sql_and_the_list_of_tables_know_user_tables(tmp_path: Path, by: str | N
 
 @pytest.mark.parametrize("name", ["N.dat", "Day.sym.bytes", "table.size", "table.tbl"])
 def test_damage_is_found(tmp_path: Path, name: str) -> None:
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     path = tmp_path / "Users/me/Tables/T" / name
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(FormatError):
@@ -95,12 +95,12 @@ def test_damage_is_found(tmp_path: Path, name: str) -> None:
     path.unlink()
     with pytest.raises(CorruptFileError):
         open_table(tmp_path, "me.T").to_arrow()
-    save_table(tmp_path, "me", "T", ROWS)
+    save_table(tmp_path, "me.T", ROWS)
     assert numbers(tmp_path) == [1, 2, None]
 
 
 def test_damage_of_the_record_is_found(tmp_path: Path) -> None:
-    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    save_table(tmp_path, "me.T", ROWS, partition_by="Day")
     path = tmp_path / "Users/me/Definitions/.T.locations"
     data = path.read_bytes()
     for at in (0, 7, 20, len(data) - 1):
@@ -113,10 +113,10 @@ def test_damage_of_the_record_is_found(tmp_path: Path) -> None:
 
 def test_a_table_of_another_program_is_read_and_extended(tmp_path: Path) -> None:
     """One without our record: what its ``table.size`` publishes counts."""
-    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    save_table(tmp_path, "me.T", ROWS, partition_by="Day")
     (tmp_path / "Users/me/Definitions/.T.locations").unlink()
     assert sorted(numbers(tmp_path), key=str) == [1, 2, None]
-    save_table(tmp_path, "me", "T", ROWS, mode="append")
+    save_table(tmp_path, "me.T", ROWS, mode="append")
     assert len(numbers(tmp_path)) == 6
-    save_table(tmp_path, "me", "T", ROWS, partition_by="Day")
+    save_table(tmp_path, "me.T", ROWS, partition_by="Day")
     assert sorted(numbers(tmp_path), key=str) == [1, 2, None]

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from sparkhaven import sql
 from sparkhaven.ingest.settings.base_model import parse_period
 from sparkhaven.jobs.date_choice import end_of
-from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.merges.merge_records import newest
 from tests.support.commands import run
 from tests.support.schemas.killing import killed_at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven import open_table, rewrite_columns
+from sparkhaven import Database, open_table
 from sparkhaven.testing import make_table
 from tests.support.commands import run
 
@@ -59,7 +59,7 @@ def test_commands_take_the_hours_of_a_day(root: Path, tmp_path: Path) -> None:
         done = run(root, *words[:count], TABLE, "--dates", DAY, *words[count:])
         assert done.exit_code == 0, (words, done.output)
         if words[0] == "validate":
-            assert [one.date for one in rewrite_columns(root, TABLE, {"A": "A + 0"}, dates=DAY)] == HOURS
+            assert [one.date for one in Database(root).table(TABLE).rewrite_columns(DAY, set={"A": "A + 0"})] == HOURS
         assert all(hour in done.output for hour in HOURS), (words, done.output)
         assert OTHER not in done.output, words
     assert open_table(root, TABLE).to_arrow()["Date"].to_pylist() == [OTHER]

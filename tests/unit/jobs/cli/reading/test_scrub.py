@@ -40,7 +40,7 @@ def db(tmp_path: Path) -> IntradayRows:
     merge(made.layout)
     merge(made.layout, NEXT, format="parquet")
     made.commit({("a", OPEN): as_table([random_row(random.Random(2)) for _ in range(3)])})
-    save_table(made.layout.root, "me", "T", BIG)
+    save_table(made.layout.root, "me.T", BIG)
     return made
 
 

@@ -1,0 +1,125 @@
+"""Merged dates, validated one by one; the intraday rows of those that have passed may go in the same call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparkhaven.jobs.date_choice import DateChoice, intraday_dates
+from sparkhaven.store.epochs.reading.stream_state import newest_states
+from sparkhaven.store.errors import SettingsError, SparkhavenError, meant
+from sparkhaven.store.io.read_only_roots import is_copy
+from sparkhaven.store.merges.merge_records import all_values, newest
+from sparkhaven.store.merges.validations import Validation, store_validation
+from sparkhaven.store.places import TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.schema.document.validator_rules import MODES
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.state_cache import States
+from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.rule_runs import RuleChoice
+from sparkhaven.writers.validation.validators.loading import load_validators
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRun:
+    """Which rules run, and what follows. ``grace``: seconds between truncate and delete.
+
+    ``on_error`` is told what a validator raises, ``note`` how it goes on.
+    """
+
+    modes: Sequence[str] = ()
+    validators: Sequence[str] = ()
+    validator_path: Sequence[Path] = ()
+    allow_unevaluated: bool = False
+    delete_after: bool = False
+    grace: float = GRACE_S
+    dry_run: bool = False
+    note: Callable[[str], None] = field(default=lambda _: None)
+    on_error: Callable[[BaseException], None] = field(default=lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedDate:
+    """A date: its validation, what was removed after it, and the error that ended it, if one did."""
+
+    date: str
+    validation: Validation | None = None
+    removed: RemovedDate | None = None
+    error: SparkhavenError | OSError | None = None
+
+
+def validate_dates(place: TablePlace, choice: DateChoice, run: ValidationRun) -> Iterator[ValidatedDate]:
+    """Validates merged dates, and stores the results, but for a dry run and in a copy of a database.
+
+    An error of one date does not stop the others. Before any: SettingsError for a mode or validator that there is not,
+    TableNotFoundError where no merged date is chosen.
+    """
+    load_deployed(place)
+    modes = _modes(run.modes)
+    if run.validator_path and not run.validators:
+        raise SettingsError("--validator-path has no validator", expected="--validator MODULE:FUNCTION", found="none")
+    validators = load_validators(list(run.validators), list(run.validator_path), place.layout.root)
+    merged = [value for value in all_values(place) if newest(place, value)]
+    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(place)), "merged ")
+    return _validated(place, values, RuleChoice(modes, validators, run.on_error), run)
+
+
+def _validated(
+    place: TablePlace, values: Sequence[str], rules: RuleChoice, run: ValidationRun
+) -> Iterator[ValidatedDate]:
+    dry_run, tolerant = stores_nothing(place, run), run.allow_unevaluated
+    pins, states = Pins(place), States(place)
+    for value in values:
+        now_ms = int(time.time() * 1000)
+        validation = removed = None
+        try:
+            validation = validate_date(place, value, pins=pins, tolerant=tolerant, time_ms=now_ms, choice=rules)
+            if not dry_run:
+                store_validation(place, validation)
+            if validation.passed and run.delete_after:
+                proof = prove(
+                    place,
+                    value,
+                    tolerant=tolerant,
+                    dry_run=dry_run,
+                    time_ms=now_ms,
+                    pins=pins,
+                    on_progress=run.note,
+                    validation=validation,
+                )
+                removed = truncate_and_delete(
+                    place,
+                    value,
+                    proof=proof,
+                    clock=time.time,
+                    grace_s=run.grace,
+                    dry_run=dry_run,
+                    pins=pins,
+                    states=states,
+                )
+        except (SparkhavenError, OSError) as error:
+            yield ValidatedDate(value, validation, removed, error)
+        else:
+            yield ValidatedDate(value, validation, removed)
+
+
+def stores_nothing(place: TablePlace, run: ValidationRun) -> bool:
+    """Whether it is a dry run, as each is in a snapshot or a mirror."""
+    return run.dry_run or (is_copy(place.layout.root) and not run.delete_after)
+
+
+def _modes(texts: Sequence[str]) -> tuple[str, ...]:
+    chosen = dict.fromkeys(part.strip() for text in texts for part in text.split(","))
+    for mode in chosen:
+        if mode not in MODES:
+            expected = ", ".join(MODES)
+            raise SettingsError(
+                "--modes has no such mode", expected=expected, found=repr(mode), hint=meant(mode, MODES)
+            )
+    return tuple(chosen)
