@@ -1,7 +1,7 @@
 """Deephaven's on-disk tables from Python and Spark: the public API, and nothing else.
 
 ``Database``          the tables below a root: ``tables``, ``table``, ``sql``, ``snapshot``, ``save_table``, ...
-``Table``             one of them: reads, appends, merges, validates, undoes; whatever a command does, a method does
+``Table``             one of them: whatever a command does with a table, a method does
 ``Snapshot``          a table at one moment, as Arrow
 ``open_table``        ``Database(root).table("NS.T").snapshot()``
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``

@@ -74,7 +74,7 @@ def deephaven_writer(root: str | Path, table: str, stream: str, **options: Unpac
         root: The root of a database.
         table: The table, as ``NS.T``.
         stream: The stream, of which no other process writes.
-        **options: Those of ``FrameKeywords``; ``internal`` and ``value`` have to be given.
+        **options: Those of ``FrameKeywords``. ``internal`` and ``value`` have to be given.
 
     Returns:
         The writer, which opens the stream at its first batch.
@@ -95,11 +95,11 @@ def deephaven_writer(root: str | Path, table: str, stream: str, **options: Unpac
 def write_frame(
     frame: Any, root: str | Path, table: str, stream: str, *, label: str | None = None, **options: Unpack[FrameKeywords]
 ) -> BatchOutcome:
-    """Writes rows as one epoch; ``frame`` is a Spark frame, which Spark's workers write, or anything that gives Arrow.
+    """Writes rows as one epoch. ``frame`` is a Spark frame, which Spark's workers write, or anything that gives Arrow.
 
     With ``positions`` committed rows are dropped. With a ``label`` the rows are written once under that name: the same
     rows again are a no-op, other rows a PositionGapError. A frame without rows takes no label. With neither, each call
-    adds all rows. Raises what the commit of a batch raises; then nothing was written.
+    adds all rows. Nothing was written where the commit of a batch raises an error.
     """
     if label is not None and options.get("positions"):
         raise SettingsError("a frame with positions has a label", found=label)

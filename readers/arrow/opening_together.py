@@ -77,10 +77,10 @@ def _joint(opened: Sequence[PinnedTable]) -> list[dict[str, int]]:
         number_of = {opened[number].place.of_stream(stream): number for number in numbers}
         kept = [kept_epochs(place, epochs[number][stream]) for place, number in number_of.items()]
         for group in of_one_feed(kept):
-            found = joint_epochs(group) if len(group) > 1 else {}
-            if found is None:
+            joint = joint_epochs(group) if len(group) > 1 else {}
+            if joint is None:
                 raise _apart(group)
-            for place, epoch in found.items():
+            for place, epoch in joint.items():
                 epochs[number_of[place]][stream] = epoch
     return epochs
 

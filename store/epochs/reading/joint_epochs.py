@@ -98,7 +98,7 @@ def joint_epochs(streams: Sequence[KeptEpochs]) -> dict[StreamPlace, int] | None
     known = [{position: epoch for epoch, position in stream.positions(files)} for stream in streams]
     for position in reversed(known[0]):
         if all(position in of_stream for of_stream in known):
-            return {stream.place: found[position] for stream, found in zip(streams, known, strict=True)}
+            return {stream.place: epoch_at[position] for stream, epoch_at in zip(streams, known, strict=True)}
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,13 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from sparkhaven import Database
+from sparkhaven.jobs.cli.main import app
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.readers.arrow.opening_together import Opening, feed_positions, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.sql.query import QueryOptions, open_query
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.errors import TooEarlyError
+from sparkhaven.store.errors import TableNotFoundError, TooEarlyError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
@@ -132,6 +136,24 @@ def test_a_query_over_tables_of_one_feed_sees_one_position(feed: TableRuns) -> N
     for newest, expected in ((False, [4, 4, 4]), (True, [6, 4, 4])):
         with open_query(root, query, QueryOptions(newest=newest)) as result:
             assert result.batches.read_all()["n"].to_pylist() == expected
+
+
+def test_the_command_and_the_objects_say_where_the_feed_stands(feed: TableRuns) -> None:
+    root = feed.base / "db"
+    feed.run(Fs(), root, 100)
+    feed.put(2, ALL[12:18])
+    killed(feed, root, 2)
+    query = "select count(*) as n from Md.Trade cross join Md.Quote"
+    done = CliRunner().invoke(app, ["--root", str(root), "sql", query, "--json"])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["first"] == [{"n": 16}] and [table["epoch"] for table in result["tables"]] == [{"md": 2}] * 2
+    snapshot = Database(root).snapshot(TABLES)
+    assert snapshot.positions == result["positions"] == feed_positions(snapshot.table(name) for name in TABLES)
+    assert snapshot.sql(query)["n"].to_pylist() == [16]
+    assert Database(root).sql(query, newest=True)["n"].to_pylist() == [24]
+    with pytest.raises(TableNotFoundError, match=r"no table Md\.None"):
+        snapshot.sql("select * from Md.None")
 
 
 def test_a_table_that_is_rolled_back_takes_the_others_with_it(feed: TableRuns) -> None:
