@@ -91,7 +91,8 @@ def sql(
             first = [dict(zip(names, line, strict=True)) for line in lines]
             record = {"tier": tier, "rows": rows, "columns": names, "first": first}
         record["tables"] = [_read(scan) for scan in result.scans]
-        record["positions"] = feed_positions(opened)
+        if positions := feed_positions(opened):
+            record["positions"] = positions
 
     def print_text() -> None:
         if out is not None:

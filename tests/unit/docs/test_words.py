@@ -16,7 +16,7 @@ def test_pages_help_and_docstrings_are_all_read() -> None:
     names = {name for name, _ in texts()}
     assert {"README.md", "docs/howto/kafka.md", "docs/tutorial/own-topic.md", "docs/howto/feeds.md"} <= names
     assert {"help of sparkhaven ingest", "help of sparkhaven schema infer --table"} <= names
-    assert {"readers/arrow/snapshot.py Table", "jobs/dataframes/frames.py read_frame"} <= names
+    assert {"readers/arrow/snapshot.py Snapshot", "jobs/dataframes/frames.py read_frame"} <= names
     assert len(names) > 200
 
 
