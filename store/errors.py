@@ -48,6 +48,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
+from sparkhaven.store.next_steps import damaged
+
 EXIT_DONE, EXIT_BAD_DATA, EXIT_USAGE, EXIT_RETRY = 0, 1, 2, 3
 
 
@@ -113,7 +115,13 @@ class FormatError(SparkhavenError):
 
 
 class CorruptFileError(FormatError):
-    """A file is damaged: truncated, bits flipped, or inconsistent with what was committed."""
+    """A file is damaged: truncated, bits flipped, or inconsistent with what was committed.
+
+    Without a hint it has that of its place.
+    """
+
+    def __init__(self, what: str, *, where: object = None, hint: str | None = None, **parts: Any) -> None:
+        super().__init__(what, where=where, hint=hint or damaged(where), **parts)
 
 
 class OtherColumnError(CorruptFileError):

@@ -147,7 +147,7 @@ class SymbolUse:
         if (rare := _too_rare(self.rows, self.ids)) is not None:
             return f'{rare}: symbolTable="None" takes less space'
         if self.duplicates:
-            repair = "`merge --rewrite`" if self.in_history else "A merge"
+            repair = "A merge with --rewrite" if self.in_history else "A merge"
             return f"entries that repeat a text: {self.duplicates:,}. {repair} writes each text once"
         return None
 
@@ -241,6 +241,5 @@ class SymbolTables:
                 where=file.path,
                 expected=f"ascending ends up to {file.texts_size}",
                 found=str(error),
-                hint="run `sparkhaven verify --deep`",
             ) from error
         return len(entries) - int(pc.count_distinct(entries).as_py())

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sparkhaven.store import next_steps
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import pinned_user_table
 from sparkhaven.readers.arrow.snapshot import Snapshot
@@ -24,6 +25,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.dropped_tables import doomed
 from sparkhaven.store.places import StreamPlace, TablePlace, followed_root
 from sparkhaven.store.scan import ranges
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
@@ -93,6 +95,8 @@ def open_place(
         except TableNotFoundError:
             if user:
                 return _user_table(place, checks, null, (epoch, as_of))
+            if doomed(place) is not None:
+                raise
             raise _no_table(place) from None
         if user:
             raise _ambiguous(place)
@@ -153,7 +157,7 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
                 f"{table} has {len(streams)} streams, and one epoch is given",
                 expected="stream=epoch for one or more of: " + ", ".join(streams),
                 found=epoch,
-                hint=f"`sparkhaven stats {table}` lists the streams with their epochs",
+                hint=next_steps.streams(table),
             )
         return {streams[0]: epoch}
     for stream in epoch:
@@ -162,7 +166,7 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
                 f"{table} has no stream {stream!r}",
                 expected=near(stream, streams),
                 found=repr(stream),
-                hint=f"`sparkhaven stats {table}` lists the streams with their epochs",
+                hint=next_steps.streams(table),
             )
     return dict(epoch)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding
+from sparkhaven.store import next_steps
 from sparkhaven.store.format.column.prefix import Prefix, charset_of
 from sparkhaven.store.format.column.region import SYM, SYM_BYTES
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -116,7 +117,7 @@ def _unfit(
             at=f"row {first + row}",
             expected=coding.domain,
             found=str(values[row].cast(pa.string()) if pa.types.is_temporal(values.type) else values[row])[:80],
-            hint="run `sparkhaven merge --rewrite` for the date while its rows are intraday, or restore the file",
+            hint=next_steps.damaged(path),
         )
 
 

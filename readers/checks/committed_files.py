@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding, from_error, other_checksum, shortened
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -16,8 +17,6 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.users.user_table import intraday_location, load_user_table, splayed_of
-
-RESTORE = "run `sparkhaven verify {} --deep`, which says what is affected. Restore the file from a copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def committed_files(place: TablePlace) -> tuple[list[CommittedFile], list[CheckF
 def compare(place: TablePlace, file: CommittedFile, start: int, crc: int) -> list[CheckFinding]:
     """What is wrong with a file whose committed bytes have this CRC-32: its length, or another CRC-32."""
     stat, end = place.fs.stat(file.path), start + file.state.size
-    hint = RESTORE.format(place.table)
+    hint = next_steps.damaged(file.path)
     if stat is None or stat.size < end:
         return [shortened(file.path, stat.size if stat else 0, end, hint)]
     if crc == file.state.crc:

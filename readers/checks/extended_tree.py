@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
@@ -61,7 +62,7 @@ class _Check:
         self, fs: Fs, table: TableName, root: Path, kind: str, records: Mapping[str, MergeRecord], *, deep: bool
     ) -> None:
         self.fs, self.table, self.root, self.kind, self.records, self.deep = fs, table, root, kind, records, deep
-        self.again = f"run `sparkhaven merge {table} --closed --allow-empty`, which writes it again from history"
+        self.again = next_steps.tree_again(table, records)
         self.mend = f"remove the file, then {self.again}"
 
     def state(self) -> tuple[object, ...]:

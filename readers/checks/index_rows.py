@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.readers.checks.column_values import BLOCK, Expected
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.parquet.location_files import BEGIN, INDEX, ROW_SET, sidecar_of
@@ -32,7 +33,6 @@ from sparkhaven.store.types.codings.row_ranges_codec import decode_sets
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 
-REMERGE = "run `sparkhaven merge --rewrite` for the date. Until then read without --where"
 KEYS = 1 << 14  # that are looked at together
 Ranges = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -84,7 +84,7 @@ def _open(fs: Fs, path: Path, columns: Sequence[Column], labels: Sequence[str], 
     record = table_size.load(fs, path)
     if record is None:
         raise CorruptFileError(
-            "the index has no table.size", where=path, expected="a record", found="none", hint=REMERGE
+            "the index has no table.size", where=path, expected="a record", found="none", hint=_again(path)
         )
     stored = index_columns(columns, contiguous=contiguous)
     keys = [
@@ -210,4 +210,8 @@ def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _finding(index: _Index, what: str, at: str, expected: object, found: object) -> CheckFinding:
-    return finding("error", index.path, what, at=at or None, expected=expected, found=found, hint=REMERGE)
+    return finding("error", index.path, what, at=at or None, expected=expected, found=found, hint=_again(index.path))
+
+
+def _again(path: Path) -> str:
+    return f"{next_steps.merge_again_at(path)}. Until then read without --where"

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding, Severity, finding, from_error
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import SeenDate
@@ -30,7 +30,7 @@ def check_index(
     ``times``: by date, when a merge of it began. While one is ``merging``, or was killed, the index is not written yet.
     """
     severity: Severity = "warning" if merging else "error"
-    path, reindex = place.metadata_index, _reindex(place.table)
+    path, reindex = place.metadata_index, next_steps.index_again(place.table)
     if place.fs.stat(path) is None:
         if records:
             yield finding(severity, path, "location index is missing", hint=reindex)
@@ -75,9 +75,5 @@ def _entry_time(
             at=f"internal partition {entry.key.internal}, {entry.key.value}",
             expected=size.last_modified_ms,
             found=entry.modified_ms,
-            hint=_reindex(place.table),
+            hint=next_steps.index_again(place.table),
         )
-
-
-def _reindex(table: TableName) -> str:
-    return f"`sparkhaven metadata update {table}` writes the index again"

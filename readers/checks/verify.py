@@ -31,6 +31,7 @@ from sparkhaven.readers.checks.stream_files import (
     stray_stream_files,
 )
 from sparkhaven.readers.checks.user_tables import check_user_table, undefined_tables
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
@@ -294,7 +295,7 @@ class _TableCheck:
                     "note",
                     directory / f"{running.generation}.json",
                     f"a merge runs or was interrupted after phase {running.phase}",
-                    hint="`sparkhaven merge` of the date continues it",
+                    hint=f"`{next_steps.merge(self._place.table, value)}` continues it",
                 )
             if value in self.records:
                 yield from self._proof(self.records[value], directory)

@@ -35,6 +35,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SettingsError, UnsupportedVersionError
 from sparkhaven.store.format.column.charset import decode_values
 from sparkhaven.store.format.column.codecs import codec_for
@@ -88,7 +89,7 @@ def served_schema(schema: TableSchema) -> ServedSchema:
 
     SchemaMismatchError: two names differ in case only.
     """
-    read = f"`sparkhaven read {schema.full_name}` reads the table"
+    read = next_steps.read(schema.full_name)
     refuse_case_twins(schema.full_name, schema.columns, "clients of an engine", read)
     for column in schema.columns:
         if column.name in RESERVED:

@@ -27,6 +27,7 @@ from sparkhaven.readers.arrow.opening_together import Opening, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.sql.conditions import ScannedTable, pushed
 from sparkhaven.readers.sql.scan import BEYOND, TableScan, connected, not_a_select, plan_tree, refusal, syntax_tree
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SettingsError, SparkhavenError, TableNotFoundError, near
 from sparkhaven.store.expressions.duckdb_engine import Tree, location_of, nodes
 from sparkhaven.store.io.fs import Fs
@@ -79,7 +80,7 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
                 "the namespace has the name of one of DuckDB",
                 where=name,
                 expected=f"a namespace other than {', '.join(OF_DUCKDB)}",
-                hint=f"`sparkhaven read {name}` or open_table reads it",
+                hint=next_steps.read(name),
             )
         names.add(name)
     by_case = {name.lower() for name in names}
@@ -188,7 +189,7 @@ def open_query(
             for table, prefix in zip(tables, prefixes, strict=True)
         )
         for scan in scans:
-            hint = f"`sparkhaven read {scan.table.name}` or open_table reads the table"
+            hint = next_steps.read(scan.table.name)
             refuse_case_twins(scan.table.name, scan.table.schema.columns, "SQL", hint)
         try:
             _register(connection, scans)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
@@ -157,7 +158,7 @@ def _refused(
     place: StreamPlace, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
 ) -> TableExistsError:
     back = f"roll back to the merged epoch or a later one. See `sparkhaven epochs list {place.table} {place.stream}`"
-    again = f"sparkhaven merge {place.table} --dates {key.value}"
+    again = next_steps.merge(place.table, key.value)
     on = f"the merge was killed while it published. Run `{again}` to finish it"
     return TableExistsError(
         "the rollback would remove rows that are in history",
@@ -245,7 +246,7 @@ def epochs_of_offsets(place: StreamPlace, topic: str, partition: int, start: int
 
 def _chosen(place: StreamPlace, takes: Callable[[CommitRecord], tuple[int, list[str]]], what: str) -> list[int]:
     """The epochs that took what is asked for. TableNotFoundError: none did. SettingsError: one took more than that."""
-    listed = f"`sparkhaven epochs list {place.table} {place.stream}` shows the kept ones"
+    listed = next_steps.kept_epochs(place.table, place.stream)
     live = _Live(place, read_files(place))
     epochs = []
     for commit in live.commits:
@@ -285,10 +286,7 @@ class _Live:
 
     def commit(self, epoch: int) -> CommitRecord:
         """The commit of an epoch with its reports; raises what ``plan_undo`` says."""
-        place, listed = (
-            self._place,
-            f"`sparkhaven epochs list {self._place.table} {self._place.stream}` shows the kept ones",
-        )
+        place = self._place
         newest = self._chain[-1].epoch if self._chain else self.floor
         record = next((record for record in self._chain if record.epoch == epoch), None)
         if isinstance(record, RollbackRecord | WithdrawRecord):
@@ -313,7 +311,7 @@ class _Live:
                 where=place.stream_log,
                 expected=f"one of the kept epochs, {self.floor + 1} to {newest}",
                 found=epoch,
-                hint=listed,
+                hint=next_steps.kept_epochs(place.table, place.stream),
             )
         full = self._files.full(record)
         assert isinstance(full, CommitRecord)  # noqa: S101  the others were refused
@@ -353,5 +351,6 @@ def _require_unmerged(place: StreamPlace, epoch: int, location: LocationState, f
 
 def _delete_hint(place: StreamPlace, key: LocationKey) -> str:
     return (
-        f"correct the source, then merge the date again: `sparkhaven merge {place.table} --dates {key.value} --rewrite`"
+        "rows of history are deleted by a condition:"
+        f" `sparkhaven delete-rows {place.table} --dates {key.value} --where CONDITION`"
     )

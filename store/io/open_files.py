@@ -139,7 +139,6 @@ def shorter(path: Path, expected: int, found: int) -> CorruptFileError:
         where=path,
         expected=f"{expected} bytes",
         found=f"{found} bytes",
-        hint="run `sparkhaven verify --deep`, then restore the file or roll back",
     )
 
 

@@ -138,6 +138,4 @@ def changed(path: Path, state: FileState, computed: int) -> CorruptFileError:
         where=path,
         expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data, as committed",
         found=f"CRC-32 {computed:08x}",
-        hint="run `sparkhaven verify --deep`. Restore the file from a copy, or roll the stream back to an epoch before"
-        " the damage. For history, merge the date again with --rewrite while its rows are intraday",
     )

@@ -21,7 +21,6 @@ from sparkhaven.store.format.column.codecs import Reading, codec_for
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, MAX_DATA_OFFSET, Prefix, check_prefix, decode_prefix
 from sparkhaven.store.format.column.region import DAT, Region
 from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
@@ -43,7 +42,6 @@ def _missing(path: Path) -> CorruptFileError:
         where=path,
         expected="the file",
         found="nothing",
-        hint="run `sparkhaven verify`, then restore the file or roll back",
     )
 
 
@@ -242,7 +240,6 @@ def map_region(
             where=path,
             expected=f"{rows} x {prefix.width} bytes",
             found=f"{size} bytes",
-            hint=HINT,
         )
     if whole is not None and prefix.data_offset == DATA_OFFSET:
         data = whole.slice(DATA_OFFSET)
@@ -301,7 +298,6 @@ def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:
             where=path,
             expected="an entry in dataFileSizes",
             found="none",
-            hint=HINT,
         )
     try:
         return fs.map(path, files[path.name])

@@ -20,11 +20,6 @@ from sparkhaven.store.types.model import Column
 from sparkhaven.store.types.null_char import exchanged, other_null
 from sparkhaven.store.types.row_ranges import RowRanges
 
-HINT = (
-    "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite while its "
-    "rows are intraday"
-)
-
 
 class CommittedParquet:
     """An open file of ``rows`` committed rows. CorruptFileError: it is damaged, or has another number of rows."""
@@ -43,7 +38,6 @@ class CommittedParquet:
                 where=path,
                 expected=f"{rows} rows",
                 found=f"{metadata.num_rows} rows",
-                hint=HINT,
             )
         sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
         self.firsts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
@@ -91,7 +85,6 @@ class CommittedParquet:
                 where=self.path,
                 expected=int(self.firsts[index + 1] - self.firsts[index]),
                 found=len(array),
-                hint=HINT,
             )
         unit = other_null(column.type)
         return array if unit is None else exchanged(array, unit)
@@ -152,4 +145,4 @@ def damage_at(path: Path, part: str = "") -> Iterator[None]:
         if isinstance(error, FileNotFoundError):
             raise
         what, where = "Parquet file is damaged", f"{path}, {part}" if part else path
-        raise CorruptFileError(what, where=where, expected="a Parquet file", found=error, hint=HINT) from error
+        raise CorruptFileError(what, where=where, expected="a Parquet file", found=error) from error

@@ -206,6 +206,9 @@ def _later(snapshot: Snapshot, opened: Opened | None, record: MergeRecord) -> se
     return {taken.stream for taken in record.inputs} - known
 
 
+NEWER = "read a newer epoch. `sparkhaven stats` shows which dates are merged"
+
+
 def _refuse_left(
     place: TablePlace, snapshot: Snapshot, value: str, newer: Sequence[MergeInput], record: MergeRecord | None = None
 ) -> None:
@@ -221,14 +224,14 @@ def _refuse_left(
                 "the epoch cannot be read. Its history has imported rows, and a later merge took others beside them",
                 where=place.merges / value,
                 found=f"epochs {snapshot.epochs}",
-                hint="read a newer epoch. `sparkhaven stats` shows which dates are merged",
+                hint=NEWER,
             )
         if here is None or mine is None or here.epoch > mine.epoch:
             raise SettingsError(
                 "the epoch can no longer be read. Its rows were merged later and removed from intraday",
                 where=place.intraday_location(LocationKey(taken.internal, value)),
                 found=f"epochs {snapshot.epochs}",
-                hint="read a newer epoch. `sparkhaven stats` shows which dates are merged",
+                hint=NEWER,
             )
 
 

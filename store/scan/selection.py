@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Literal
 from urllib.parse import unquote
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError, near
 from sparkhaven.store.layout import TableName, check_partition, encode_internal
 from sparkhaven.store.merges.merge_records import MergeRecord
@@ -161,7 +162,7 @@ def refuse_unknown_sources(place: TablePlace, sources: Collection[str], known: s
                 f"{place.table} has no source {source!r}",
                 expected=near(source, known),
                 found=repr(source),
-                hint=f"`sparkhaven stats {place.table}` lists what is there",
+                hint=next_steps.what_is_there(place.table),
             )
 
 
@@ -260,5 +261,5 @@ def refuse_unknown_values(
             f"{table} has no partition {wanted!r}",
             expected=near(wanted, values),
             found=repr(wanted),
-            hint=other or f"`sparkhaven stats {table}` lists what is there",
+            hint=other or next_steps.what_is_there(table),
         )

@@ -164,7 +164,6 @@ class LocationAppender:
                     where=self.directory / name,
                     expected=f"{length} bytes",
                     found="no file" if size < 0 else f"{size} bytes",
-                    hint="run `sparkhaven verify --deep`, then restore the file or roll back",
                 )
             if size > length:
                 longer[self.directory / name] = length, links > 1

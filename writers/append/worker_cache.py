@@ -45,7 +45,6 @@ def ids_of(symbols: Sequence[str | None], where: Path) -> Ids:
                 where=f"{where}, symbol {number}",
                 expected="each string once",
                 found=repr(symbol),
-                hint="run `sparkhaven verify --deep`. The location was changed by another program",
             )
     return ids
 

@@ -19,6 +19,7 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.index_rows import check_index_rows
+from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
@@ -176,7 +177,7 @@ def _adopted(
             where=f"{place.table} {history.value}",
             expected="a finished one, or none",
             found=f"merge {last.generation}",
-            hint=f"sparkhaven merge {place.table} --dates {history.value}",
+            hint=next_steps.merge(place.table, history.value),
         )
     record = _record(place, seen, history, int(clock() * 1000))
     if dry_run:

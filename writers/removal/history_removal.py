@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, TableNotFoundError, TooEarlyError
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
@@ -109,7 +110,7 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
             where=where,
             expected="a complete merge",
             found="none",
-            hint=f"`sparkhaven merge --status {place.table}` lists the dates",
+            hint=next_steps.merged_dates(place.table),
         )
     if history.last is not base:
         raise MergeError(
@@ -117,7 +118,7 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
             where=where,
             expected=f"merge {base.generation} as the last one",
             found=f"merge {history.last.generation if history.last else 0}",
-            hint=f"sparkhaven merge {place.table} --dates {history.value}",
+            hint=next_steps.merge(place.table, history.value),
         )
     pins.require(history.value)
     standing = [location for state in pins.states() for location in state.locations.of_date(history.value)]

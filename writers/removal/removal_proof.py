@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.format.parquet.location_files import NAME
@@ -117,7 +118,7 @@ def prove(
             where=f"{place.table} {value}",
             expected="a complete merge",
             found="none",
-            hint=f"sparkhaven merge {place.table} --dates {value}",
+            hint=next_steps.merge(place.table, value),
         )
     if record.proof is None or not record.proof.holds:
         raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")

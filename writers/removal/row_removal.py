@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from sparkhaven.store import next_steps
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import matching_rows
 from sparkhaven.readers.arrow.snapshot import pinned_of
@@ -206,7 +207,7 @@ class _Run:
             yield
         except OSError as error:
             date = self.proof.record.value
-            again = f"sparkhaven truncate {self.place.table} --dates {date}"
+            again = next_steps.truncate(self.place.table, date)
             if phase is RemovalPhase.DELETE:
                 again = f"sparkhaven delete {self.place.table} --dates {date}"
             what = f"{date}: the {phase} is recorded, and readers see it. Files could not follow: {error}."
@@ -271,7 +272,7 @@ def _require_deletable(
             where=f"{table} {location.key.value}, source {location.key.internal}",
             expected="a truncated location",
             found=f"{location.rows} rows",
-            hint=f"sparkhaven truncate {table} --dates {location.key.value}",
+            hint=next_steps.truncate(table, location.key.value),
             phase="delete",
         )
     _require_age(table, tombstone, now, grace_s)

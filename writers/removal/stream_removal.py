@@ -114,8 +114,8 @@ def require_removable(place: TablePlace, state: StreamState) -> None:
     for key, location in sorted(state.locations.items()):
         directory = place.intraday_location(key)
         dates = f"--dates {key.value}"
-        after = f"sparkhaven delete {place.table} {dates}"
-        before = f"sparkhaven merge {place.table} {dates}, then validate, truncate and delete"
+        after = f"`sparkhaven delete {place.table} {dates}`"
+        before = f"`sparkhaven merge {place.table} {dates}`, then validate, truncate and delete"
         raise TableExistsError(
             f"stream {state.stream!r} of {place.table} still has rows or locations. Nothing was changed",
             where=directory,

@@ -74,7 +74,7 @@ def drop_table(
         try:
             return finish_drop(place, standing, clock=clock, grace_s=grace_s)
         except (RetryableStorageError, OSError) as error:
-            again = f"`sparkhaven drop {place.table} --yes`, or `clean`, removes the rest"
+            again = f"`sparkhaven drop {place.table} --yes` removes the rest"
             note(f"{place.table} is dropped. Its files could not be removed: {as_ours(error)}\n  to do: {again}")
             return doomed(place) or standing
     return standing if dry_run else finish_drop(place, standing, clock=clock, grace_s=grace_s)

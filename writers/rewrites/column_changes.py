@@ -130,8 +130,7 @@ def _stored(schema: TableSchema, name: str, option: str) -> Column:
             where=schema.full_name,
             expected=", ".join(names),
             found=name,
-            hint=f"{f'{slip} ' if slip else ''}To add a column, write it into the schema file, then run"
-            f" `sparkhaven schema deploy {schema.full_name}.schema`",
+            hint=f"{f'{slip} ' if slip else ''}To add a column, {_deploying('write it into the schema file')}",
         )
     if column.kind is Kind.PARTITIONING:
         raise SettingsError(
@@ -144,6 +143,10 @@ def _stored(schema: TableSchema, name: str, option: str) -> Column:
     return column
 
 
+def _deploying(change: str, option: str = "") -> str:
+    return f"{change}, then run `sparkhaven schema deploy FILE{option}`"
+
+
 def _dropped(schema: TableSchema, name: str) -> Column:
     gone = next((column for column in schema.retired if name in (column.name, *column.former_names)), None)
     if schema.column(name) is None and gone is not None and gone.id in schema.dropped:
@@ -154,8 +157,7 @@ def _dropped(schema: TableSchema, name: str) -> Column:
         where=schema.full_name,
         expected="a column that schema deploy has dropped",
         found=name,
-        hint=f"remove the column from the schema file, then run `sparkhaven schema deploy {schema.full_name}.schema"
-        f" --drop {name}`"
+        hint=_deploying("remove the column from the schema file", f" --drop {name}")
         if known
         else f"`sparkhaven schema history {schema.full_name}` lists the columns there were",
     )
@@ -170,8 +172,7 @@ def _renamed(schema: TableSchema, old: str, new: str) -> Column:
         where=schema.full_name,
         expected=f"column {new}, which was called {old}",
         found=f"{new}, which was never called {old}" if column is not None else f"no column {new}",
-        hint=f"write the new name into the schema file, then run `sparkhaven schema deploy {schema.full_name}.schema"
-        f" --rename {old}={new}`",
+        hint=_deploying("write the new name into the schema file", f" --rename {old}={new}"),
     )
 
 
@@ -179,7 +180,7 @@ def _retyped(schema: TableSchema, name: str, kind: str) -> Column:
     column = _stored(schema, name, "--retype")
     if kind in (column.spelling, column.type.name, *column.type.spellings):
         return column
-    wider = f"write the type into the schema file, then run `sparkhaven schema deploy {schema.full_name}.schema`"
+    wider = _deploying("write the type into the schema file")
     other = (
         f"Numbers become wider so. For any other type add a column of another name, and compute it by --set NEW={name}"
     )

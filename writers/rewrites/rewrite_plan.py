@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SchemaMismatchError, TableNotFoundError
@@ -243,7 +244,7 @@ def _history(place: TablePlace, history: DateHistory) -> MergeRecord:
         where=f"{place.table} {history.value}",
         expected="a complete merge",
         found="none" if base is None else "history that was dropped",
-        hint=f"sparkhaven merge {place.table} --dates {history.value}",
+        hint=next_steps.merged_dates(place.table),
         phase="plan",
     )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sparkhaven.store import next_steps
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable, matching_rows
 from sparkhaven.readers.arrow.snapshot import pinned_of
@@ -200,7 +201,7 @@ class DeletionPlanner:
                 where=f"{place.table} {base.value}",
                 expected=f"merge {base.generation}",
                 found=f"merge {read[0] if read else 0}",
-                hint=f"sparkhaven merge {place.table} --dates {base.value} --rewrite",
+                hint=next_steps.merge_again(place.table, base.value),
                 phase="plan",
             )
         return gone

@@ -253,7 +253,6 @@ def other_content(path: Path, expected: object, found: object) -> CorruptFileErr
         where=path,
         expected=expected,
         found=found,
-        hint="`sparkhaven verify --deep` names what is damaged",
     )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import in_phase
@@ -288,7 +289,7 @@ def unfinished(place: TablePlace, history: DateHistory, base: MergeRecord) -> Me
         where=f"{place.table} {history.value}",
         expected=f"merge {base.generation} as the last one",
         found=f"merge {last.generation if last else 0}",
-        hint=f"sparkhaven merge {place.table} --dates {history.value}",
+        hint=next_steps.merge(place.table, history.value),
     )
 
 
@@ -389,7 +390,7 @@ def _finished(place: TablePlace, history: DateHistory) -> MergeRecord:
             where=f"{place.table} {history.value}",
             expected="a merged date",
             found="none" if base is None else "history that was dropped or detached",
-            hint=f"`sparkhaven merge --status {place.table}` lists the dates",
+            hint=next_steps.merged_dates(place.table),
         )
     if history.last is not base:
         raise unfinished(place, history, base)

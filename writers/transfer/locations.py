@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import CorruptFileError, FormatError, SchemaMismatchError
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest, encode_manifest
 from sparkhaven.store.format.parquet.trees import EXTENDED, LOCATIONS_TABLE, LOCATIONS_TABLES, MANIFEST
 from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.format.table.locations import DEEPHAVEN, PARQUET, LocationEntry
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
+from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.location_files import read_locations
 from sparkhaven.store.types.model import TableSchema
@@ -110,7 +112,7 @@ def _manifest(place: TablePlace) -> TreeManifest | None:
     path = place.extended / MANIFEST
     if place.fs.stat(path) is None and not place.fs.names(place.extended):
         return None
-    again = f"run `sparkhaven merge {place.table} --closed --allow-empty`, which writes the tree again from history"
+    again = next_steps.tree_again(place.table, all_values(place))
     if place.fs.stat(path) is None:
         raise CorruptFileError("the manifest of the tree is missing", where=path, expected=MANIFEST, hint=again)
     manifest = decode_manifest(place.fs.read(path), path)
@@ -128,7 +130,7 @@ def _entry(place: TablePlace, leaf: str, value: str, rows: int) -> LocationEntry
             where=place.extended / leaf,
             expected=f"{rows} rows",
             found="nothing",
-            hint=f"run `sparkhaven merge {place.table} --closed --allow-empty`, which writes it again from history",
+            hint=next_steps.tree_again(place.table, [value]),
         )
     kind, version = (DEEPHAVEN, COLUMN_VERSION) if stat.is_dir else (PARQUET, None)
     return LocationEntry(value, leaf, rows, kind, stat.mtime_ns, version)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError, ValidationFailedError
@@ -150,7 +151,7 @@ def validate_date(
     record = newest(place, value)
     if record is None or record.emptied:
         has_rows = any(location.rows for _, location in (pins or Pins(place)).locations(value))
-        merge, stats = f"sparkhaven merge {place.table} --dates {value}", f"`sparkhaven stats {place.table}`"
+        merge, stats = next_steps.merge(place.table, value), f"`sparkhaven stats {place.table}`"
         raise TableNotFoundError(
             "date has no history to validate",
             where=f"{place.table} {value}",

@@ -156,6 +156,10 @@ def expire(
     exit_with(code)
 
 
+def _later(place: TablePlace) -> str:
+    return f"The former files go in an hour, by the next merge or `sparkhaven clean {place.table}`"
+
+
 def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> tuple[int, int]:
     """Drops dates, or says what that would do; the exit code, and rows."""
     code, name = EXIT_DONE, str(place.table)
@@ -174,7 +178,7 @@ def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *,
     cli.result(
         {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run},
         f"{dates:,} dates, {rows:,} rows, {size:,} bytes"
-        + (" (dry run)" if dry_run else ". The files go in an hour, by the next merge or `clean`" if dates else ""),
+        + (" (dry run)" if dry_run else f". {_later(place)}" if dates else ""),
     )
     return code, rows
 
@@ -250,7 +254,7 @@ def move(
         summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {where}")
     if not dry_run:  # a move adopts what stands beside the record
         follow(place, cli.note)
-    summary.end("The former files go in an hour, by the next merge or `clean`")
+    summary.end(_later(place))
 
 
 def detach(
@@ -285,7 +289,7 @@ def detach(
         summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {done.path}")
     if not dry_run:
         follow(place, cli.note)
-    summary.end("The former files go in an hour, by the next merge or `clean`")
+    summary.end(_later(place))
 
 
 def attach(

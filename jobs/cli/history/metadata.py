@@ -12,6 +12,7 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.history.locations import LocationsPart, listed, updated, validated
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.io.fs import Fs
@@ -134,7 +135,7 @@ def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:
             where=layout.root,
             expected="a table NS.T, a namespace NS, or a pattern with * and ?",
             found=", ".join(map(str, tables)) or "no tables",
-            hint="`sparkhaven tables` lists the tables",
+            hint=next_steps.TABLES,
         )
     return chosen
 

@@ -219,6 +219,6 @@ def drop_line(dropped: TableDrop, waits: float, *, dry_run: bool) -> str:
     if dry_run:
         return what.format("would drop")
     if dropped.phase is not DropPhase.REMOVED:
-        again = f"`sparkhaven drop {dropped.table} --yes` or `clean` removes the files"
+        again = f"`sparkhaven drop {dropped.table} --yes` removes the files"
         return f"{what.format('dropped')}. In {waits:,.0f} s {again}"
     return "\n".join([what.format("removed"), *(f"{path} stays: other streams share it" for path in dropped.kept)])

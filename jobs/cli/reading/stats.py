@@ -24,6 +24,7 @@ from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
+from sparkhaven.store.epochs.state.offsets import settle_hint
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import TREES
@@ -156,7 +157,8 @@ def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
         if late := line.get("positionsUnknown"):
             reach = f"source positions are known up to epoch {late['knownUpTo']}, rows up to epoch {late['rowsUpTo']}"
             print(f"\n{line['stream']}, rebuilt commit log: {reach}.")
-            print("The stream ingests nothing until `recover --from-locations` gives its positions")
+            print("The stream ingests nothing until they are given")
+            print(f"  to do: {settle_hint(figures['table'], line['stream'])}")
         if behind := line.get("schemaBehind"):
             print(f"\n{line['stream']} writes schema version {behind['writes']}. Deployed is {behind['deployed']}.")
             print("It takes the deployed version when it starts again with that schema.")

@@ -255,7 +255,7 @@ def from_tbl(
             where=path,
             expected="the same columns from the schema as from the definition",
             found="; ".join(difference.words() for difference in lost),
-            hint="`sparkhaven inspect FILE` shows the definition",
+            hint=f"`sparkhaven inspect {path}` shows the definition",
         )
     record = {"table": f"{definition.namespace}.{definition.name}", "columns": len(definition.columns), "schema": text}
     written.put(cli, fs, text, record)

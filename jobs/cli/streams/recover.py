@@ -16,6 +16,7 @@ from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, group, help_en
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import damage_of
 from sparkhaven.store.epochs.recovery.rebuild import PositionChoice
@@ -216,9 +217,7 @@ def streamed_tables(layout: Layout, name: str | None) -> list[TablePlace]:
     places = [TablePlace(fs, layout, table) for table in tables]
     streamed = [place for place in places if list_streams(place) or streams_without_log(place)]
     if name is not None and not streamed:
-        raise TableNotFoundError(
-            f"{name} has no streams", where=places[0].streams, hint="`sparkhaven tables` lists the tables"
-        )
+        raise TableNotFoundError(f"{name} has no streams", where=places[0].streams, hint=next_steps.TABLES)
     return streamed
 
 

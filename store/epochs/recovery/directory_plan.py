@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.files.published_size import (
     read_published,
     record_bytes,
 )
-from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.locations import PackedLocations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files
@@ -33,6 +33,7 @@ from sparkhaven.store.format.table.table_size import TableSize, size_form
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.native.files import DIRECTORY, Directories, DirectoryForm, compare_directories
+from sparkhaven.store.next_steps import restore_log
 from sparkhaven.store.places import TablePlace
 
 
@@ -252,7 +253,7 @@ def _published(
             where=path,
             expected=f"epoch {state.epoch} at most",
             found=f"epoch {record.epoch}",
-            hint=restore_hint(place.table, state.stream, log),
+            hint=restore_log(place.table, state.stream, log),
         )
     if record.stream not in (None, state.stream):
         raise CorruptFileError(

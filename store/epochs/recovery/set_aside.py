@@ -28,6 +28,7 @@ from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey, TableName, check_stream
 from sparkhaven.store.merges.merge_records import MergeInput, lock_table, merged_rows, newest
+from sparkhaven.store.next_steps import restore_log
 from sparkhaven.store.places import StreamPlace, TablePlace
 
 NOTE = ".json"
@@ -176,7 +177,5 @@ def words_of(table: TableName, key: LocationKey, taken: MergeInput, log: Path) -
         " has its rows",
         f"a log and removals without {key.internal}/{key.value}, whose directory is gone since its merge",
         f"{taken.rows} rows of it in {log}",
-        f"stop the stream. Restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent}."
-        f" Without one, `sparkhaven recover {table} {taken.stream} --from-locations` goes on with the rows of history."
-        " Nothing was changed or deleted",
+        restore_log(table, taken.stream, log),
     )

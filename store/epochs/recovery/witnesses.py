@@ -32,8 +32,9 @@ from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import TRUNCATED, WITHDRAWN, decode, published
 from sparkhaven.store.framing.log_frames import HEADER
-from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, all_values, newest
+from sparkhaven.store.next_steps import restore_log
 from sparkhaven.store.places import StreamPlace, TablePlace
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
@@ -265,7 +266,7 @@ class Witnesses:
             f"the commit log of stream {stream!r} has other withdrawn rows than {who}. Acknowledged records are lost",
             f"the withdrawn rows of {key.internal}/{key.value} that this file names",
             f"{now.locations[key].withdrawn.rows} others in {log}",
-            restore_hint(self._place.table, stream, log),
+            restore_log(self._place.table, stream, log),
         )
 
     def _unknown(self, stream: str, epoch: int, key: LocationKey, path: Path) -> Iterator[Witness]:
@@ -300,9 +301,7 @@ class Witnesses:
             f"the removals of stream {stream!r} are older than what was truncated. Merged rows would be read again",
             f"a truncate of {key.internal}/{key.value} in {removals}",
             f"{now.locations[key].rows} rows",
-            f"stop the stream. Restore {removals.name} from the newest copy of {removals.parent}. Without one,"
-            f" `sparkhaven truncate {self._place.table} --dates {key.value} --source {key.internal}` records it again."
-            " Nothing was changed or deleted",
+            restore_log(self._place.table, stream, self._place.of_stream(stream).stream_log),
         )
 
     # --- what they share -------------------------------------------------------------------------------
@@ -351,7 +350,7 @@ class Witnesses:
             f"the commit log of stream {stream!r} is missing. Committed rows cannot be read",
             f"a log{f', or {stream}.removed of epoch {epoch}' if epoch else ''}, because {path} is there",
             "nothing",
-            restore_hint(self._place.table, stream, log),
+            restore_log(self._place.table, stream, log),
         )
 
     def _speaks(self, stream: str, path: Path) -> bool:
@@ -369,7 +368,7 @@ class Witnesses:
             f"the commit log of stream {stream!r} is older than {who}. Acknowledged records are lost",
             f"{expected}, the newest in {log}",
             found,
-            restore_hint(self._place.table, stream, log),
+            restore_log(self._place.table, stream, log),
         )
 
 
@@ -390,14 +389,6 @@ def require_stream(place: StreamPlace) -> StreamState:
         raise
     refuse(witness for witness in Witnesses(place, [state]).all() if witness.stream == place.stream)
     return state
-
-
-def restore_hint(table: TableName, stream: str, log: Path) -> str:
-    return (
-        f"stop the stream. Restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent}."
-        f" Without one, `sparkhaven recover {table} {stream} --from-locations --dry-run` shows what can be rebuilt."
-        " Nothing was changed or deleted"
-    )
 
 
 def refuse(witnesses: Iterable[Witness]) -> None:

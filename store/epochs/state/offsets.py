@@ -52,8 +52,8 @@ GAP_HINT = (
 
 def settle_hint(table: object, stream: str) -> str:
     return (
-        f"state them with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
-        " (the next one to read), --taken-until TIME (of files), or --accept-positions"
+        f"state them: `sparkhaven recover {table} {stream} --from-locations --taken-until TIME` (of files), or instead"
+        " of the time --position TOPIC/PARTITION=OFFSET (the next one to read), or --accept-positions"
     )
 
 

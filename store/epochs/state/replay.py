@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.state.commit_policy import Durability, syncs_each_batch
 from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
 from sparkhaven.store.epochs.state.locations import Locations
@@ -220,7 +221,7 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
             where=where,
             expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
             found=epoch,
-            hint=f"`sparkhaven epochs list {table} {stream}` shows the kept ones",
+            hint=next_steps.kept_epochs(table, stream),
         )
     return newest[: kept_index(newest, epoch) + 1]
 

@@ -363,9 +363,7 @@ class Formula:
                 f"key formula of {namespace}.{table} cannot be evaluated",
                 expected=f"columns {', '.join(names) or '(none)'} and at least one writable partition",
                 found=f"no column {missing[0]}" if missing else "no writable partition",
-                hint=f"`sparkhaven partitions add {namespace} 0` makes a partition"
-                if not missing
-                else "read the column as well",
+                hint="read the column as well" if missing else "give a partition",
             )
         count = len(next(iter(columns.values()))) if columns else int(rows or 0)
         if count == 0:

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.checked_columns import check_texts
 
 Ends = npt.NDArray[np.int64]
@@ -229,9 +228,7 @@ def _drop(text: Octets, rel: Ends, offsets: Ends, where: Mask, size: int) -> tup
 
 def _invalid(index: int, encoding: str, locate: ValuePosition, fault: str) -> CorruptFileError:
     where = locate(index)
-    return CorruptFileError(
-        "bytes are not text in the column's charset", where=where, expected=encoding, found=fault, hint=HINT
-    )
+    return CorruptFileError("bytes are not text in the column's charset", where=where, expected=encoding, found=fault)
 
 
 def _value_of(position: int, ends: Ends) -> int:

@@ -21,7 +21,6 @@ from sparkhaven.store.format.column.plain_texts import WIDTH
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES, Region
 from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.types.codings.string_set import assign_bits, decode_sets
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.model import Column, Storage
@@ -182,7 +181,6 @@ def _require_last(region: Region, data: pa.Buffer) -> None:
             where=f"{region.where}, row {region.rows - 1}",
             expected=data.size,
             found=last,
-            hint=HINT,
         )
 
 
@@ -210,7 +208,7 @@ def _open_sets(region: Region) -> Reading:
 
     def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
         words = np.frombuffer(region.entries(start, stop), "<u8" if region.order == LITTLE else ">u8")
-        return decode_sets(words.astype(np.uint64), texts, region.where, first_row=start, hint=HINT)
+        return decode_sets(words.astype(np.uint64), texts, region.where, first_row=start)
 
     return read
 

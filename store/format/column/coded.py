@@ -13,7 +13,6 @@ from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
 from sparkhaven.store.format.column.plain_texts import decode_ends, encode_ends
 from sparkhaven.store.format.column.prefix import ByteOrder
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.native.entries import decode_entries, encode_entries
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, FixedCoding, Octets, null_entries
@@ -122,5 +121,4 @@ def _corrupt(coding: Coding, index: int, first_row: int, where: object, value: O
         where=f"{where}, row {first_row + index}",
         expected=coding.domain,
         found=value[:40].tobytes().hex(" "),
-        hint=HINT,
     )

@@ -12,7 +12,6 @@ import pyarrow as pa
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.charset import Ends, charset
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.checked_columns import check_texts
 
 WIDTH = 8
@@ -41,7 +40,6 @@ def decode_ends(data: pa.Buffer, first: int, limit: int, order: ByteOrder, where
             where=f"{where}, entry {entry + index}, byte {(entry + index) * WIDTH} of the data",
             expected=f"{ends[index] if index >= 0 else 0} to {limit}",
             found=int(ends[index + 1]),
-            hint=HINT,
         )
     return ends
 

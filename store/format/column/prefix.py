@@ -37,7 +37,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.format.index.grouping import GroupRanges, box_of, encode_ovr, read_map, write_map
 from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
-from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
+from sparkhaven.store.format.java.object_reader import FOREIGN, Reader
 from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, Writer
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.model import CHARSETS, Column, Storage
@@ -230,7 +230,6 @@ def _require_one_form(data: bytes, content: JMap, prefix: Prefix, where: object)
             where=f"{where}, byte 4",
             expected="texts, numbers, Booleans, and maps of them",
             found=error,
-            hint=HINT,
         ) from error
     end = min(len(data), prefix.data_offset)
     if len(writer.out) == prefix.length <= end and data[:end] == bytes(writer.out).ljust(end, b"\0"):
@@ -246,7 +245,6 @@ def _require_one_form(data: bytes, content: JMap, prefix: Prefix, where: object)
             where=f"{where}, byte {offset}",
             expected=f"{wanted[offset]:02x}",
             found=f"{stored[offset]:02x}" if offset < len(stored) else "the end",
-            hint=HINT,
         )
 
 
@@ -317,7 +315,6 @@ def _agree(java: str, width: int, encoding: str | None, where: object) -> None:
             expected=f"{java}: width {' or '.join(map(str, widths))}, "
             + (f"encoding one of {', '.join(CHARSETS)}" if _has_charset(java) else "no encoding"),
             found=f"width {width}, encoding {encoding}",
-            hint=HINT,
         )
 
 
@@ -331,6 +328,5 @@ def check_prefix(prefix: Prefix, column: Column, where: object) -> None:
             where=f"{where}, byte 4",
             expected="type {}, width {}, encoding {}".format(*declared),
             found="type {}, width {}, encoding {}".format(*written),
-            hint="run `sparkhaven verify`, which says what differs. Deploy the schema that wrote these files, or give"
-            " the column a new name",
+            hint="deploy the schema that wrote these files, or give the column a new name",
         )

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.types.datatypes import INT_NULL
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
@@ -103,5 +102,5 @@ def _values(ends: pa.Buffer, data: pa.Buffer, numbers: Positions, kind: str, whe
 
 def _damaged(where: str) -> CorruptFileError:
     return CorruptFileError(
-        "rows point outside of their values", where=where, expected="entries of the column", found="others", hint=HINT
+        "rows point outside of their values", where=where, expected="entries of the column", found="others"
     )

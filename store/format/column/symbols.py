@@ -17,7 +17,6 @@ from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
 from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends, encode_ends, plain_texts
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.native.checked_columns import check_ids, valid_bits
 from sparkhaven.store.native.rows import gathered
 from sparkhaven.store.types.datatypes import INT_NULL
@@ -137,7 +136,6 @@ def decode_symbols(sym: pa.Buffer, sym_bytes: pa.Buffer, encoding: str, order: B
             where=where,
             expected=f"a multiple of {WIDTH} bytes",
             found=sym.size,
-            hint=HINT,
         )
     texts = plain_texts(sym, sym_bytes, 0, encoding) if sym.size and order == LITTLE else None
     if texts is not None and texts.buffers()[2].size == sym_bytes.size:
@@ -149,7 +147,6 @@ def decode_symbols(sym: pa.Buffer, sym_bytes: pa.Buffer, encoding: str, order: B
             where=f"{where}, entry {len(ends) - 2}",
             expected=sym_bytes.size,
             found=int(ends[-1]),
-            hint=HINT,
         )
     return decode_values(sym_bytes, ends, encoding, lambda index: f"{where}, entry {index}")
 
@@ -179,7 +176,6 @@ def decode_rows(
             where=f"{where}, row {first_row + row}",
             expected=f"0 to {len(texts) - 1}, or null",
             found=int(numbers[row]),
-            hint=HINT,
         )
     bitmap = pa.py_buffer(valid_bits(numbers, INT_NULL)) if missing else None
     if texts.null_count:

@@ -22,7 +22,6 @@ from sparkhaven.store.format.java.object_writer import BOX_CLASSES, Writer, dump
 from sparkhaven.store.types.datatypes import DataType
 
 Positions = npt.NDArray[np.int64]
-AGAIN = "run `sparkhaven merge --rewrite` for the date. Until then reads work without the grouping"
 _BOXES: dict[str, type] = {
     "String": str,
     "Boolean": bool,
@@ -79,7 +78,6 @@ class GroupRanges:
                 where=f"{where}, entry {entry}",
                 expected=f"start {expected[entry]}, end above it",
                 found=f"[{starts[entry]}, {stops[entry]})",
-                hint=AGAIN,
             )
         covered = int(stops[-1]) if len(stops) else 0
         if covered != rows:
@@ -88,7 +86,6 @@ class GroupRanges:
                 where=f"{where}, entry {len(stops)}",
                 expected=f"{rows} rows",
                 found=f"{covered} rows",
-                hint=AGAIN,
             )
         seen: set[Hashable] = set()
         for entry, key in enumerate(self.keys):
@@ -98,7 +95,6 @@ class GroupRanges:
                     where=f"{where}, entry {entry}",
                     expected="each key once",
                     found=repr(key),
-                    hint=AGAIN,
                 )
             seen.add(key_identity(key))
         return self
@@ -124,7 +120,6 @@ def read_map(java_map: JMap, data_type: DataType, where: object) -> GroupRanges:
             where=where,
             expected=f"{data_type.name} keys, all ranges long[2] or all int[2]",
             found=f"keys {sorted(k.__name__ for k in kinds)}, ranges {sorted(shapes)}",
-            hint=AGAIN,
         )
     pairs = [value.values for _, value in java_map.entries]
     if any(len(pair) != 2 for pair in pairs):
@@ -134,7 +129,6 @@ def read_map(java_map: JMap, data_type: DataType, where: object) -> GroupRanges:
             where=f"{where}, entry {entry}",
             expected="2 numbers",
             found=len(pairs[entry]),
-            hint=AGAIN,
         )
     table = np.array(pairs, np.int64).reshape(-1, 2)
     keys = tuple(None if key is None else _PLAIN[type(key)](key) for key, _ in java_map.entries)
@@ -156,7 +150,6 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
             where=where,
             expected="a LinkedHashMap",
             found=type(decoded).__name__,
-            hint=AGAIN,
         )
     ranges = read_map(decoded, data_type, where)
     if dumps(decoded) != data:
@@ -165,6 +158,5 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
             where=where,
             expected=f"{len(dumps(decoded))} bytes of this map",
             found=f"{len(data)} other bytes",
-            hint=AGAIN,
         )
     return ranges

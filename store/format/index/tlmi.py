@@ -19,7 +19,6 @@ MAGIC = 0xDB2BB2DB
 VERSIONS = (1, 2)
 DEEPHAVEN, PARQUET = "DEEPHAVEN", "PARQUET"
 UNKNOWN_ROWS = -(2**63)
-AGAIN = "run `sparkhaven verify`, which names the command that writes it again from the merge records"
 
 _HEAD = Struct(">Iii")
 _TAIL = Struct(">qq")
@@ -54,9 +53,7 @@ class _Parser:
         self.pos = 0
 
     def fail(self, fault: str, *, expected: object, found: object) -> CorruptFileError:
-        return CorruptFileError(
-            fault, where=f"{self.where}, byte {self.pos}", expected=expected, found=found, hint=AGAIN
-        )
+        return CorruptFileError(fault, where=f"{self.where}, byte {self.pos}", expected=expected, found=found)
 
     def take(self, count: int) -> bytes:
         part = self.data[self.pos : self.pos + count]
@@ -90,7 +87,6 @@ class _Parser:
                     where=f"{self.where}, byte {self.pos}",
                     expected=f"{DEEPHAVEN} or {PARQUET}",
                     found=repr(kind),
-                    hint=AGAIN,
                 )
             rows, modified = _TAIL.unpack(self.take(_TAIL.size))
             if rows < 0 and rows != UNKNOWN_ROWS:
@@ -123,7 +119,6 @@ def decode_tlmi(data: bytes, where: object, *, keep_empty: bool = False) -> list
             where=f"{where}, byte 4",
             expected="1 or 2",
             found=version,
-            hint=AGAIN,
         )
     room = len(data) - _HEAD.size
     if not 0 <= count <= room // _SMALLEST[version]:

@@ -43,10 +43,7 @@ from sparkhaven.store.format.java.java_values import (
 from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, STREAM_HEADER
 from sparkhaven.store.types.codings import modified_utf8
 
-HINT = (
-    "run `sparkhaven verify --deep`, which says what is affected. Restore the file from a copy, or rebuild the location"
-)
-FOREIGN = "run `sparkhaven verify`. Read the file with the program that wrote it, or with a newer release"
+FOREIGN = "read the file with the program that wrote it, or with a newer release"
 U2 = Struct(">H")
 
 
@@ -57,7 +54,7 @@ class StreamCursor:
         self.data, self.where, self.pos = data, where, 0
 
     def fail(self, fault: str, offset: int, *, expected: object, found: object) -> CorruptFileError:
-        return CorruptFileError(fault, where=f"{self.where}, byte {offset}", expected=expected, found=found, hint=HINT)
+        return CorruptFileError(fault, where=f"{self.where}, byte {offset}", expected=expected, found=found)
 
     def _cut(self, offset: int, needed: int) -> CorruptFileError:
         return self.fail(
@@ -409,4 +406,4 @@ def loads(data: bytes, where: object) -> Any:
     return value
 
 
-__all__ = ["FOREIGN", "HINT", "Reader", "loads"]
+__all__ = ["FOREIGN", "Reader", "loads"]

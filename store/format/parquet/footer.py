@@ -109,8 +109,7 @@ def _text(value: Any) -> str:
 
 
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
-    hint = "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite"
-    return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)
+    return CorruptFileError(problem, where=where, expected=expected, found=found)
 
 
 ANY_SIZE = 1 << 62

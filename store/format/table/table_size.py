@@ -27,7 +27,7 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
-from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, loads
+from sparkhaven.store.format.java.object_reader import FOREIGN, loads
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.committed_columns import FileState
@@ -156,7 +156,7 @@ class _Keys:
 
     def error(self, key: str, expected: str, found: object) -> CorruptFileError:
         problem = f"{NAME} has a wrong value for {key!r}"
-        return CorruptFileError(problem, where=self.where, expected=expected, found=found, hint=HINT)
+        return CorruptFileError(problem, where=self.where, expected=expected, found=found)
 
     def take(self, key: str, kind: type, *, optional: bool = False) -> Any:
         value = self.entries.get(key)
@@ -206,7 +206,7 @@ def decode(data: bytes, where: object) -> TableSize:
     Damage, a missing key or one of another type is a CorruptFileError, another version an UnsupportedVersionError.
     """
     if not data:
-        raise CorruptFileError(f"{NAME} is empty", where=where, expected="a Java stream", found="0 bytes", hint=HINT)
+        raise CorruptFileError(f"{NAME} is empty", where=where, expected="a Java stream", found="0 bytes")
     decoded = loads(data, where)
     entries = decoded.named() if type(decoded) is JMap else None
     if entries is None:

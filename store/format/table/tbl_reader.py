@@ -24,7 +24,7 @@ from sparkhaven.store.format.java.java_values import (
     JObject,
     OpaqueBytes,
 )
-from sparkhaven.store.format.java.object_reader import FOREIGN, HINT, Reader
+from sparkhaven.store.format.java.object_reader import FOREIGN, Reader
 from sparkhaven.store.format.table.definition import (
     COLUMN_TYPES,
     STORAGE_TYPES,
@@ -80,7 +80,7 @@ class _Cursor:
         self._where = where
 
     def fail(self, fault: str, *, expected: object, found: object) -> CorruptFileError:
-        return CorruptFileError(fault, where=self.where(), expected=expected, found=found, hint=HINT)
+        return CorruptFileError(fault, where=self.where(), expected=expected, found=found)
 
     def where(self) -> str:
         """The file, and the byte."""
@@ -191,9 +191,7 @@ def decode_tbl(data: bytes, where: object) -> Definition:
     """
     if data[:1] != b"\x77":
         head = data[:1].hex() or "an empty file"
-        raise CorruptFileError(
-            "file is not a table.tbl", where=f"{where}, byte 0", expected="77", found=head, hint=HINT
-        )
+        raise CorruptFileError("file is not a table.tbl", where=f"{where}, byte 0", expected="77", found=head)
     reader = Reader(data, where, allowed=ALL_CLASSES, accepts=_accepts)
     cursor = _Cursor(reader.items(), where)
     layouts = _layouts(cursor.tagged_object(), cursor)

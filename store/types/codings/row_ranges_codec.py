@@ -240,5 +240,4 @@ def _gathered(data: bytes, firsts: list[int], counts: list[int], widths: list[in
 
 
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
-    hint = "run `sparkhaven merge --rewrite` for the date, which writes its indexes again"
-    return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)
+    return CorruptFileError(problem, where=where, expected=expected, found=found)

@@ -129,7 +129,7 @@ def _refuse(where: str, expected: str, found: str) -> None:
     )
 
 
-def decode_sets(words: Words, texts: pa.Array, where: object, *, first_row: int = 0, hint: str = "") -> pa.ListArray:
+def decode_sets(words: Words, texts: pa.Array, where: object, *, first_row: int = 0) -> pa.ListArray:
     """The sets of words, by the symbol table of their location.
 
     CorruptFileError: a bit at or above the number of symbols.
@@ -143,7 +143,6 @@ def decode_sets(words: Words, texts: pa.Array, where: object, *, first_row: int 
             where=f"{where}, row {first_row + index}",
             expected=f"bits 0 to {count - 1}" if count else "0",
             found=f"{int(words[index]):#x}",
-            hint=hint or None,
         )
     flags = np.unpackbits(words.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     order = np.array(sorted(range(count), key=lambda bit: _units(texts[bit].as_py())), np.int64)

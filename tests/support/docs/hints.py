@@ -71,17 +71,21 @@ def _texts(node: ast.AST) -> Iterator[tuple[int, str]]:
 def calls(text: str) -> Iterator[list[str]]:
     """The words of each command that a text tells a person to run, without ``sparkhaven``."""
     for quoted in _QUOTED.findall(text):
-        words = quoted.replace("[", "").replace("]", "").partition("|")[0].split()
+        words = shlex.split(quoted.replace("[", "").replace("]", "").partition("|")[0].replace("…", ""))
         if not words:
             continue
         if words[0] == "sparkhaven" and len(words) > 1:
             yield words[1:]
-        elif words[0] in _program().commands and len(words) > 1:
-            yield words
     for plain in _PLAIN.findall(_QUOTED.sub("", text)):
         words = shlex.split(_PROSE.sub("", plain))
         if words[0] in _program().commands:
             yield words
+
+
+def without_program(text: str) -> list[str]:
+    """Commands with arguments that a person cannot run as they stand: ``sparkhaven``, and so the root, is missing."""
+    quoted = [words for words in _QUOTED.findall(text) if " " in words]
+    return [words for words in quoted if words.split()[0] in _program().commands]
 
 
 def fault(words: list[str]) -> str | None:

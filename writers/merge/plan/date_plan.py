@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex, value_hashes
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import (
@@ -428,6 +429,6 @@ def merged_schema(place: TablePlace) -> TableSchema:
             hint="keep the rows intraday, or make a new table with a Partitioning column",
         )
     if schema.extended is not None:
-        tree = f"`sparkhaven read {place.table}` reads the table"
+        tree = next_steps.read(place.table)
         refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
     return schema

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, row_hashes, to_hex
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SnapshotMovedError
@@ -47,7 +48,7 @@ def unmerged(
                 where=f"{place.table} {location.key.value}, source {location.key.internal}",
                 expected=f"{start} rows or more",
                 found=f"{location.rows} rows",
-                hint=f"sparkhaven merge {place.table} --dates {location.key.value} --rewrite",
+                hint=next_steps.merge_again(place.table, location.key.value),
                 phase="plan",
             )
         if start < location.rows:

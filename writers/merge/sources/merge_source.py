@@ -153,7 +153,6 @@ class ColumnSource:
                 where=self._dat,
                 expected=f"{source.rows * column.width} bytes of data",
                 found=f"{state.size} bytes",
-                hint=repair_hint(source.stream),
             )
         self._header = header
         self._held = pa.py_buffer(whole) if whole is not None and header.data_offset == DATA_OFFSET else None
@@ -251,7 +250,6 @@ class ColumnSource:
                 where=f"{self._dat}, row {int(np.arange(first, stop)[pick][index])}",
                 expected=f"0 to {symbols - 1}, or null",
                 found=int(ids[index]),
-                hint=repair_hint(self.source.stream),
             )
         return ids
 
@@ -272,7 +270,6 @@ class ColumnSource:
                 where=f"{self._dat}, row {first + row}",
                 expected=f"{int(ends[row])} to {committed}",
                 found=int(ends[row + 1]),
-                hint=repair_hint(self.source.stream),
             )
         return ends
 
@@ -309,15 +306,6 @@ def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
     return decode_values(part, ends - low, encoding, lambda index: f"{where}, value {index}")
 
 
-def repair_hint(stream: str) -> str:
-    """The hint for damage in a source; ``stream`` is empty for a location of history."""
-    if stream:
-        return "run `sparkhaven verify --deep`. Restore the file, or roll back and let the feed replay"
-    return (
-        "restore the file from a copy. While intraday still has the date, `sparkhaven merge --rewrite` writes it again"
-    )
-
-
 def check_crc(fs: Fs, path: Path, state: FileState, *, stream: str) -> None:
     """Reads a data region and compares its CRC-32 with the committed one; a difference is a CorruptFileError.
 
@@ -337,7 +325,6 @@ def check_crc(fs: Fs, path: Path, state: FileState, *, stream: str) -> None:
             where=path,
             expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data",
             found=f"{crc:08x}",
-            hint=repair_hint(stream),
         )
 
 

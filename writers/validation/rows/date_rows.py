@@ -20,7 +20,7 @@ from sparkhaven.store.types.codings.coding import entry_values
 from sparkhaven.store.types.codings.string_set import decode_sets
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.store.types.null_char import as_written
-from sparkhaven.writers.merge.sources.merge_source import SIZES, ColumnSource, MergeSource, repair_hint
+from sparkhaven.writers.merge.sources.merge_source import SIZES, ColumnSource, MergeSource
 from sparkhaven.writers.merge.sources.parquet_source import open_source
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL
 from sparkhaven.writers.validation.rows.cells import Cells, Dictionary, Mask, NotEvaluatedError
@@ -68,7 +68,6 @@ def _decoded(
             where=_where(opened, column, first + int(np.argmax(codes == value))),
             expected=coding.domain,
             found=encoded[value].as_py()[:40].hex(" "),
-            hint=repair_hint(opened.source.stream),
         )
     return values
 

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sparkhaven.jobs.cli.main import app
-from tests.support.docs.hints import calls, fault, known_options, messages, options_named
+from tests.support.docs.hints import calls, fault, known_options, messages, options_named, without_program
+from tests.support.hints.story import APPLICATIONS
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
 OTHERS = {"--help", "--py-files", "--packages", "--jars", "--include_imports", "--descriptor_set_out", "--long"}
-APPLICATIONS = {"sparkhaven ingest", "sparkhaven quarantine", "sparkhaven rewrite-column"}  # names in Spark's interface
 
 
 @pytest.mark.slow
@@ -27,6 +27,12 @@ def test_every_command_that_a_message_names_can_be_called() -> None:
         if (why := fault(words))
     ]
     assert refused == []
+
+
+@pytest.mark.slow
+def test_every_command_with_arguments_names_the_program() -> None:
+    assert [message for message in messages() if without_program(message.text)] == []
+    assert without_program("`clean` or `recover --from-locations`") == ["recover --from-locations"]
 
 
 @pytest.mark.slow
@@ -44,7 +50,7 @@ def test_every_option_that_a_message_names_exists() -> None:
     [
         ("`sparkhaven merge {table} --closd`", "No such option: --closd"),
         ("run `sparkhaven epoch list NS.T s`", "no command 'epoch'"),
-        ("`epochs show NS.T`", "Missing parameter: stream"),
+        ("`sparkhaven epochs show NS.T`", "Missing parameter: stream"),
         ("sparkhaven truncate NS.T --date, then again", "requires an argument"),
         ("`sparkhaven epochs rollback NS.T s --to first`", "valid integer"),
     ],
