@@ -25,8 +25,8 @@ _PLAIN = re.compile(r"(?<![`\w])sparkhaven ([a-z][a-z-]+(?: [^`,;:()|]+)?)")
 _PROSE = re.compile(
     r" (?:to|then|again|of|and|or|if|with|once|anew|where|runs|itself|is|in|needs|every|on|error) .*| again$"
 )
-_STYLE = ("style.py", "pictures.py")  # of the operations page, whose variables look like options
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
+_STYLE = ("pictures.py",)  # of the operations page, whose variables look like options
+_OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z_-]*+(?![:\d])")  # no variable of a style sheet
 
 
 @dataclass(frozen=True, slots=True)

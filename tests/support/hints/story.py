@@ -68,31 +68,25 @@ class Story:
         """Does what is told; the number of commands. Each passes, or says what else to do."""
         if self.by_hand is not None:
             self.by_hand(site)
-        commands = [words for line in told.splitlines() for words in calls(line) if "--help" not in words]
-        helps = [words for line in told.splitlines() for words in calls(line) if "--help" in words]
-        for words in map(list, dict.fromkeys(map(tuple, [*commands, *helps]))):
-            known = {
-                "DIR": str(site.base / "copy"),
-                "N": "0",
-                "FILE": str(site.file),
-                "ROOT": str(site.root),
-                **self.fills,
-            }
+        empty = site.base / "empty"
+        known = {"DIR": str(empty), "N": "0", "FILE": str(site.file), "ROOT": str(site.root), **self.fills}
+        commands = dict.fromkeys(tuple(words) for line in told.splitlines() for words in calls(line))
+        for words in commands:
             filled = [known.get(word, word) for word in words]
             if "--volume" in words:
-                Path(known["DIR"]).mkdir(exist_ok=True)
+                empty.mkdir(exist_ok=True)
             is_run = filled[0] in ("merge", "rewrite-column") and not {"--status", "--help"} & {*filled}
             local = ["--local"] if is_run else []
             local += ["--once", "--local"] if filled[0] == "ingest" else []
             done = run(site.root, *filled, *local)
             waits = done.exit_code == 3 and "run it again in" in done.stderr
-            assert done.exit_code == 0 or waits or leads_on(words, done.exit_code, done.output), (
+            assert done.exit_code == 0 or waits or leads_on(list(words), done.exit_code, done.output), (
                 f"{shlex.join(filled)} ends with {done.exit_code}: {done.output}"
             )
         if self.again != NOTHING:
             repeated = run(site.root, *(asked if self.again is SAME else self.again))
             assert repeated.exit_code == 0, repeated.output
-        return len(commands) + len(helps)
+        return len(commands)
 
 
 def leads_on(words: list[str], code: int, output: str) -> bool:

@@ -288,7 +288,7 @@ def test_the_command_wants_to_be_sure(tmp_path: Path) -> None:
     code, planned = run_json(root, "drop", NAME, "--dry-run")
     assert (code, planned["phase"], planned["history_rows"]) == (0, "doomed", 35)
     assert len(rows_of(root)) == 37
-    assert "drop Test.Every --yes` or `clean` removes the files" in run(root, "drop", NAME, "--yes").stdout
+    assert "drop Test.Every --yes` removes the files" in run(root, "drop", NAME, "--yes").stdout
     assert run_json(root, "read", NAME)[0] == 2
     waiting = run_json(root, "clean", NAME)[1]
     assert waiting["phase"] == "doomed" and waiting["due_s"] > 3500

@@ -88,7 +88,7 @@ def test_commands_that_change_history_bring_the_extended_tree_in_step(tmp_path: 
     assert (found.exit_code, leaf.is_file()) == (0, True)
     leaf.write_bytes(b"x")
     found = run(tmp_path / "db", "verify")
-    mend = f"sparkhaven --root {tmp_path / 'db'} merge NS.T --closed --allow-empty"
+    mend = f"sparkhaven --root {tmp_path / 'db'} merge NS.T --dates d --allow-empty"
     assert (found.exit_code, str(leaf) in found.output, mend in found.output) == (1, True, True)
     leaf.unlink()
     assert run(tmp_path / "db", *mend.split()[1:]).exit_code == 0
