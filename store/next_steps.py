@@ -42,7 +42,7 @@ def damaged(where: object) -> str:
             "restore the file from a copy, or go back to an epoch before the damage:"
             f" `sparkhaven epochs rollback {intraday[1]}.{intraday[2]} STREAM --to N`"
         )
-    return "restore the file from a copy"
+    return "restore the file from a copy. `sparkhaven verify --deep` lists all that is damaged"
 
 
 def index_again(table: object) -> str:

@@ -183,7 +183,7 @@ class CodecContract(ABC):
             error = self.refused(CorruptFileError, tmp_path, column, sizes, rows)
             assert str(error) == (
                 f"a committed file is missing\n  where: {tmp_path / name}\n  expected: the file\n  found: nothing\n"
-                "  to do: restore the file from a copy"
+                "  to do: restore the file from a copy. `sparkhaven verify --deep` lists all that is damaged"
             )
 
     def test_lengths_that_are_no_rows_are_refused(self, tmp_path: Path, column: Column) -> None:

@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,
@@ -315,6 +316,7 @@ def _agree(java: str, width: int, encoding: str | None, where: object) -> None:
             expected=f"{java}: width {' or '.join(map(str, widths))}, "
             + (f"encoding one of {', '.join(CHARSETS)}" if _has_charset(java) else "no encoding"),
             found=f"width {width}, encoding {encoding}",
+            hint=next_steps.damaged(where),
         )
 
 
@@ -328,5 +330,6 @@ def check_prefix(prefix: Prefix, column: Column, where: object) -> None:
             where=f"{where}, byte 4",
             expected="type {}, width {}, encoding {}".format(*declared),
             found="type {}, width {}, encoding {}".format(*written),
-            hint="deploy the schema that wrote these files, or give the column a new name",
+            hint=f"`sparkhaven inspect {where}` shows what is stored. Deploy the schema that wrote these files, or give"
+            " the column a new name",
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct
 
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
 from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.layout import LocationKey, check_partition
@@ -87,6 +88,7 @@ class _Parser:
                     where=f"{self.where}, byte {self.pos}",
                     expected=f"{DEEPHAVEN} or {PARQUET}",
                     found=repr(kind),
+                    hint=next_steps.damaged(self.where),
                 )
             rows, modified = _TAIL.unpack(self.take(_TAIL.size))
             if rows < 0 and rows != UNKNOWN_ROWS:
@@ -119,6 +121,7 @@ def decode_tlmi(data: bytes, where: object, *, keep_empty: bool = False) -> list
             where=f"{where}, byte 4",
             expected="1 or 2",
             found=version,
+            hint=next_steps.damaged(where),
         )
     room = len(data) - _HEAD.size
     if not 0 <= count <= room // _SMALLEST[version]:

@@ -43,7 +43,7 @@ from sparkhaven.store.format.java.java_values import (
 from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, STREAM_HEADER
 from sparkhaven.store.types.codings import modified_utf8
 
-FOREIGN = "read the file with the program that wrote it, or with a newer release"
+FOREIGN = "read the file with the program that wrote it, or with a newer release than sparkhaven --version says"
 U2 = Struct(">H")
 
 

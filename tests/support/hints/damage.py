@@ -8,10 +8,13 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
+from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
 from tests.support.commands import run
 from tests.support.disks.contents import flip
@@ -146,6 +149,22 @@ def other_column(site: Dated) -> Words:
     return "ingest", str(site.base / "s.toml"), "--once", "--local"
 
 
+def of_another_type(site: Dated) -> Words:
+    file, deployed = site.root / INTRADAY / "A.dat", load_deployed(site.place)
+    one, other = deployed.column("A"), deployed.column("C")
+    assert one is not None and other is not None
+    prefix = encode_prefix(replace(other, id=one.id, name=one.name))
+    file.write_bytes(prefix + file.read_bytes()[len(prefix) :])
+    return READ
+
+
+def loose(site: Dated) -> Words:
+    """A file that is in no tree."""
+    file = site.base / "table.size"
+    file.write_bytes((site.root / INTRADAY / "table.size").read_bytes()[:-9])
+    return "inspect", str(file)
+
+
 def page(site: Dated) -> str:
     file = site.base / "page.html"
     do(site, "page", "--out", str(file))
@@ -193,6 +212,8 @@ STORIES: dict[str, Story] = {
         damaged(f"Systems/Test/MetadataIndex/.Event.merges/{OLD}/1.json", last_byte, READ),
         MERGED,
     ),
+    "a column of another type": Story("Deploy the schema that wrote these files", of_another_type),
+    "a loose file that is cut": Story("lists all that is damaged", loose),
     "a file beside history": Story("shows it. Then remove it", damaged(f"{HISTORY}/Z.dat", stray, VERIFY), MERGED),
     "history that was moved": Story("writes a merge record for it", moved, MERGED, again=SAME),
     "rows that a delete has moved away": Story("`sparkhaven delete 7 --dates 7` removes it", moved_aside, TRUNCATED),

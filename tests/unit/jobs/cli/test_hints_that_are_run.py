@@ -23,7 +23,7 @@ UNTRIED = {  # a part of a message, and why nothing runs it here
     "` shows the definition": "no definition is known that a schema file loses",
     "sparkhaven class-archive": "starts a JVM for a minute, and writes to the cache of the user",
     "without Spark, see `sparkhaven quarantine list --help`": "needs a release of Spark that Delta has no jars for",
-    "which writes them once. Then run": "rows of data frames: tests/spark/frames runs it",
+    "which writes them once. Then run": "needs Spark: tests/spark/frames/test_frame_quarantine.py runs it",
     "nothing was published. Run `sparkhaven verify --deep` and do it again": BUG,
     "nothing was published. Run `sparkhaven verify --deep` and merge again": BUG,
     "the tree is as it was. Run": BUG,
@@ -31,7 +31,7 @@ UNTRIED = {  # a part of a message, and why nothing runs it here
     "report it: this is a bug. Epochs": BUG,
     "and report it: this is a bug. Nothing": BUG,
     "and only one look found this": "needs a writer between two looks of one process",
-    "`sparkhaven epochs rollback 7 7 --to 7`": "of Spark's checkpoint: tests/spark runs it",
+    "`sparkhaven epochs rollback 7 7 --to 7`": "needs Spark: tests/spark/frames/test_frames.py has the state",
     "--rewrite, then truncate again": "the witnesses of the log refuse before: a second look before a removal",
 }
 

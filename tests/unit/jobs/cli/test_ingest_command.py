@@ -24,7 +24,7 @@ from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream_group import StreamGroup
 from sparkhaven.jobs.streams.stream_run import StreamRun
-from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
+from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.stream_batches import FeedTables, StreamTotals
@@ -220,8 +220,8 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
 def test_texts_of_errors_are_no_markup() -> None:
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
-    progress.warn("s", CorruptFileError("no [columns] at [/x]"))
-    progress.stopped("s", CorruptFileError("cut [bold] here", hint="reported later"))
+    progress.warn("s", FeedError("no [columns] at [/x]"))
+    progress.stopped("s", FeedError("cut [bold] here", hint="reported later"))
     lines = out.getvalue().splitlines()
     assert lines[0].endswith("s no [columns] at [/x]")
     assert lines[1].endswith("s stopped: cut [bold] here")
