@@ -24,10 +24,10 @@ def merge_again(table: object, value: str) -> str:
 
 def merge_again_at(where: object) -> str:
     """The same for a file of history, by its path."""
-    found = _HISTORY.search(str(where))
-    if found is None:
+    file = _HISTORY.search(str(where))
+    if file is None:
         return "merge the date again with --rewrite"
-    namespace, value, name = found.groups()
+    namespace, value, name = file.groups()
     return f"run `{merge_again(f'{namespace}.{name}', value)}`"
 
 
@@ -40,7 +40,7 @@ def damaged(where: object) -> str:
     if (intraday := _INTRADAY.search(str(where))) is not None:
         return (
             "restore the file from a copy, or go back to an epoch before the damage:"
-            f" `sparkhaven epochs rollback {intraday[1]}.{intraday[2]} STREAM --to N`"
+            f" `sparkhaven epochs rollback {intraday[1]}.{intraday[2]} NAME --to N`, with the name of the stream"
         )
     return "restore the file from a copy. `sparkhaven verify --deep` lists all that is damaged"
 

@@ -150,9 +150,7 @@ STORIES = {
     "a date of another database": Story("restore the snapshot that has it as detached", foreign, REMOVED),
     "a command in a copy": Story("run it on the root that was copied", into_a_copy, REMOVED),
     "restore over other rows": Story("removes it for that of the snapshot", over_other_rows),
-    "export of a table without dates": Story(
-        "write it to one file with", unpartitioned, fills={"FILE.parquet": "T.csv"}
-    ),
+    "export of a table without dates": Story("write it to one file with", unpartitioned),
     "export of nothing": Story(
         "lists dates and rows", ("export", TABLE, "--layout", "flat", "--tier", "history", "--out", "/dev/shm/out")
     ),
@@ -161,6 +159,6 @@ STORIES = {
     "a tree without a leaf": Story("which writes it again from history", leaf_lost, MERGED, again=SAME),
     "a damaged tree": Story("which writes it again from history", tree_damaged, MERGED, again=SAME),
     "a copy of damaged files": Story(
-        "or go back to an epoch before the damage", of_a_damaged_table, fills={"STREAM": "t", "N": "0"}
+        "or go back to an epoch before the damage", of_a_damaged_table, fills={"NAME": "t", "N": "0"}
     ),
 }

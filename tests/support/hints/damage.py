@@ -36,7 +36,7 @@ from tests.support.streams.dated_site import OLD, Dated
 from tests.support.streams.schema_site import COLUMNS, TABLE, schema
 
 REWRITE: Words = ("rewrite-column", TABLE, *DATES, "--set", "C=C+1", "--local")
-BACK = {"STREAM": "s", "N": "0"}
+BACK = {"NAME": "s", "N": "0"}
 READ, VERIFY, DEEP = ("read", TABLE), ("verify", TABLE), ("verify", TABLE, "--deep")
 INTRADAY, HISTORY = f"Intraday/Test/Event/s/{OLD}/Event", f"Systems/Test/Partitions/0/{OLD}/Event"
 Change = Callable[[Path], object]

@@ -69,7 +69,8 @@ class Story:
         if self.by_hand is not None:
             self.by_hand(site)
         empty = site.base / "empty"
-        known = {"DIR": str(empty), "N": "0", "FILE": str(site.file), "ROOT": str(site.root), **self.fills}
+        known = {"DIR": str(empty), "N": "0", "FILE": str(site.file), "ROOT": str(site.root)}
+        known |= {"FILE.parquet": str(site.base / "T.parquet"), **self.fills}
         commands = dict.fromkeys(tuple(words) for line in told.splitlines() for words in calls(line))
         for words in commands:
             filled = [known.get(word, word) for word in words]
