@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sparkhaven.store import next_steps
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.pinned_user_table import pinned_user_table
 from sparkhaven.readers.arrow.snapshot import Snapshot
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse

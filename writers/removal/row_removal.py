@@ -30,10 +30,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from sparkhaven.store import next_steps
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import matching_rows
 from sparkhaven.readers.arrow.snapshot import pinned_of
+from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog

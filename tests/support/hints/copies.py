@@ -99,7 +99,7 @@ def of_a_damaged_table(site: Dated) -> Words:
 
 
 def unpartitioned(site: Dated) -> Words:
-    save_table(site.root, "me", "T", pa.table({"A": [1, 2]}))
+    save_table(site.root, "me.T", pa.table({"A": [1, 2]}))
     return "export", "me.T", "--layout", "flat", "--out", str(site.base / "out")
 
 

@@ -22,7 +22,7 @@ EXTENDED = '  <ExtendedStorage type="coreplus:hive"/>\n'
 
 
 def of_a_user(site: Dated, name: str = "me.T") -> None:
-    save_table(site.root, *name.split("."), pa.table({"A": [1, 2]}))
+    save_table(site.root, name, pa.table({"A": [1, 2]}))
 
 
 def user_rows(site: Dated) -> Words:
