@@ -78,11 +78,15 @@ class NotASelectError(Exception):
 
 
 def engine() -> duckdb.DuckDBPyConnection:
-    """The connection of this thread, opened at its first use. A forked process opens its own."""
+    """The connection of this thread, opened at its first use. A forked process opens its own.
+
+    DuckDB has no thread beside the caller's. A forked process would wait for such threads for ever, when it closes the
+    connection of its parent: they are not in it.
+    """
     import duckdb  # which a read without a condition does not need
 
     if getattr(_opened, "process", None) != os.getpid():
-        _opened.connection = duckdb.connect(config=SETTINGS | {"threads": "1"})
+        _opened.connection = duckdb.connect(config=SETTINGS | {"threads": "1", "async_threads": "0"})
         _opened.connection.execute("set TimeZone = 'UTC'")
         _opened.connection.execute("set lock_configuration = true")
         _opened.process = os.getpid()
