@@ -110,9 +110,8 @@ def _save(root: Path, words: Sequence[str]) -> Ended:
     from sparkhaven.errors import SparkhavenError
 
     file, name, mode, by = words
-    namespace, table = name.split(".")
     try:
-        save_table(root, namespace, table, pq.read_table(file), mode=cast(Any, mode), partition_by=by or None)
+        save_table(root, name, pq.read_table(file), mode=cast(Any, mode), partition_by=by or None)
     except SparkhavenError as error:
         return Ended(error.exit_code, str(error), False)
     return Ended(0, "", False)

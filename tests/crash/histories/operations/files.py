@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sparkhaven import open_table
 from sparkhaven.errors import CorruptFileError
-from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import HistoryWarning
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
