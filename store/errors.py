@@ -106,7 +106,7 @@ E = TypeVar("E", bound=SparkhavenError)
 
 
 def replaced(error: E, **parts: object) -> E:
-    """The same error with other parts."""
+    """A copy of an error with other parts."""
     return type(error)(error.what, **error._parts | parts)
 
 
@@ -378,6 +378,11 @@ def meant(name: str, choices: Iterable[str]) -> str | None:
             return f"names and values are case-sensitive: write {choice}"
     near = get_close_matches(name, known, 1, 0.75)
     return f"did you mean {near[0]}?" if near else None
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 file``, ``2 files``; ``noun`` may be in the plural already."""
+    return f"{count:,} {noun.removesuffix('s')}{'' if count == 1 else 's'}"
 
 
 def near(wanted: str, names: Collection[str]) -> str:

@@ -192,7 +192,7 @@ class Layout:
         return self.root.joinpath(*parts)  # in one step: a start makes ten thousands of them
 
     def intraday_path(self, table: TableName, key: LocationKey) -> str:
-        """The same as a text, in a tenth of the time."""
+        """The directory of an intraday location as a text, in a tenth of the time."""
         root = str(self.root).rstrip("/")
         return f"{root}/Intraday/{table.namespace}/{table.table}/{key.internal}/{key.value}/{table.table}"
 

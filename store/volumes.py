@@ -71,13 +71,13 @@ def require_volume(fs: Fs, location: Path) -> None:
 
 
 def require_named(place: TablePlace, key: LocationKey) -> None:
-    """The same if the newest merge of the date still has that location; else a newer merge has replaced it."""
+    """Requires the volume of a location if the date's newest merge has it; else a newer merge has replaced it."""
     record = newest(place, key.value)
     if record is not None and any(output.internal == key.internal for output in record.outputs):
         require_volume(place.fs, place.history_location(key))
 
 
 def require_volumes(place: TablePlace, record: MergeRecord) -> None:
-    """The same for every location of a merge record."""
+    """Requires the volume of every location of a merge record."""
     for output in record.outputs:
         require_volume(place.fs, place.history_location(LocationKey(output.internal, record.value)))

@@ -1,4 +1,4 @@
-"""What a table may ask of its nights beside the usual steps: doubles, late rows, retention, snapshots."""
+"""What a table may ask of its nights beside the usual steps: duplicates, late rows, retention, snapshots."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Reading:
         return f'dataType="{self.type}"{"" if self.arguments is None else codec}'
 
     def of_column(self, column: Column) -> Reading:
-        """The same with the codec of a column."""
+        """This reading, with the codec of a column."""
         origin = column.type.origin
         return self if origin is None else replace(self, codec=origin.codec, arguments=origin.arguments)
 

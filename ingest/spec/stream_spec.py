@@ -111,7 +111,7 @@ class ColumnSpec:
     ``zone`` tells the time zone; without one they are refused as ambiguous. Both hold for the elements of an array too.
     ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key. ``far`` is
     what becomes of an instant outside of the range that can be stored: null, or the nearest that can; else a bad row.
-    ``lossy``: a float or double takes the nearest value of a number that it does not hold exactly; else a bad row.
+    ``lossy``: round to the nearest float or double. Default: a number that is not held exactly is a bad row.
     ``required``: a row without a value is a bad row; None: as the stream says.
     """
 

@@ -108,7 +108,7 @@ def coded_json(value: Any, coding: Coding, alias: bool, element: Element) -> Val
 
 
 def unstored_json(value: Any, coding: Coding, alias: bool, element: Element) -> Value | Refusal:
-    """The same, where whoever calls asks the coding whether it can be stored."""
+    """A JSON value other than null; the caller asks the coding whether it can be stored."""
     if coding.elements is not None:
         taken: Value | Refusal = nested_value(value, coding, coding.elements, alias, element)
         return taken

@@ -174,7 +174,7 @@ def counted_value(count: Value | Refusal, target: Target) -> Value | Refusal:
 
 
 def counted_column(counts: Typed, target: Target) -> Typed:
-    """The same for a column; what stands for no date or time is in doubt."""
+    """What a column of counts stands for; a count that stands for no date or time is in doubt."""
     array, doubt = counts
     coding = target.column.type.coding
     assert coding is not None  # noqa: S101  a date or a time

@@ -51,7 +51,7 @@ def clean(text: str, target: Target) -> str | Refusal | None:
 
 
 def clean_texts(texts: pa.StringArray, target: Target) -> Typed:
-    """The same for a column; those that are not of the form are in doubt."""
+    """The texts of a column for the strict rules; those that are not of the form are in doubt."""
     form, name = target.form, target.column.type.name
     if form is None:
         return texts, None

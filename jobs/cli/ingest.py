@@ -25,7 +25,6 @@ from sparkhaven.jobs.cli.options import (
     memory_bytes,
     seconds_of,
 )
-from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.jobs.monitor.waiting import other_fields, passed_lines, remarks_of
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.jobs.settings.stream_file import StreamSettings
@@ -38,7 +37,7 @@ from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import rule_words
-from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout

@@ -81,7 +81,7 @@ def committed_locations(place: TablePlace) -> list[Slice]:
 
 
 def pinned_locations(place: TablePlace, table: PinnedTable | None = None) -> list[Slice]:
-    """The same of a table of any kind, by its newest snapshot, or that of a ``table`` that was just pinned."""
+    """Every location of a table of any kind, by its newest snapshot or that of a ``table`` just pinned."""
     # the log of a small merge of a large table needs neither
     from sparkhaven.readers.arrow.opening import open_place
     from sparkhaven.readers.arrow.snapshot import pinned_of

@@ -21,11 +21,6 @@ def ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things: ``1 file``, ``2 files``; ``noun`` may be in the plural already."""
-    return f"{count:,} {noun.removesuffix('s')}{'' if count == 1 else 's'}"
-
-
 def named(values: Sequence[object], shown: int = 3) -> str:
     """The first values by name, the number of the others."""
     text = ", ".join(map(str, values[:shown]))

@@ -67,7 +67,7 @@ def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSe
 
 
 def load_stream_tables(fs: Fs, path: Path, environ: Mapping[str, str]) -> tuple[StreamSettings, ...]:
-    """The same for each table of a stream file, in the order in which they commit."""
+    """Reads and checks a stream file; the settings of each of its tables, in the order in which they commit."""
     raw = read_toml(fs, path, hint="name a TOML file, like those in conf/streams")
     return parse_tables(raw, path, environ, fs)
 
@@ -104,7 +104,7 @@ def _only(tables: tuple[StreamSettings, ...]) -> StreamSettings:
 def parse_tables(
     tree: Mapping[str, object], path: Path, environ: Mapping[str, str], fs: Fs | None = None
 ) -> tuple[StreamSettings, ...]:
-    """The same for each table of the tree, in the order in which they commit."""
+    """Checks a parsed stream file; the settings of each of its tables, in the order in which they commit."""
     raw = dict(tree)
     refuse_both(raw, path)
     try:
@@ -300,7 +300,7 @@ _NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def fill_environment(node: Any, environ: Mapping[str, str]) -> Any:
-    """The same tree with ``${NAME}`` in text values replaced; ``$${`` stands for ``${``. Keys stay as they are.
+    """The tree with ``${NAME}`` in text values replaced; ``$${`` stands for ``${``. Keys stay as they are.
 
     A name that is not set, or that is no name, is a KeyError with that name.
     """

@@ -51,8 +51,8 @@ class ColumnModel(SettingsModel):
     stands, of Avro and Protobuf the canonical one.
     """
     lossy: bool = False
-    """Parquet, Avro, Protobuf, Delta: a float or double takes the nearest value of a number that it does not hold
-    exactly. Default: a bad row. Texts of numbers (JSON, CSV) are read as the nearest in any case.
+    """Parquet, Avro, Protobuf, Delta: round numbers to the nearest float or double. Default: one that is not held
+    exactly is a bad row. Texts of numbers (JSON, CSV) are read as the nearest in any case.
     """
     required: bool | None = None
     """A row without a value is a bad row, whether its field is null or absent. Default: `required` of `[columns]`."""

@@ -110,7 +110,7 @@ class TablesModel(SettingsModel):
 
 @lru_cache
 def tables_model(foreign: str | None = None) -> type[TablesModel]:
-    """The same for a file with ``[[tables]]``."""
+    """The model of a whole file with ``[[tables]]``."""
     return create_model("TablesFile", __base__=TablesModel, feed=feed_field(foreign))
 
 

@@ -12,6 +12,7 @@ from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry
 from sparkhaven.store.epochs.state.log_values import REJECTED
+from sparkhaven.store.errors import counted
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.task.decoding import LateRows, SplitNotes
@@ -72,4 +73,4 @@ def rows_of_hour(epochs: Iterable[EpochEntry], now_s: float) -> tuple[int, int]:
 
 
 def _late(late: LateRows) -> BadRow:
-    return BadRow(late.file, 0, None, LATE, f"{late.rows} rows for {late.key.internal}/{late.key.value}")
+    return BadRow(late.file, 0, None, LATE, f"{counted(late.rows, 'row')} for {late.key.internal}/{late.key.value}")

@@ -12,9 +12,9 @@ from rich.markup import escape
 
 from sparkhaven.ingest.feeds.base import DATA_FILES
 from sparkhaven.ingest.spec.payload_formats import FILES
-from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.errors import counted
 from sparkhaven.store.layout import TableName
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
@@ -45,10 +45,10 @@ class Progress:
             return
         text = f"continues after epoch {report.epoch}, generation {report.generation}"
         if not report.clean:
-            text += (
-                f". Recovery truncated {report.cut_bytes:,} bytes of {len(report.cut_files)} files, removed "
-                f"{len(report.stray_locations)} locations and {len(report.stray_files)} files of an uncommitted batch"
-            )
+            cut = f"{counted(report.cut_bytes, 'byte')} of {counted(len(report.cut_files), 'file')}"
+            removed = counted(len(report.stray_locations), "location")
+            strays = counted(len(report.stray_files), "file")
+            text += f". Recovery truncated {cut}, removed {removed} and {strays} of an uncommitted batch"
             named = report.changes()
             more = f". {len(named) - NAMED:,} more, see --verbose" if len(named) > NAMED and not self._verbose else ""
             text += (
@@ -58,9 +58,11 @@ class Progress:
                 + more
             )
         if report.lost_epochs:
-            text += f". [red]{len(report.lost_epochs)} epochs were not durable and are ingested again[/red]"
+            text += f". [red]Not durable, ingested again: {counted(len(report.lost_epochs), 'epoch')}[/red]"
         for aside in report.set_aside:
-            text += f". [red]{aside.rows:,} rows of {escape(f'{aside.internal}/{aside.value}')} are set aside[/red]"
+            text += (
+                f". [red]Set aside: {counted(aside.rows, 'row')} of {escape(f'{aside.internal}/{aside.value}')}[/red]"
+            )
         self.say(report.stream, text)
 
     def chosen(self, stream: str, local: bool, why: str) -> None:
@@ -115,10 +117,8 @@ class Progress:
         if outcome.passed:
             self.say(shown, f"[yellow]{outcome.passed:,} missing offsets were skipped, as allow_gap permits[/yellow]")
         if outcome.rejected:
-            self.say(
-                shown,
-                f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list {table} {stream}`",
-            )
+            rejected = f"[red]{counted(outcome.rejected, 'row')} rejected[/red]"
+            self.say(shown, f"{rejected}, see `sparkhaven quarantine list {table} {stream}`")
         if self._verbose:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
             self.say(shown, f"seconds: {parts}")

@@ -84,7 +84,7 @@ def open_place(
     null_char: str | int | None = None,
     skip_set_aside: bool = False,
 ) -> Snapshot:
-    """The same for a table at its place."""
+    """Opens the table at a place, as ``open_table`` does by its name."""
     checks, null = checks_of(chosen_mode(checksum_verify, os.environ)), chosen_null_char(null_char, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")

@@ -89,12 +89,12 @@ class PinnedTable:
         return self._pins[stream]
 
     def with_checks(self, checks: Checks | None) -> PinnedTable:
-        """The same snapshot with other checksum checks of its reads. None: no checks."""
+        """This snapshot with other checksum checks of its reads. None: no checks."""
         skip, pins = self._skip_set_aside, self._pins.values()
         return PinnedTable(self._place, self.snapshot, pins, checks, skip_set_aside=skip)
 
     def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
-        """The same snapshot for reading these slices, and nothing else, in this process or, pickled, in another."""
+        """This snapshot for reading these slices, and nothing else, in this process or, pickled, in another."""
         keys: dict[str, list[LocationKey]] = {}
         for slice_ in slices:
             if slice_.stream is not None:
@@ -102,7 +102,7 @@ class PinnedTable:
         return self._with((self._pins[stream].narrowed(keys[stream]) for stream in keys), None)
 
     def detached(self) -> PinnedTable:
-        """The same snapshot, all of it in memory: it can be pickled, and reads on when its epochs are not kept."""
+        """This snapshot, all of it in memory: it can be pickled, and reads on when its epochs are not kept."""
         held = (pin.narrowed(pin.state.locations) for pin in self._pins.values())
         return self._with(held, self.snapshot.history)
 

@@ -309,7 +309,7 @@ def compare_epochs(
     pass_rows: int = PASS_ROWS,
     progress: Callable[[str], object] = lambda _: None,
 ) -> TableComparison:
-    """The same of the rows that a range of epochs has added on each side."""
+    """Compares the rows that a range of epochs has added on each side, date by date."""
     begun = here.begun, there.begun
     comparison = _Comparison(here.pinned, there.pinned, limit, every_row, pass_rows, begun)
     return comparison.compared(here.slices, there.slices, progress)

@@ -78,7 +78,7 @@ class ServedSchema:
         return next(column for column in self.columns if column.name == name)
 
     def known_as(self, deployed: TableSchema) -> ServedSchema:
-        """The same columns, with the names that their files have by a later version of the schema."""
+        """These columns, with the names that their files have by a later version of the schema."""
         stems = {c.id: c.stems or ((1, c.name),) for c in (*deployed.columns, *deployed.retired)}
         later = tuple(replace(column, stems=stems.get(column.id, column.stems)) for column in self.columns)
         return ServedSchema(self.data, self.partition, later)

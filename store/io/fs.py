@@ -98,7 +98,7 @@ class Fs(Durability, CoreReads):
             return file.read()
 
     def held(self, path: Path) -> memoryview:
-        """The same, of a file that may be large."""
+        """The bytes of a file that may be large."""
         return held(path) or memoryview(self.read(path))
 
     def open(self, path: Path) -> Opened:
@@ -109,7 +109,7 @@ class Fs(Durability, CoreReads):
         return read_exactly(path, offset, length)
 
     def read_block(self, path: Path, offset: int, length: int) -> bytes:
-        """The same, and the system reads nothing ahead: for whoever has no memory that would keep it."""
+        """A range of bytes, and the system reads nothing ahead: for whoever has no memory that would keep it."""
         return read_exactly(path, offset, length, os.POSIX_FADV_RANDOM)
 
     def map(self, path: Path, length: int) -> pa.Buffer:
@@ -194,7 +194,7 @@ class Fs(Durability, CoreReads):
             return []
 
     def names_below(self, directory: Path, parts: Iterable[str]) -> Iterator[list[str]]:
-        """The same of several directories below one, in their order: a table has ten thousands of them."""
+        """Names in several directories below one, in their order: a table has ten thousands of them."""
         begin = f"{directory}/"
         for part in parts:
             try:
@@ -267,7 +267,7 @@ class Fs(Durability, CoreReads):
         self.keep_all_dirs([path], top)
 
     def keep_all_dirs(self, paths: Iterable[Path], top: Path) -> None:
-        """The same for several directories, which share the syncs."""
+        """Makes several directories durably; they share the syncs."""
         holders: list[Path] = []
         for path in paths:
             holders += [directory.parent for directory in self.mkdirs(path)]

@@ -41,7 +41,7 @@ def ours(error: BaseException) -> SparkhavenError | None:
 
 
 def as_ours(error: BaseException) -> SparkhavenError:
-    """The same; of an unexpected one an error with its class and text."""
+    """An exception as an error of the tree; of an unexpected one an error with its class and text."""
     return ours(error) or SparkhavenError(f"{type(error).__name__}: {error}")
 
 

@@ -19,7 +19,7 @@ def files_below(fs: Fs, path: Path) -> Iterator[Path]:
 
 
 def stats_below(fs: Fs, path: Path, before: str = "") -> Iterator[tuple[str, Stat]]:
-    """The same of a directory, as paths below it behind ``before``, with what each file is."""
+    """Every file in a directory and below it, as paths behind ``before``, with what each file is."""
     for name, stat in fs.entries(path):
         if stat.is_dir:
             yield from stats_below(fs, path / name, f"{before}{name}/")

@@ -65,7 +65,7 @@ def refuse_managed(fs: Fs, directory: Path, names: Collection[str] | None = None
 
 
 def refuse_managed_above(fs: Fs, path: Path) -> None:
-    """The same for every directory above a path, by its name and by what links on it lead to."""
+    """Refuses directories of other formats above a path, by its name and by what links on it lead to."""
     for directory in dict.fromkeys((*path.parents, *fs.resolve(path).parents)):
         refuse_managed(fs, directory)
 

@@ -55,7 +55,7 @@ class DateHistory:
         return frozenset(output.internal for output in current.outputs) if current else frozenset()
 
     def after(self, *records: MergeRecord) -> DateHistory:
-        """The same once these records are stored; each takes the place of one of its generation."""
+        """The history once these records are stored; each takes the place of one of its generation."""
         stored = {record.generation: record for record in (*self.records, *records)}
         return DateHistory(self.value, tuple(stored[generation] for generation in sorted(stored)))
 

@@ -298,7 +298,7 @@ def store_record(place: TablePlace, record: MergeRecord) -> None:
 
 
 def store_records(place: TablePlace, records: Iterable[MergeRecord]) -> None:
-    """The same for records of several dates, which share the syncs."""
+    """Stores merge records of several dates, which share the syncs."""
     base, files = place.merges, {}
     for record in records:
         path = base / check_partition("partition value", record.value) / f"{record.generation}.json"

@@ -60,7 +60,7 @@ PLAIN_KINDS: dict[str, tuple[int, npt.DTypeLike]] = {
     "char": (CHAR, np.uint16),
     "Boolean": (BOOLEAN, np.uint8),
 }
-"""The same with types that are no numbers."""
+"""Those of numbers, and types that are no numbers."""
 
 
 class PlainColumn:
@@ -225,7 +225,7 @@ class JsonLists:
         return pa.Array.from_buffers(kind, len(self.wanted), buffers, missing, children=[elements]), self._doubt()
 
     def blobs(self, octets: Octets) -> tuple[pa.BinaryArray, Mask | None]:
-        """The same of lists of bytes as binary."""
+        """Lists of bytes as binary, and which are in doubt."""
         bits, missing = bitmap(self.wanted & ~self.doubt)
         buffers = [bits, pa.py_buffer(self.list_ends), pa.py_buffer(octets)]
         return pa.Array.from_buffers(pa.binary(), len(self.wanted), buffers, missing), self._doubt()

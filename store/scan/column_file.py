@@ -132,7 +132,7 @@ class ColumnFile:
         return bool(self.rows) and self.prefix is None and self._reading is None
 
     def again(self) -> ColumnFile:
-        """The same column, without the symbols of a large table that this one may have decoded."""
+        """This column, without the symbols of a large table that this one may have decoded."""
         region = self._region
         return self if region is None else _opened(self.column, self.rows, self.prefix, region)
 

@@ -65,7 +65,7 @@ def key_order(key: Key, data_type: DataType) -> Order:
 
 
 def stored_order(key: Key, data_type: DataType) -> Order:
-    """The same of a key that is stored: of the two zeros the negative one is first."""
+    """A stored key as what is compared: of the two zeros the negative one is first."""
     order = key_order(key, data_type)
     if data_type.name not in ("float", "double"):
         return order

@@ -99,7 +99,7 @@ def refuse_unproved(place: TablePlace, dates: Sequence[SeenDate]) -> None:
 
 
 def require_recorded(place: TablePlace, value: str, record: MergeRecord) -> None:
-    """The same for one date, whose newest record this is."""
+    """ValidationFailedError: history of the date is not as its newest record says."""
     refuse_unproved(place, [see_date(place, value, record, dated_partitions(place))])
 
 

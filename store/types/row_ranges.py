@@ -124,7 +124,7 @@ class RowRanges:
         return RowRanges(starts[filled], stops[filled])
 
     def steps(self, rows: int) -> Iterator[RowRanges]:
-        """The same rows in parts of so many, the last one of fewer."""
+        """These rows in parts of so many, the last one of fewer."""
         ends = np.cumsum(self.stops - self.starts)
         total = self.rows
         if total <= rows:

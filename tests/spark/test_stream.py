@@ -109,7 +109,7 @@ def test_errors_of_tasks_driver_and_source_keep_class_and_text(spark: SparkSessi
     put(feed, 0, 1)
     run(spark, feed, root)
     bad = put_file(feed, "bad", [{**record(1), "N": None}], 50)
-    with pytest.raises(ErrorBudgetExceeded, match="1 rows of the batch are bad") as caught:
+    with pytest.raises(ErrorBudgetExceeded, match="the batch has 1 bad row") as caught:
         run(spark, feed, root)
     assert "bad:1 N is missing" in str(caught.value)
     Path(bad.path).unlink()

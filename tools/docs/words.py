@@ -22,7 +22,7 @@ from tools.docs.commands import commands
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LONGEST = 25  # words of a sentence
-PAGES = ("README.md", "docs/tutorial/*.md", "docs/howto/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/index.md", "docs/tutorial/*.md", "docs/howto/*.md")
 API = (
     "sparkhaven/__init__.py",
     "sparkhaven/errors.py",

@@ -26,7 +26,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.file_positions import Resolution
 from sparkhaven.store.epochs.state.log_values import REJECTED, Batch, LocationReport, LocationState, OffsetRange, Split
-from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
+from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
@@ -133,7 +133,7 @@ def write_tables(
     *,
     here: bool = False,
 ) -> list[BatchOutcome]:
-    """The same for a batch of several tables, whose tasks run together; each table has an epoch of its own.
+    """Writes a batch of several tables, whose tasks run together; each table has an epoch of its own.
 
     No table commits before the tasks of all have ended, and the rejected rows of all are within their budgets. Then
     ``before_commit`` is called, and they commit in order. Where one fails, those before it have committed: a repeat
@@ -316,7 +316,7 @@ def refuse_all(notes: SplitNotes, rows: int) -> None:
     """The check of ``max_rows = 0``: raises with the first bad row."""
     first = notes.rejected[0] if notes.rejected else "no sample"
     raise ErrorBudgetExceeded(
-        f"{notes.rejected_rows} rows of the batch are bad, none is allowed. Nothing was committed",
+        f"the batch has {counted(notes.rejected_rows, 'bad row')}, none is allowed. Nothing was committed",
         where=getattr(first, "file", None),
         expected=f"0 bad rows beside {rows} good ones",
         found=first,

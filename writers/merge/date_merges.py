@@ -78,7 +78,7 @@ class _Date:
         return self.plan.value
 
     def fitted(self, share: float) -> _Date:
-        """The same for one worker, if it has at most ``share`` rows and fits a worker's memory."""
+        """This date for one worker, if it has at most ``share`` rows and fits a worker's memory."""
         alone = replace(self, plan=replace(self.plan, options=replace(self.plan.options, workers=1)))
         return self if self.plan.rows > share or alone.plan.large else alone
 
@@ -109,7 +109,7 @@ def merge_dates(
 
 
 class DateMerges:
-    """The same for any ``planner``."""
+    """Merges of dates by any ``planner``, under the table's lock."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def seen_entries(place: TablePlace, *, lossless: bool = False) -> Entries:
 
 
 def entries_of(place: TablePlace, seen: SeenDate) -> Entries:
-    """The same for one date."""
+    """The entries of the locations of one date."""
     if seen.unpublished:
         raise UnsupportedVersionError(
             "rows of a location are not known",

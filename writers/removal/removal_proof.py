@@ -163,7 +163,7 @@ def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Colle
 
 
 def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutput) -> None:
-    """The same for a location of history in either format."""
+    """Raises if a file of a location of history, in either format, belongs to another column."""
     require_own_files(fs, directory, schema, output.files, output.named_by)
     if NAME in output.files:
         parquet = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)

@@ -82,7 +82,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class DeployedChanges:
-    """The same, with the columns of a schema that has them so."""
+    """Changes of columns, with the columns of a schema that has them so."""
 
     changes: ColumnChanges
     schema: TableSchema

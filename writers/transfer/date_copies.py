@@ -104,7 +104,7 @@ class DateCopies:
         return history if dry_run else without_unfinished_copy(self.place, self.publishing.tidied(history))
 
     def adopted(self, history: DateHistory, pins: Pins, *, dry_run: bool) -> DateHistory:
-        """The same, with a record for a date that stands in the tree without one."""
+        """The history of a date, with a record for one that stands in the tree without."""
         partitions, history = dated_partitions(self.place), self.tidied(history, dry_run=dry_run)
         return adopted_by_command(self.place, history, partitions, self.clock, pins, dry_run=dry_run)
 

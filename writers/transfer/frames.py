@@ -210,7 +210,7 @@ class _Row:
 
 
 def _as_stored(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values in exactly the Arrow type of the column: a text may be a large one."""
+    """Values in exactly the Arrow type of the column: a text may be a large one."""
     return array if array.type == kind else array.cast(kind)
 
 

@@ -167,7 +167,7 @@ def directory_value(text: str, column: Column, where: object, options: AllowedCo
 def directory_values(
     texts: Iterable[tuple[str, str]], schema: TableSchema, where: object, options: AllowedConversions
 ) -> dict[str, pa.Array]:
-    """The same of all columns that directories give, by name."""
+    """One row with the values of all columns that directories name, by column."""
     stored = {column.name: column for column in schema.stored}
     return {name: directory_value(text, stored[name], where, options) for name, text in texts}
 

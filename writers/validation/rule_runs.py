@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from sparkhaven.store.errors import counted
 from sparkhaven.store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.model import Column, ValidatorRule
@@ -25,7 +26,7 @@ from sparkhaven.writers.validation.rules import (
     statistic_rules,
     value_rules,
 )
-from sparkhaven.writers.validation.rules.rule_scope import SHOWN, Evaluate, Measure, Scope, Surroundings, plural
+from sparkhaven.writers.validation.rules.rule_scope import SHOWN, Evaluate, Measure, Scope, Surroundings
 from sparkhaven.writers.validation.validators.loading import USERS, Validator, line_of, words_of
 
 TEXT = 200  # characters of a finding that are kept
@@ -51,7 +52,7 @@ def run_validator(validator: Validator, rows: RowSet, on_error: OnError = lambda
     if batches.error is not None:
         raise batches.error
     shown += [f"and {count - len(shown)} more"] if count > len(shown) else []
-    return Measure(not count, count, 0, 0, plural(count, "finding") + (": " if count else "") + "; ".join(shown))
+    return Measure(not count, count, 0, 0, counted(count, "finding") + (": " if count else "") + "; ".join(shown))
 
 
 def _findings(returned: object) -> tuple[int, list[str]]:

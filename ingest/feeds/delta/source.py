@@ -228,7 +228,7 @@ def version_table_blocks(
     options: DeltaOptions,
     clock: Clock,
 ) -> Iterator[tuple[int, Block]]:
-    """The same for the rows of several tables, by number. Raises what ``version_blocks`` raises."""
+    """Typed rows of a range for several tables, each with the number of its table. Raises as ``version_blocks``."""
     with guarded_file(options.path):
         plain = data_files(options)
         for table in tables.values():

@@ -89,7 +89,7 @@ def file_table_blocks(
     clock: Clock,
     known_file: KnownFile = NOTHING,
 ) -> Iterator[tuple[int, Block]]:
-    """The same for the rows of several tables, by number. Raises what ``file_blocks`` raises."""
+    """Typed rows of a file for several tables, each with the number of its table. Raises as ``file_blocks``."""
     named, time_ns = known_file.place or split.path, _time_ns(split, known_file)
     with guarded_file(named):
         file, form = PlannedFile(fs, split), FORMATS[options.format]

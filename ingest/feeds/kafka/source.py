@@ -301,7 +301,7 @@ def message_table_blocks(
     options: KafkaOptions,
     clock: Clock,
 ) -> Iterator[tuple[int, Block]]:
-    """The same for the rows of several tables, by number. Raises what ``message_blocks`` raises."""
+    """Typed rows of a range for several tables, each with the number of its table. Raises as ``message_blocks``."""
     source = partition_name(split.topic, split.partition)
     decoders: dict[int, MessageDecoder] = {}
     routers: dict[int, Router] = {}

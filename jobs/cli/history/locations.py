@@ -95,7 +95,7 @@ def validated(place: TablePlace) -> LocationsPart | None:
 
 
 def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
-    """The same, and the table is written where it differs."""
+    """Writes the Locations table where it differs from the tree; the differences."""
     if has_foreign_locations(place):
         different, written = ForeignLocations(place).update(now_ms=int(time.time() * 1000), dry_run=dry_run)
         return _updated(place, different, written=written, dry_run=dry_run)

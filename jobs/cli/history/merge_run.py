@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sparkhaven.jobs.cli.context import CliContext, error_json
-from sparkhaven.jobs.monitor.texts import counted
 from sparkhaven.jobs.operations.merging import MergeJob, days_without_history
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_pins import after_sync

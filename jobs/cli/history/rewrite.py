@@ -49,7 +49,7 @@ class ChangeOptions:
 
     @property
     def changes(self) -> ColumnChanges:
-        """The same as values. SettingsError: a pair is none, or names a column twice."""
+        """The changes as values. SettingsError: a pair is none, or names a column twice."""
         return ColumnChanges(
             add=tuple(self.add or ()),
             drop=tuple(self.drop or ()),

@@ -49,7 +49,7 @@ from sparkhaven.jobs.monitor.page.summary import (
 )
 from sparkhaven.jobs.monitor.storage import EXTENDED, INTRADAY
 from sparkhaven.jobs.monitor.streams import StreamFacts
-from sparkhaven.jobs.monitor.texts import counted
+from sparkhaven.store.errors import counted
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1f24; --back: #ffffff; --soft: #57606a; --line: #d0d7de;

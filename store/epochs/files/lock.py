@@ -77,7 +77,7 @@ def _require_generation(fs: Fs, path: Path, generation: int) -> None:
 
 
 def take_lock_if_there(fs: Fs, path: Path) -> AbstractContextManager[Lock | None]:
-    """The same lock for a read-only caller: without a lock file the stream is not locked, and none is created."""
+    """Takes the lock for a read-only caller: without a lock file the stream is not locked, and none is created."""
     return take_lock(fs, path, make=False) if fs.stat(path) is not None else nullcontext()
 
 

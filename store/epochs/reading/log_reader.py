@@ -93,7 +93,7 @@ def read_files(place: StreamPlace, *, whole: bool = False) -> LogFiles:
 
 
 def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True, held: bool = False) -> Newest:
-    """The same for the newest state only, from a usable head on.
+    """Reads the newest state only, from a usable head on.
 
     With ``held`` the state has the whole head in memory, verified, and decodes its locations when they are asked for.
     Without ``cached`` the head is not used and the whole checkpoint is verified. Without ``reports`` the state has no

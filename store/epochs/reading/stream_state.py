@@ -124,7 +124,7 @@ def newest_states(place: TablePlace) -> list[StreamState]:
 
 
 def load_read(place: StreamPlace, *, epoch: int | None = None, cached: bool = True) -> Loaded:
-    """The same, with the ends of log and removals."""
+    """Loads the state of a stream, with the ends of its log and removals."""
     path = place.stream_log
     with gc_paused():
         files = read_newest(place, cached=cached and epoch is None)

@@ -72,7 +72,7 @@ def first_lost(
 def first_unwritten(
     place: TablePlace, durable: Mapping[LocationKey, LocationState], commits: Sequence[CommitRecord]
 ) -> int | None:
-    """The same if the machine did not restart: syncs the epochs and reads them back from disk.
+    """The oldest lost commit if the machine did not restart: syncs the epochs and reads them back from disk.
 
     The error of an earlier sync is not reported again: the kernel has dropped those pages, and a second sync succeeds.
     So a successful sync proves nothing about epochs of an ended process. Missing or short files have another cause;

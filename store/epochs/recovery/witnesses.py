@@ -94,7 +94,7 @@ class Witnesses:
             yield from self.removed_by(stream, read_named(self._place.of_stream(stream)))
 
     def removed_by(self, stream: str, named: Named) -> Iterator[Witness]:
-        """The same for what removals name of a stream."""
+        """Removals of one stream that name an epoch or generation beyond its log."""
         path = self._place.of_stream(stream).stream_removals
         older = list(self.names_epoch(stream, named.epoch, path, "a removal"))
         yield from older or self._names_generation(stream, named.generation, path, "a removal")
@@ -106,12 +106,12 @@ class Witnesses:
         yield from self._locations(walk_locations(self._place, takes))
 
     def published(self, values: Iterable[str]) -> Iterator[Witness]:
-        """The same of the dates with these values, of which no directory is listed."""
+        """Published locations of the dates with these values, of which no directory is listed."""
         internals = [name for name in self._place.fs.names(self._place.intraday) if not name.startswith(".")]
         yield from self._locations(LocationKey(internal, value) for value in values for internal in internals)
 
     def _locations(self, keys: Iterable[LocationKey]) -> Iterator[Witness]:
-        """The same of these locations. One that says nothing but what the states know is read once, as one of many."""
+        """Published locations of these keys. One that agrees with the states is read once, as one of many."""
         walked, again = tee(keys)
         for key, data in zip(walked, published_files(self._place, again), strict=True):
             if data is None or not self._is_known(key, data):
@@ -136,7 +136,7 @@ class Witnesses:
         yield from self.merge(value, complete)
 
     def merged_locations(self) -> Iterator[Witness]:
-        """The same for what logs still have of dates that were merged: one read of each that is not truncated there."""
+        """Published locations of merged dates that logs still have: one read of each that is not truncated there."""
         for value in all_values(self._place):
             for state in self._states.values():
                 for location in state.locations.of_date(value):
@@ -164,7 +164,7 @@ class Witnesses:
                 yield Witness(taken.stream, place.merges / record.value, *words)
 
     def merge(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
-        """The same for one date. ``complete``: its complete records by generation, where they have been read."""
+        """The merge record of one date. ``complete``: its complete records by generation, where they have been read."""
         record = newest(self._place, value) if complete is None else complete[-1] if complete else None
         path = self._place.merges / value
         for taken in record.inputs if record is not None else ():

@@ -140,7 +140,7 @@ class FileWindow:
         return window
 
     def fork(self) -> FileWindow:
-        """The same window, which takes files of its own from now on; stored files are not read for that."""
+        """A copy of this window, which takes files of its own from now on; stored files are not read for that."""
         window = FileWindow(horizon=self.horizon)
         window._old, window._first, window._unread = self._old, self._first, self._unread
         window._new, window._order, window._since = dict(self._new), list(self._order), list(self._since)
@@ -179,7 +179,7 @@ class FileWindow:
     __hash__ = None  # type: ignore[assignment]
 
     def stream(self) -> Iterator[FileId]:
-        """The same, without holding those that were not read yet: frame by frame."""
+        """The files of the window, frame by frame: those that were not read yet are not held."""
         if self._unread is None:
             return iter(self)
         new = {file.path: file for files, _ in self._since for file in files if file.mtime_ns >= self.horizon}

@@ -108,7 +108,7 @@ class PackedLocations:
         )
 
     def without(self, keys: Set[LocationKey]) -> PackedLocations:
-        """The same without some."""
+        """These locations without some."""
         if not keys:
             return self
         others = [index for index, key in enumerate(self.keys) if key not in keys]
@@ -172,7 +172,7 @@ class Locations(MutableMapping[LocationKey, LocationState]):
             self._gone.add(key)
 
     def copy(self) -> Locations:
-        """The same locations; what is decoded or changed here later is not so there."""
+        """A copy of these locations; what is decoded or changed here later is not so there."""
         copied = Locations(self._known, self._saved)
         copied._gone = set(self._gone)
         copied._later = {key: list(steps) for key, steps in self._later.items()}

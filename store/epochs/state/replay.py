@@ -93,7 +93,7 @@ class StreamState:
             pass
 
     def steps(self, record: Record) -> Iterator[None]:
-        """The same in steps, one per location."""
+        """Applies one record in steps, one per location."""
         match record:
             case CommitRecord(batch=batch):
                 for report in batch.reports:

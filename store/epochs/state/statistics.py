@@ -34,7 +34,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def clipped(stats: RangeStats) -> RangeStats:
-    """The same statistics with short bounds; without any where no text stands above all values."""
+    """Statistics with their bounds shortened; without any where no text stands above all values."""
     low, high = stats.low, stats.high
     if not isinstance(low, str) or not isinstance(high, str):
         return stats

@@ -128,7 +128,7 @@ def _counts(values: pa.Array) -> pa.Array:
 
 
 def _integer_literal(op: str, value: object, within: tuple[int, int]) -> tuple[str, int | None]:
-    """The same comparison with a whole bound; None = the answer is one for all values, ``=`` is false.
+    """A comparison of whole numbers with a whole bound; None = the answer is one for all values, ``=`` is false.
 
     ``within``: the least and the largest number that a value can be.
     """

@@ -53,7 +53,7 @@ class Region:
         return count > MANY_SYMBOLS and count > SHORT * rows
 
     def chosen(self, rows: RowRanges) -> Region:
-        """The same column with these rows only; of a large symbol table with no more symbols than they have.
+        """This column with these rows only; of a large symbol table with no more symbols than they have.
 
         CorruptFileError, without the row: a value lies outside of the bytes, or a symbol outside of its table.
         """

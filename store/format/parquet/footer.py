@@ -118,7 +118,7 @@ _BUFFER = 4096  # of a column; without one the reader of a chunk reads it whole 
 
 
 def checked_chunks(metadata: FileMetaData, size: int) -> FileMetaData:
-    """The same metadata of a file of ``size`` bytes, every column chunk checked as Arrow's reader does.
+    """The metadata of a file of ``size`` bytes, every column chunk checked as Arrow's reader does.
 
     pa.ArrowException or OSError: a damaged chunk, or one that lies outside of the file.
     """

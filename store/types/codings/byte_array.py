@@ -216,7 +216,7 @@ def binary_parts(array: pa.Array) -> tuple[Ends, Octets]:
 
 
 def without_nulls(starts: Ends, data: Octets, null: Mask) -> tuple[Ends, Octets]:
-    """The same parts with no bytes under nulls."""
+    """Offsets and data with no bytes under nulls."""
     lengths = np.diff(starts)
     if not lengths[null].any():
         return starts, data

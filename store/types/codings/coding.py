@@ -94,7 +94,7 @@ class Coding(ABC):
         return self.by_value(texts)
 
     def by_value(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
-        """The same one by one, for what is rare."""
+        """The values of texts, parsed one by one, for what is rare."""
         values: list[Any] = []
         doubt = np.zeros(len(texts), np.bool_)
         for index, text in enumerate(texts.to_pylist()):

@@ -48,7 +48,7 @@ def encode_rows(starts: Positions, stops: Positions) -> bytes:
 
 
 def encode_sets(starts: Positions, stops: Positions, bounds: Positions) -> list[bytes]:
-    """The same of several sets: set ``i`` has the ranges from ``bounds[i]`` up to ``bounds[i + 1]``."""
+    """The bytes of several sets: set ``i`` has the ranges from ``bounds[i]`` up to ``bounds[i + 1]``."""
     firsts = bounds[:-1][bounds[:-1] < len(stops)]
     before = np.concatenate((np.zeros(min(1, len(stops)), np.int64), stops[:-1]))
     before[firsts] = -1

@@ -115,7 +115,7 @@ Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of th
 
 
 class RankedUnions(dict[str, pa.StringArray]):
-    """The same in memory, with ``luts``: source and column -> lookup table of ``rank_lut``, of symbol columns."""
+    """Distinct texts in memory, with ``luts``: source and column -> lookup table of ``rank_lut``, of symbol columns."""
 
     def __init__(self, columns: Columns) -> None:
         super().__init__()

@@ -89,7 +89,7 @@ def history_sources(place: TablePlace, record: MergeRecord) -> list[MergeSource]
 
 
 def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
-    """The same for a merge: in tie order, with the bytes of texts."""
+    """The sources in history of a merge: in tie order, with the bytes of texts."""
     sources = sorted(history_sources(place, base), key=lambda source: source.internal)
     return [replace(source, text_bytes=text_bytes(place.fs, source, schema.stored)) for source in sources]
 

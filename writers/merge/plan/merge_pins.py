@@ -133,7 +133,7 @@ class Pins:
         return sum(self.waiting_by_source(value).values())
 
     def waiting_by_source(self, value: str) -> dict[str, int]:
-        """The same by internal partition."""
+        """Rows of a date that were committed but not synced, by internal partition."""
         return self._waiting.get(value, {})
 
     def values(self) -> list[str]:

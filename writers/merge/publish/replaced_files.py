@@ -40,7 +40,7 @@ def waiting(place: TablePlace, now_s: float, *, value: str | None = None) -> lis
 
 
 def replaced_by(place: TablePlace, history: DateHistory, now_s: float) -> list[Replaced]:
-    """The same for one date."""
+    """The replaced locations of one date that are still on disk."""
     alive, replaced = history.alive, []
     for record in history.complete:
         for internal in record.replaces:
@@ -74,7 +74,7 @@ def clean(
 
 
 def clean_after(place: TablePlace, clock: Callable[[], float], on_progress: Callable[[str], None]) -> None:
-    """The same at the end of a merge, which holds the table's lock; reports an error and does not raise it."""
+    """Removes what is due at the end of a merge, which holds the table's lock. Errors are reported, not raised."""
     publishing = PublishPhase(place, clock)
     sweep(place.fs, [taken_rows(place)])  # of a merge of a frame that was killed
     for value in all_values(place):

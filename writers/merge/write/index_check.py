@@ -111,7 +111,7 @@ class _Check:
         return True
 
     def _has_symbols(self, column: Column, key: pa.Array, owners: RowOwners) -> bool:
-        """The same by the ids that the rows of each key must have."""
+        """Whether each row has the value of its key, by the ids that the rows of each key must have."""
         source = ColumnSource(self.fs, staged_source(self.plan, self.finished), column)
         symbols = source.symbols()
         union, (symbol_ranks, key_ranks) = ranked_symbols([symbols, key])

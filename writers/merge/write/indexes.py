@@ -127,7 +127,7 @@ def group_rows(source: ColumnSource, block: int = BLOCK) -> KeyRows:
 
 
 def symbol_groups(runs: Sequence[Runs | None], rows: int, texts: pa.StringArray) -> KeyRows | None:
-    """The same of symbols by the runs of their ranks in ``texts``; None where equal ones do not stand together."""
+    """The keys of symbols by the runs of their ranks in ``texts``. None: equal ones do not stand together."""
     joined = joined_runs(runs)
     if joined is None or not distinct(joined.words):
         return None

@@ -171,7 +171,7 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> 
 
 
 def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any], *, threads: bool = False) -> Checked:
-    """The same for one date whose tasks run in ``run``; raises the error. ``threads``: they share memory."""
+    """Stages, syncs and checks one date by tasks in ``run``; raises the error. ``threads``: they share memory."""
     fs, record, watch = place.fs, task.record, PhaseWatch()
     with _guarded(fs, [task]) as guards:
         with fs.during("merge-stage"), watch.phase(MergePhase.STAGE):

@@ -147,7 +147,7 @@ class Keys:
         return self._luts[key]
 
     def luts(self, column: Column) -> list[npt.NDArray[np.int32]]:
-        """The same of each source."""
+        """The rank of each symbol, for each source."""
         return [self.lut(index, column) for index in range(len(self.plan.sources))]
 
     def regions(self, column: Column) -> list[FileRegion | None] | None:
@@ -388,7 +388,7 @@ class OutputOrder:
     def place(
         self, fs: Fs, regions: Sequence[FileRegion | None], sizes: Sequence[int], entries: FixedEntries | RankedIds
     ) -> tuple[npt.NDArray[Any], PlacedEntries] | None:
-        """The same of entries in files, of sources with so many rows; None, in doubt, as ``place_files`` says."""
+        """The entries of files in order, of sources with so many rows; None, in doubt, as ``place_files`` says."""
         if not self._moves or not is_possible(sizes):
             return None
         dtype = entries.dtype if isinstance(entries, FixedEntries) else np.dtype(np.int32)

@@ -203,7 +203,7 @@ def _stage_pieces(
 def _stage_parted(
     fs: Fs, plan: MergePlan, run: Run[Any, Any], cuts: tuple[tuple[int, ...], ...]
 ) -> tuple[list[StagedPiece], Mapping[str, npt.NDArray[np.bool_]]]:
-    """The same from rows that are parted first: what was read of the sources is proved by that pass."""
+    """The pieces from rows that are parted first: what was read of the sources is proved by that pass."""
     parted = list(run(partial(part_rows, fs), [SourceRows(plan, index, cuts) for index in range(len(plan.sources))]))
     counts = Counts.add(part.counts for part in parted)
     store_used(fs, plan, counts.used)

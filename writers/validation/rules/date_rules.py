@@ -11,22 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store.errors import counted
 from sparkhaven.store.schema.document.validator_rules import NON_EMPTY
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Storage, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import NotEvaluatedError
 from sparkhaven.writers.validation.rows.date_rows import RowSet
 from sparkhaven.writers.validation.rows.key_hashes import Lanes, distinct, row_keys
-from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, names_in, number, within
 
 
 def _size(scope: Scope, rule: ValidatorRule) -> Measure:
-    return within(rule, scope.rows.rows, plural(scope.rows.rows, "row"))
+    return within(rule, scope.rows.rows, counted(scope.rows.rows, "row"))
 
 
 def _non_empty(scope: Scope, _: ValidatorRule) -> Measure:
     rows = scope.rows.rows
-    return Measure(rows > 0, rows, 1, None, plural(rows, "row"))
+    return Measure(rows > 0, rows, 1, None, counted(rows, "row"))
 
 
 def _expected_size(scope: Scope, rule: ValidatorRule) -> Measure:
@@ -45,12 +46,12 @@ def _expected_size(scope: Scope, rule: ValidatorRule) -> Measure:
     neighbours = scope.around.neighbours(wide[0], wide[1])
     if not neighbours:
         bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
-        message = f"{plural(scope.rows.rows, 'row')}, no history to compare with: no neighbouring date is merged"
+        message = f"{counted(scope.rows.rows, 'row')}, no history to compare with: no neighbouring date is merged"
         return Measure(True, None, *bounds, message)
     if not sum(neighbours):
         raise NotEvaluatedError("no neighbouring date has rows in history to compare with")
     mean = Fraction(sum(neighbours), len(neighbours))
-    message = f"{scope.rows.rows} rows, {float(mean):g} is the mean of {plural(len(neighbours), 'neighbouring date')}"
+    message = f"{scope.rows.rows} rows, {float(mean):g} is the mean of {counted(len(neighbours), 'neighbouring date')}"
     return within(rule, Fraction(scope.rows.rows) / mean, message)
 
 
@@ -59,7 +60,7 @@ def _types(scope: Scope, rule: ValidatorRule) -> Measure:
     names = names_in(rule, "columns" if plural_ else "column")
     types = names_in(rule, "types" if plural_ else "type")
     if len(names) != len(types):
-        raise NotEvaluatedError(f"{plural(len(names), 'column')}, {plural(len(types), 'type')}")
+        raise NotEvaluatedError(f"{counted(len(names), 'column')}, {counted(len(types), 'type')}")
     wrong, names_of_types = [], []
     for name, declared in zip(names, types, strict=True):
         column = scope.rows.schema.column(name)
@@ -79,7 +80,7 @@ def _grouped(scope: Scope, rule: ValidatorRule) -> Measure:
     for location in scope.rows.each():
         runs = sum(len(low) for low, _ in _runs(location, name))
         again += runs - distinct(partial(_runs, location, name), location.sizes.hashes)
-    message = f"{plural(again, 'time')} a value recurs after another one in a location"
+    message = f"{counted(again, 'time')} a value recurs after another one in a location"
     return Measure(not again, again, 0, 0, message if again else "equal values stand together")
 
 
@@ -103,7 +104,7 @@ def _symbols_unique(scope: Scope, _: ValidatorRule) -> Measure:
         for source, symbols in scope.rows.symbols(column):
             extra = len(symbols) - pc.count_distinct(symbols.cast(pa.string()), mode="all").as_py()
             if extra:
-                twice.append(f"{column.name} of {source.internal}: {plural(extra, 'text')} more than once")
+                twice.append(f"{column.name} of {source.internal}: {counted(extra, 'text')} more than once")
     return Measure(not twice, len(twice), 0, 0, "; ".join(twice) or "every text has one id")
 
 
@@ -114,7 +115,7 @@ def _digests(scope: Scope, _: ValidatorRule) -> Measure:
 
 def _offsets(scope: Scope, _: ValidatorRule) -> Measure:
     gaps = scope.around.gaps()
-    return Measure(not gaps, gaps, 0, 0, f"{plural(gaps, 'gap')} between committed ranges")
+    return Measure(not gaps, gaps, 0, 0, f"{counted(gaps, 'gap')} between committed ranges")
 
 
 RULES: dict[str, Evaluate] = {

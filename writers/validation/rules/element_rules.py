@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store.errors import counted
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.datatypes import DataType, data_type
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import Dictionary, Mask
-from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Scope, some, value_of
 from sparkhaven.writers.validation.rules.value_rules import REMEMBERED, entries_of
 
 
@@ -121,12 +122,14 @@ def _rule(wanted: bool) -> Evaluate:
             all_.add(elements, kept, counts)
         listed = ", ".join(texts)
         if not wanted:
-            message = f"{plural(wrong.rows, 'row')} with {wrong.shown}" if wrong.rows else f"no row has one of {listed}"
+            message = (
+                f"{counted(wrong.rows, 'row')} with {wrong.shown}" if wrong.rows else f"no row has one of {listed}"
+            )
             return Measure(not wrong.rows, wrong.rows, 0, 0, message)
-        shown = [f"{plural(wrong.rows, 'row')} with {wrong.shown}"] if wrong.values else []
-        shown += [f"{plural(count, 'element')} {_be(count)} {kind}" for kind, count in wrong.odd.items() if count]
-        shown += [f"{plural(wrong.null_rows, 'row')} {_be(wrong.null_rows)} null"] if wrong.null_rows else []
-        message = "; ".join(shown) or f"{plural(len(all_.values), 'distinct element')}, all expected"
+        shown = [f"{counted(wrong.rows, 'row')} with {wrong.shown}"] if wrong.values else []
+        shown += [f"{counted(count, 'element')} {_be(count)} {kind}" for kind, count in wrong.odd.items() if count]
+        shown += [f"{counted(wrong.null_rows, 'row')} {_be(wrong.null_rows)} null"] if wrong.null_rows else []
+        message = "; ".join(shown) or f"{counted(len(all_.values), 'distinct element')}, all expected"
         return Measure(not shown, all_.shown, None, listed, message)
 
     return evaluate

@@ -48,7 +48,7 @@ class _Last:
 
 
 class _LastValues:
-    """The same for values without a dictionary that all blocks share, by what orders them; None is null."""
+    """The last values of groups without a dictionary that all blocks share, by what orders them; None is null."""
 
     def __init__(self) -> None:
         self.kept: dict[int, Any] = {}

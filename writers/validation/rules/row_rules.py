@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.errors import SchemaParseError, counted
 from sparkhaven.store.expressions.predicate.expression import compare_columns, parse_predicate
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.rows.cells import Cells, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.rows.date_rows import CellBlock
-from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Range, Scope, names_in, plural, share
+from sparkhaven.writers.validation.rules.rule_scope import Evaluate, Measure, Range, Scope, names_in, share
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -116,7 +116,7 @@ def _not_null(scope: Scope, rule: ValidatorRule) -> Measure:
 
 def _count_equal(scope: Scope, rule: ValidatorRule) -> Measure:
     counts = {name: _count(scope, name, lambda cells: ~cells.null) for name in names_in(rule, "columns")}
-    shown = ", ".join(f"{name} {plural(count, 'value')}" for name, count in counts.items())
+    shown = ", ".join(f"{name} {counted(count, 'value')}" for name, count in counts.items())
     return Measure(len(set(counts.values())) < 2, shown, None, None, f"without nulls: {shown}")
 
 

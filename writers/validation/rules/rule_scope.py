@@ -125,11 +125,6 @@ def some(values: Sequence[Any]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 @dataclass(frozen=True, slots=True)
 class Range:
     """``minValue`` to ``maxValue``, both included."""

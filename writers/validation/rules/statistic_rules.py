@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.errors import counted
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.sources.sort_keys import from_ordinals, ordinals
@@ -30,7 +31,6 @@ from sparkhaven.writers.validation.rules.rule_scope import (
     bare,
     names_in,
     number,
-    plural,
     within,
 )
 
@@ -68,7 +68,7 @@ def _exact(column: Column) -> bool:
 
 
 def _statistic(rule: ValidatorRule, name: str, statistic: Number | None, values: int) -> Measure:
-    return within(rule, statistic, f"{name} of {plural(values, 'value')}" if values else "no values")
+    return within(rule, statistic, f"{name} of {counted(values, 'value')}" if values else "no values")
 
 
 def _nan(rule: ValidatorRule) -> Measure:
@@ -144,7 +144,7 @@ def _in_range(scope: Scope, rule: ValidatorRule) -> Measure:
     low, high = _statistic(rule, "", extremes.low, count), _statistic(rule, "", extremes.high, count)
     least, greatest = bare(extremes.low), bare(extremes.high)
     shown = f"{least} .. {greatest}" if count else None
-    message = f"{plural(count, 'value')} from {least} to {greatest}" if count else "no values"
+    message = f"{counted(count, 'value')} from {least} to {greatest}" if count else "no values"
     return Measure(low.passed and high.passed, shown, low.lower, low.upper, message)
 
 
@@ -213,7 +213,7 @@ def _number_distinct(scope: Scope, rule: ValidatorRule) -> Measure:
     for name in names:
         scope.rows.column(name)
     count = distinct(feed(scope.rows, names, rule.attributes), scope.rows.sizes.hashes)
-    return within(rule, count, plural(count, "distinct value"))
+    return within(rule, count, counted(count, "distinct value"))
 
 
 RULES: dict[str, Evaluate] = {

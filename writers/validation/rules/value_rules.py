@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.errors import counted
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, ValidatorRule
@@ -24,7 +25,6 @@ from sparkhaven.writers.validation.rules.rule_scope import (
     Range,
     Scope,
     bare,
-    plural,
     quoted,
     some,
     value_of,
@@ -120,7 +120,9 @@ def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
     for block in scope.rows.blocks([column.name]):
         rows += int(np.count_nonzero(block.kept([column.name], rule.attributes)))
     number = distinct(feed(scope.rows, [column.name], rule.attributes), scope.rows.sizes.hashes)
-    return Measure(number == rows, rows - number, 0, 0, f"{plural(number, 'distinct value')} in {plural(rows, 'row')}")
+    return Measure(
+        number == rows, rows - number, 0, 0, f"{counted(number, 'distinct value')} in {counted(rows, 'row')}"
+    )
 
 
 def entries_of(values: Iterable[Any], type_: DataType) -> npt.NDArray[Any]:
@@ -189,7 +191,7 @@ def _not_in_set(scope: Scope, rule: ValidatorRule) -> Measure:
         inside = refused.holds(cells) & block.kept([column.name], rule.attributes)
         rows += int(np.count_nonzero(inside))
         seen.take(cells, inside)
-    message = f"{plural(rows, 'row')}: {seen.shown}" if rows else f"no row has one of {', '.join(refused.texts)}"
+    message = f"{counted(rows, 'row')}: {seen.shown}" if rows else f"no row has one of {', '.join(refused.texts)}"
     return Measure(not rows, rows, 0, 0, message)
 
 

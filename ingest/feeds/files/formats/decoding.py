@@ -82,7 +82,7 @@ class FormatCode(Protocol):
         """Typed rows block by block, with the text of each row by number."""
 
     def decode_tables(self, file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
-        """The same for several tables by number, each with rows of its own."""
+        """Typed rows for several tables block by block, each with the number of its table."""
 
     def decode_one(self, decoding: Decoding) -> DecodeOne:
         """Exact values of one payload that quarantine keeps."""

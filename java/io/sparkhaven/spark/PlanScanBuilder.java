@@ -98,7 +98,7 @@ final class PlanScanBuilder
     return answer != null;
   }
 
-  /** A limit of groups is none of rows. */
+  /** A LIMIT on groups cannot be pushed as a row limit. */
   @Override
   public boolean pushLimit(int rows) {
     if (answer != null || few != null || !filters.exact()) {

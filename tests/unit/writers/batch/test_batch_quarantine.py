@@ -46,7 +46,7 @@ def test_a_batch_without_bad_rows_asks_nobody(tmp_path: Path) -> None:
 def test_no_bad_row_is_committed_away_without_a_quarantine(tmp_path: Path) -> None:
     one = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
     with open_log(FS, tmp_path) as log:
-        with pytest.raises(ErrorBudgetExceeded, match="1 rows of the batch are bad") as caught:
+        with pytest.raises(ErrorBudgetExceeded, match="the batch has 1 bad row") as caught:
             take(FS, tmp_path, log, [[one]], None)
         assert "line 2, column N" in str(caught.value)
         assert log.state.epoch == 0

@@ -102,7 +102,7 @@ def test_symbols_of_a_batch_that_failed_are_forgotten(tmp_path: Path) -> None:
     memory = WorkerCache()
     with open_log(FS, tmp_path) as log:
         ingest(FS, tmp_path, log, [[good]], memories=[memory])
-        with pytest.raises(ErrorBudgetExceeded, match="1 rows of the batch are bad"):
+        with pytest.raises(ErrorBudgetExceeded, match="the batch has 1 bad row"):
             ingest(FS, tmp_path, log, [[bad]], 1, memories=[memory])
         assert log.state.epoch == 1
         ingest(FS, tmp_path, log, [[other]], 1, memories=[memory])

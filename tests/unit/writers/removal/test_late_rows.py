@@ -211,7 +211,7 @@ def test_enough_supplements_make_the_night_merge_the_date_again(truncated: Trunc
 
 def test_a_stream_that_does_not_take_late_rows_rejects_them(truncated: Truncated) -> None:
     root, batches = truncated
-    with open_log(FS, root) as log, pytest.raises(ErrorBudgetExceeded, match="12 rows of the batch are bad"):
+    with open_log(FS, root) as log, pytest.raises(ErrorBudgetExceeded, match="the batch has 12 bad rows"):
         take(FS, root, log, batches[1], 1, late=False)
     assert moved_aside(root) == []
 
@@ -291,7 +291,7 @@ def test_without_a_record_that_has_its_rows_a_truncated_location_stays(truncated
     place = place_of(FS, root)
     record = load_record(place, DAY, 1)
     store_record(place, replace(record, inputs=tuple(replace(taken, rows=1) for taken in record.inputs)))
-    with open_log(FS, root) as log, pytest.raises(ErrorBudgetExceeded, match="12 rows of the batch are bad"):
+    with open_log(FS, root) as log, pytest.raises(ErrorBudgetExceeded, match="the batch has 12 bad rows"):
         take(FS, root, log, batches[1], 1)
     assert moved_aside(root) == []
     assert all(load_stream(place_in(root, FS)).locations[key].truncated for key in (A, B))
