@@ -3,7 +3,7 @@
 ``WritablePartitions`` holds relative links into ``Partitions``; removing a link stops new dates on a full volume and
 changes nothing for readers. A storage partition on another volume is a directory there, linked from ``Partitions``.
 
-Also where the output of a merge goes: its partition, and the staging directory on the same volume.
+The output of a merge goes to such a partition, by way of a staging directory on the same volume.
 """
 
 from __future__ import annotations

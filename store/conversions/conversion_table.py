@@ -11,11 +11,10 @@ refused    no value is taken, whatever is set
 IEEE 754 does, instead of refusing. Digits that a text writes (JSON, CSV, quoted numbers) are no source of this table: a
 text is read as the nearest number, since it says no type.
 
-The columns of a Parquet file by their logical types, where Arrow's reader knows another or none.
-
-Arrow's extension types are read as their storage (``arrow_extensions_enabled=False``), since that alone can be read as
-a dictionary: a UUID gets its type back here. ENUM is text in UTF-8 by the standard, and bytes to Arrow; INTERVAL is
-bytes to Arrow too, and nothing that a column takes. INT96 of a writer that stores instants has a zone.
+Columns of a Parquet file have logical types, where Arrow's reader knows another or none. Arrow's extension types are
+read as their storage (``arrow_extensions_enabled=False``), since that alone can be read as a dictionary: a UUID gets
+its type back here. ENUM is text in UTF-8 by the standard, and bytes to Arrow; INTERVAL is bytes to Arrow too, and
+nothing that a column takes. INT96 of a writer that stores instants has a zone.
 
 INT96 is Parquet's old type of timestamps: a day and nanoseconds within it, without a word on zones. Who has written the
 file decides what they are. Spark writes instants in UTC. Arrow keeps its own schema in the footer, with the zone that

@@ -3,7 +3,7 @@
 A masked value has no meaning in the result. Nulls stay null and are never masked. A value equal to the null value of
 the column's type is not masked: whether it may be stored is for the caller. Arrays are plain (``conversions.plain``).
 
-Arrow arrays of any encoding as plain ones, without a change of any value.
+Arrays of any encoding are made plain first, without a change of any value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Order-free digests of columns: equal for the same rows in any order, different if one is lost, doubled or changed.
+"""Order-free digests of columns and of rows: equal for the same rows in any order, else different.
 
 The digest of a column is the sum, modulo 2^128, over its rows of ``xxh3_128(column id, type tag, value)``:
 
@@ -17,13 +17,11 @@ empty set, which is how a null set is stored, add nothing. Digests of rows are m
 
 The compiled core hashes (``store.native.digests``).
 
-Digests of rows, all columns together, free of order: equal for the same rows, whatever files, order or columns of
-nulls they are stored with; different where a value went to another row.
-
-The hash of a row is the sum, modulo 2^64, over its columns of the low 64 bits of the hash of its value, as
-``column_digest`` hashes them. Null adds nothing: a column that is null in all rows, or not stored, makes no difference.
-The digest of rows is the sum, modulo 2^128, of ``xxh3_128(-1, 13, hash of the row)``. Sums of digests are digests of
-the rows of both.
+*Digests of rows* take all columns together. They are equal for the same rows, whatever files, order or columns of nulls
+they are stored with, and different where a value went to another row. The hash of a row is the sum, modulo 2^64, over
+its columns of the low 64 bits of the hash of its value, as ``column_digest`` hashes them. Null adds nothing: a column
+that is null in all rows, or not stored, makes no difference. The digest of rows is the sum, modulo 2^128, of
+``xxh3_128(-1, 13, hash of the row)``. Sums of digests are digests of the rows of both.
 """
 
 from __future__ import annotations

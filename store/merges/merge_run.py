@@ -4,11 +4,10 @@
 internal, staging, target], sources [stream, internal, since, epoch, start, stop]. Each entry of a planned run is
 written. Other runs have those that were given. Entries of later releases are kept as they are.
 
-The proof of a merge: rows and digests on both sides, and the rows that a rule or a command left out.
-
-Where rows were left out, the proof in the record has ``identical``, ``digestsDropped`` and ``rowDigestDropped``. It has
-``withdrawn`` where a command took rows out, and ``deleted`` where some were in history: lists [where, generation,
-rows]. ``filledDropped`` has lists [column id, rows with a value].
+The proof of a merge is here too: rows and digests on both sides, and the rows that were left out. Where rows were left
+out, the proof in the record has ``identical``, ``digestsDropped`` and ``rowDigestDropped``. It has ``withdrawn`` where
+a command took rows out, and ``deleted`` where some were in history: lists [where, generation, rows]. ``filledDropped``
+has lists [column id, rows with a value].
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The compiled core, loaded once a process.
+"""The compiled core, loaded once a process, and the addresses of arrays as its functions take them.
 
 ``native/`` has its sources, in C; the library is built while the package is (``setup.py``) and lies beside this
 module. From a zip, as ``spark-submit --py-files`` brings it, it is first copied to the user's cache, under its digest.
-
-Where the values of arrays lie in memory, as functions of the compiled core take them.
 """
 
 from __future__ import annotations

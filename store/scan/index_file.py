@@ -4,10 +4,9 @@ It is a table of column files with one row a key, ascending, null first. ``dh_be
 one range of rows of each key of a grouping column. Any other index has ``dh_row_set``, the rows of each key.
 Sizes and checksums are those of the merge record. An index that is missing, damaged or not of this form is none.
 
-Keys of an index in the order in which they are stored: null, numbers with NaN last, texts by UTF-16 code unit.
-
-Values of a codec compare by their bytes. Each stored key is one of its own in this order. A literal may equal several,
-which then stand side by side: both zeros.
+Keys are stored in this order: null, numbers with NaN last, texts by UTF-16 code unit. Values of a codec compare by
+their bytes. Each stored key is one of its own in this order. A literal may equal several, which then stand side by
+side: both zeros.
 """
 
 from __future__ import annotations

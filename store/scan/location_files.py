@@ -4,9 +4,8 @@ Files of history never change, and their names are never given to others. So wha
 checksums stays open for the next read. It is used again while each file is still the same to the system: device,
 inode, size and time of change. Else it is opened and compared again.
 
-The definition that lies beside the files of a location: which types and codecs the columns were written with.
-
-Reading a Locations table, which is a splayed table of column files.
+The definition beside the files of a location says with which types and codecs the columns were written. A Locations
+table, which is a splayed table of column files, is read here too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Slices of history with only those rows that an index gives for the ``=`` and ``in`` of a filter.
+"""Slices without the rows that an index or statistics rule out for a filter.
 
-The filter is still evaluated on each row that is read. So an index may give too many rows, never too few; where none
-can be used, rows are left out by their statistics alone.
+An index gives rows for the ``=`` and ``in`` of a filter. The filter is still evaluated on each row that is read. So an
+index may give too many rows, never too few; where none can be used, rows are left out by their statistics alone.
 
 Locations without ``Index-<Col>`` have grouping in the prefix or ``.ovr`` of a column file. No checksum covers it. So
 each key is compared with the first and the last row of its range, once per process.
 
-Slices without the row ranges of which statistics say that no row can match a filter.
+Statistics rule out row ranges in which no row can match.
 """
 
 from __future__ import annotations

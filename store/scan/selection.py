@@ -1,13 +1,12 @@
-"""What a read selects: tier, partition values, sources; and the errors for values that do not exist.
+"""What a read or a command selects: tier, dates, sources; and the errors for values that do not exist.
 
-Sources that a read or a removal names: internal partitions, by the value from the data or by the directory name.
+Sources are internal partitions, named by the value from the data or by the directory name.
 
 The directory of a value is its text with ``%XX`` for most signs (``store.layout.encode_internal``). A text that is
 the directory name of one source and the value of another is refused: nothing says which one is meant.
 
-Dates that a command or a read names, ``D`` or ``A..B``: their form, and the error for one that is no date.
-
-A partition value is any text. So a text is malformed only where it is no date, and the table has dates.
+Dates are ``D`` or ``A..B``. A partition value is any text. So a text is malformed only where it is no date, and the
+table has dates.
 """
 
 from __future__ import annotations

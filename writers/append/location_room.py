@@ -1,6 +1,4 @@
-"""Rows for which a location has no room, of sets or in the forms of its files.
-
-Sets for which their location has no room: a text of theirs would be the 65th of a column.
+"""Rows for which a location has no room: sets whose text would be the 65th of a column, values its files cannot hold.
 
 Rows are taken in their order. A row that is left out takes no room, so the same rows after the same symbols are always
 left out alike.

@@ -13,10 +13,8 @@ splits come first, the spilled rows follow; otherwise the owner's tail is read b
 appended in order. The tail of an owner whose report does not count is truncated too. So the bytes never depend on
 timing.
 
-Parts of files among the splits of a batch: several tasks read one file, but its position is the whole file.
-
-A part exists from the plan of a batch to its commit. The log classifies whole files, and an epoch takes all parts of a
-file or none.
+Several tasks may also read one file, by parts; its position is the whole file. A part exists from the plan of a batch
+to its commit. The log classifies whole files, and an epoch takes all parts of a file or none.
 """
 
 from __future__ import annotations

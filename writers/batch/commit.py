@@ -1,18 +1,23 @@
 """One micro-batch from splits to a committed epoch, in numbered steps, without Spark.
 
-1. ``check-lease``    this process still owns the stream; committed splits are left out
-2. ``cut-tails``      in each task and location: bytes of earlier attempts are truncated
-3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``
-4. ``sync-files``, ``sync-dirs``    content first, then new directory entries
-5. ``collect``        the driver collects reports and combines the rows of several tasks at one location
-6. ``quarantine``     rejected rows within the error budget are written to quarantine, else the batch fails
-7. ``commit-record``  one record in the commit log, synced: the commit point
-8. ``publish``        ``table.size`` of every changed location; recovery repeats it where it is missing
-9. ``notify``         reports the outcome
+1. ``check-lease``    this process owns the stream; committed splits are left out. First: nothing is written by a
+                      writer that was replaced
+2. ``cut-tails``      bytes of earlier attempts are truncated. Before the append: they must not lie between rows
+3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``: what is named before what names it
+4. ``sync-files``, ``sync-dirs``    content first, then new directory entries, so that a name never leads
+                      to a file without its bytes
+5. ``collect``        the driver combines the rows of several tasks at one location. After the sync: a report says what
+                      is on disk
+6. ``quarantine``     rejected rows within the error budget are written, else the batch fails. Before the commit: after
+                      it the source is not read again, and they would be lost
+7. ``commit-record``  one record with rows and positions, synced: the commit point. All that it names is durable by now
+8. ``publish``        ``table.size`` of every changed location. After the commit, from which it is derived; recovery
+                      repeats it where it is missing
+9. ``notify``         reports the outcome. Last: what is reported has happened
 
 Steps 2 to 4 are ``writers.batch.task``; the ``execute`` argument decides how tasks run.
 
-Maintenance between the batches of a stream: syncs of mode ``periodic``, and compaction of the log.
+The module also has what is done between batches: syncs of mode ``periodic``, and compaction of the log.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """One run of a stream, whatever plans its batches and runs its tasks: its settings, its batches, its totals.
 
-The first epoch of a table that is fed together with others: no rows, and the positions that it begins at.
-
-It is committed when a batch is ready, before any table commits it. Else a process that is killed between the commits
-of two tables would leave one without positions, and nobody could tell a table that lacks the batch from one that was
-added later. A table that is added to a stream begins where the stream is.
+A table that is fed together with others has a first epoch of no rows, with the positions that it begins at. It is
+committed when a batch is ready, before any table commits it. Else a process that is killed between the commits of two
+tables would leave one without positions, and nobody could tell a table that lacks the batch from one that was added
+later. A table that is added to a stream begins where the stream is.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Phases 0 to 3 write only to staging directories, so a merge killed there starts 
 ``check`` on a restart resumes: publishing, indexing and recording are idempotent. The merge record of phase ``record``
 is the commit point: readers see the old state before it and the new state after it.
 
-What is done with a date under the table's lock: by default its rows are merged from intraday into history.
+A planner says what is done with a date under the table's lock. Default: its rows go from intraday into history.
 """
 
 from __future__ import annotations

@@ -3,13 +3,12 @@
 Delta's files do not change: a version removes a file and adds others with what remains of it. The first rows create the
 table itself.
 
-The ledger of a quarantine: which changes of the commit log it still has to apply. The log decides.
-
-Rejected rows are written to quarantine before the commit point, under the number of the epoch to be committed. So a row
-can be there although its epoch was never committed (the process died in between), or was rolled back; in both cases
-the stream reads the source again and writes what it rejects then. Such epochs are *dead*: rows written under them are
-removed, and requeues by them are undone. The log never reuses epoch numbers, but a number that was not committed is
-used again; therefore each start first brings the ledger, and then the quarantine, up to date with the log.
+A ledger says which changes of the commit log the quarantine still has to apply. The log decides. Rejected rows are
+written to quarantine before the commit point, under the number of the epoch to be committed. So a row can be there
+although its epoch was never committed (the process died in between), or was rolled back; in both cases the stream reads
+the source again and writes what it rejects then. Such epochs are *dead*: rows written under them are removed, and
+requeues by them are undone. The log never reuses epoch numbers, but a number that was not committed is used again;
+therefore each start first brings the ledger, and then the quarantine, up to date with the log.
 
 *A lost ledger* is rebuilt from the log, whose newest epoch with rejected rows (``StreamState.rejected``) shows that
 there was one: dead are all rolled-back epochs, and those after the newest; removing their rows again changes nothing.

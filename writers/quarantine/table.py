@@ -18,7 +18,7 @@ It is written without Spark: data files first, synced, then one version of Delta
 its number or not at all. All writers of ours lock the table's directory. A writer of others that takes a number first
 is noticed, and the change is made again on top of its version.
 
-When a change of the quarantine makes more work of its table.
+A change also merges small files and writes checkpoints of Delta's log, where it is time for that.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 From that record on no reader opens the date. Its files go as those of every replaced generation do, an hour later, by
 the next merge or ``clean``. The records stay as evidence: the rows and digests that were dropped, and the reason.
 
-Truncate and delete of a date whose validation has passed, as one job: ``validate --delete-after``.
-
-The job does what can be done now, and reports what waits: a location goes only ``grace_s`` after its truncate, since
-readers may still use it. Each call goes on where the last one, or a crash, has stopped; a date that is gone is done.
+``validate --delete-after`` is truncate and delete of a date whose validation has passed, as one job. It does what can
+be done now, and reports what waits: a location goes only ``grace_s`` after its truncate, since readers may still use
+it. Each call goes on where the last one, or a crash, has stopped; a date that is gone is done.
 """
 
 from __future__ import annotations

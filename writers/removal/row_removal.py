@@ -1,22 +1,25 @@
-"""Two-phase removal of intraday rows that history holds: truncate, then delete. Both require proof.
+"""Removes intraday rows: those that history holds, in two phases with proof, and those that match a condition.
 
-Truncate, for every location of a date:
+*Truncate* comes first, since readers may still use the files. For every location of a date:
 
-1. *prove*: the merge record's proof holds, and its outputs are in history as recorded, byte for byte;
-2. under the stream's commit lock: the location has exactly the merged rows, no later ones;
-3. append the removals of the stream's locations, with the proof as evidence, and sync: from here on they are empty;
-4. publish each ``table.size`` with the truncated mark, so that tasks refuse further rows.
+1. *prove*: the merge record's proof holds, and its outputs are in history as recorded, byte for byte. Before any
+   change;
+2. under the stream's commit lock: the location has exactly the merged rows, no later ones. The lock keeps commits out
+   until the record is there;
+3. append the removals of the stream's locations, with the proof as evidence, and sync: from here on they are empty.
+   Before ``table.size`` and the files: what is on disk follows the record;
+4. publish each ``table.size`` with the truncated mark, so that tasks refuse further rows. After the record, from which
+   it is derived.
 
-Delete follows after a grace period and requires the proof again: files are renamed, the removal is recorded, then the
+*Delete* follows after a grace period and requires the proof again: files are renamed, the removal is recorded, then the
 files are unlinked. The entries in ``<stream>.removals`` remain as tombstones. Both steps resume after a crash. Where
 rows came for a truncated location, its stream has done the first two (``store.epochs.reopening``), and delete unlinks.
 
-Withdraws the intraday rows that match a condition, as an epoch of each stream that has some.
-
-No file is changed: readers leave the rows out from that epoch on, older epochs still show them, and the next merge of
-their dates leaves them out with proof. Streams must be stopped. All of their logs are opened before the first record is
-written. A run that is killed between two of them has withdrawn the rows of the first; the same command goes on. Rows of
-history that match are counted, and stay.
+*Withdraw* takes out the intraday rows that match a condition, as an epoch of each stream that has some. No file is
+changed: readers leave the rows out from that epoch on, older epochs still show them, and the next merge of their dates
+leaves them out with proof. Streams must be stopped. All of their logs are opened before the first record is written. A
+run that is killed between two of them has withdrawn the rows of the first; the same command goes on. Rows of history
+that match are counted, and stay.
 
 Rows are found by a scan of whole locations: neither statistics nor indexes leave any out. Once they are withdrawn, the
 table is opened anew, and no row of these streams may match.

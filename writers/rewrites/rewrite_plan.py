@@ -5,8 +5,7 @@ indexes are made anew, whatever columns are computed. The proof says of every co
 the digest of the generation before, and of a computed one that it has that of the computed values. Of rows, all columns
 together, it says that they have the digest that a reader finds in the generation before, beside the computed values.
 
-Computes columns of a location, block by block, into column files beside the staging of the merge that takes them.
-
+Columns of a location are computed block by block, into column files beside the staging of the merge that takes them.
 All expressions and functions see the values that history has; none sees what another one has computed.
 """
 

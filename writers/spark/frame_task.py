@@ -3,11 +3,10 @@
 The source positions of the rows are in columns of theirs (``PositionColumns``), or unknown. With positions the task
 reports the offsets it wrote, as ranges without gaps; without them it reports a digest of its rows.
 
-Rows of a frame in the scratch directory of their batch, until it is known that their location has room for them.
-
-Spark hands the rows of a task over once. That a location has no room for a row is seen when it is appended, by the
-task or, where several tasks meet, by the driver. The row is then rejected, with a payload made of what was kept.
-Tables without columns of sets or widened columns keep nothing.
+Rows of a frame stay in the scratch directory of their batch, until it is known that their location has room. Spark
+hands the rows of a task over once. That a location has no room for a row is seen when it is appended, by the task or,
+where several tasks meet, by the driver. The row is then rejected, with a payload made of what was kept. Tables without
+columns of sets or widened columns keep nothing.
 """
 
 from __future__ import annotations

@@ -12,10 +12,9 @@ depend on Spark's checkpoint. If it is lost, a new query starts, whose first bat
 unless ``adopt`` is set. If it is older, Spark plans a batch again, with other rows under the same id: refused by its
 digest, until the stream is rolled back to the epoch before that batch.
 
-One write of a frame by processes that do not live at the same time: one begins it, tasks write, another commits it.
-
-Spark runs the driver's part of a data source in a process per call, and none while the tasks run. So the lock of the
-stream is not held in between; a lease stands for it:
+*Leased writes.* One process begins the write of a frame, tasks write, another process commits it. Spark runs the
+driver's part of a data source in a process per call, and none while the tasks run. So the lock of the stream is not
+held in between; a lease stands for it:
 
 1. *begin*   opens the stream, which starts a generation and recovers, makes a scratch directory, and leaves the
              generation (``StreamLog.hand_over``)

@@ -1,9 +1,8 @@
 """Runs tasks in Spark, on the partitions of a frame or on given tasks, and raises their errors unchanged.
 
-How many tasks may share a batch or a merge: as many as Spark's executors have cores, which changes while a job runs.
-
-Executors of a cluster register some seconds after the session is there, are lost and replaced, and come and go under
-dynamic allocation.
+As many tasks share a batch or a merge as Spark's executors have cores, which changes while a job runs. Executors of a
+cluster register some seconds after the session is there, are lost and replaced, and come and go under dynamic
+allocation.
 """
 
 from __future__ import annotations

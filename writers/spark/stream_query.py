@@ -9,7 +9,7 @@ Spark's checkpoint is a cache: positions are in the commit log, and the source p
 checkpoint, so after a crash it may be old, empty or torn; every start therefore renews it, after a check whether it has
 batches that the log lacks (then the log was lost, rule R8).
 
-Status reports of a Spark source while a query runs.
+While a query runs, its source reports its status through this module.
 """
 
 from __future__ import annotations

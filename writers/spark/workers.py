@@ -1,12 +1,12 @@
-"""Checks that Spark's workers can run sparkhaven's tasks: Python, packages, versions, compiled core, root, clock.
+"""Spark's workers: a check that they can run sparkhaven's tasks, and a watch over jobs that wait for an executor.
 
-Runs once, before the first task, with standard-library functions only: a worker that lacks a package cannot unpickle
-sparkhaven's tasks, and its error names neither the machine nor the interpreter.
+The check (Python, packages, versions, compiled core, root, clock) runs once, before the first task, with
+standard-library functions only: a worker that lacks a package cannot unpickle sparkhaven's tasks, and its error names
+neither the machine nor the interpreter.
 
-Sees jobs of streams that wait for an executor, says so, and ends them once their streams were asked to stop.
-
-Spark itself waits for ever: all executors are taken, none can be started, or the master that was started again gives
-the application no more. A stream ends after its batch, and such a batch has no end.
+The watch reports jobs of streams that wait for an executor, and ends them once their streams were asked to stop. Spark
+itself waits for ever: all executors are taken, none can be started, or the master that was started again gives the
+application no more. A stream ends after its batch, and such a batch has no end.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """The one copy of files: copied or linked, synced, read back; and the directory that is published by one rename.
 
-1. *copy*: checksums are made of the bytes as they are copied, and compared where a record has them;
-2. *sync*: files, then directories, the deepest first, under a guard that was opened before the first write;
-3. *verify*: files are read from the disk again;
-4. *publish*: one rename, then a sync of the directory above.
+1. *copy*: checksums are made of the bytes as they are copied, and compared where a record has them. A damaged
+   origin ends it here;
+2. *sync*: files, then directories, the deepest first, under a guard that was opened before the first write: it
+   reports write errors of the whole copy;
+3. *verify*: files are read from the disk again. After the sync: only then is it the disk that is read;
+4. *publish*: one rename, then a sync of the directory above. Last: a kill before leaves no copy that looks complete.
 
 A file is never copied by sharing blocks of the disk: after a failed sync they may be older than what readers see.
 """

@@ -1,13 +1,12 @@
-"""Dates of history that get another place: what moves, detachments and attachments share.
+"""Copies of dates of history: what moves, detachments and attachments share, and the move to another partition.
 
 A copied date has these steps: *plan* stores a record that names the staging, *copy*, *sync* and *verify* are those of
 ``copying``. Then ``PublishPhase`` publishes the record as it does that of a merge. Killed before the record says
 *check*, the copy is undone by whatever takes the date next; killed later, it is published.
 
-Moves dates of history to another storage partition: copied, proved, published as a new generation.
-
-Readers change over at the merge record. The former locations go as those of every replaced generation do, an hour
-later. The record says that the date stays in its new partition, so that later merges of it write there.
+A move to another storage partition is copied, proved and published as a new generation. Readers change over at the
+merge record. The former locations go as those of every replaced generation do, an hour later. The record says that the
+date stays in its new partition, so that later merges of it write there.
 """
 
 from __future__ import annotations

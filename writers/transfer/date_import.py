@@ -11,7 +11,7 @@ The record has an input of its own: no stream, internal partition ``import``, as
 is intraday as a supplement, and merges the date again from history, never from intraday alone. With ``--upsert`` what
 history has of the date comes before the rows, and the inputs of its record stay.
 
-What an import makes history of: rows that a tree has, or that a data frame gave, by date.
+Its source, rows by date, is a tree or what a data frame gave.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Nothing here commits: bytes behind the committed lengths do not exist for readers, and opening a location truncates what
 an earlier save left there.
 
-The lock of a user table: ``.<Table>-LOCKFILE`` by ``fcntl``, held through the whole of a save.
+Saves hold the lock of the user table, ``.<Table>-LOCKFILE`` by ``fcntl``, from begin to end.
 """
 
 from __future__ import annotations

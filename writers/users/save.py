@@ -1,6 +1,7 @@
 """Rows as a user table, replaced or extended as a whole.
 
-Saves of a partitioned user table: ``Partitions/<internal>/<value>/<Table>/``.
+A partitioned user table, ``Partitions/<internal>/<value>/<Table>/``, is saved in steps. The record comes third: what
+it names is in place and synced, and what is derived from it follows.
 
 1. write the rows: behind the committed lengths of a location that stays, else into a hidden directory beside the place
    of a new one; sync all of it, and read the rows back: what is committed was seen

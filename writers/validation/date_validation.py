@@ -1,8 +1,7 @@
 """Validates one merged date: the default rules, which always run, then those of the schema, then users' validators.
 
-Whether history has every column of the intraday rows that it holds, whatever the schema says by now.
-
-The digests of a merge cover the columns that it wrote. A column of a source that some output lacks is counted instead:
+It also checks that history has every column of the intraday rows that it holds, whatever the schema says by now. The
+digests of a merge cover the columns that it wrote. A column of a source that some output lacks is counted instead:
 history, the drops that a command declared, and rows that were left out while the column was stored, must have all its
 values.
 """

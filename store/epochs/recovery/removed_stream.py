@@ -1,9 +1,11 @@
 """Takes the files of a stream away for good, so that a kill between any two steps loses and doubles nothing.
 
-1. the note with the numbers of the log (``store.epochs.files.removal_note``), durably: while there is a log it means
-nothing 2. caches: Spark's checkpoint of the stream and scratch files 3. the log is unlinked, durably: from here on the
-stream does not exist 4. checkpoint, head, removals and lock are unlinked, then directories that are empty; the note
-goes if nothing needs it
+1. The note with the numbers of the log (``store.epochs.files.removal_note``), durably. First: once the log is gone
+   nothing else has its numbers. While there is a log the note means nothing.
+2. Caches: Spark's checkpoint of the stream and scratch files. Before the log: a new stream must not find them.
+3. The log is unlinked, durably: from here on the stream does not exist.
+4. Checkpoint, head, removals and lock are unlinked, then directories that are empty. After the log: with a log and
+   without them the stream would look damaged. The note goes if nothing needs it.
 
 After a kill before step 3 the stream is as it was, and its next start removes the note. After a later one a repeat goes
 on with step 4, and so does the first start of a new stream of that name. The ledger of the quarantine stays.

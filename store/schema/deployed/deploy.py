@@ -13,11 +13,9 @@ Deploying runs in this order, so that a stop between any two steps leaves the ol
 
 A reader looks up the version by the SHA-256 of the schema file, so it does not matter which of the two it saw first.
 
-What this release can store of a schema, and what a table may be called.
-
-Locks around a deployment: that of the schemas, and those of running streams, which write by the version before.
-
-Whether rows may still be written by a schema that was deployed a moment ago.
+Also here: what this release can store of a schema, and what a table may be called; the locks around a deployment
+(of the schemas, and of running streams, which write by the version before); and whether rows may still be written by
+a schema that was deployed a moment ago.
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ are kept unchanged. Nothing in a schema is ever executed.
 Beside ``dedupeKeys`` may stand ``keep``, ``first`` or ``last``; beside it and ``lastBy`` a column ``orderBy``.
 ``distribution`` is one of ``DISTRIBUTIONS``. All of these are this project's own.
 
-A ``.schema`` file from a table definition, so that reading it gives the definition back.
-
-A definition has no key formula, rules and indexes, so the file has none. A text column whose charset is unset is
-in ISO_8859_1, as Deephaven reads it, and the file says so.
+A ``.schema`` file is also made from a table definition, so that reading it gives the definition back. A definition has
+no key formula, rules and indexes, so the file has none. A text column whose charset is unset is in ISO_8859_1, as
+Deephaven reads it, and the file says so.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A type whose values a codec makes bytes of has one module here, with a subclass 
 a function ``coding`` that makes it of the codec's name and arguments. A row of ``store.types.datatypes`` names the
 module. Bytes are those of Deephaven's codecs: integers are big-endian, whatever the byte order of the file.
 
-The least and the largest value of a column with a codec, as whole numbers, which statistics compare.
+Statistics compare the least and the largest value of such a column as whole numbers.
 """
 
 from __future__ import annotations

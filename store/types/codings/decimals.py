@@ -7,7 +7,7 @@ Arrow has decimals.
 *Without arguments* they are blobs. The scale in four bytes, then the unscaled value as two's complement, as few bytes
 as hold it and without trailing zeros of the decimal (a BigInteger has scale 0). Arrow has texts.
 
-Texts of one length as a table of bytes, and the numbers that their digits write; without a loop over texts.
+Digits of texts of one length become numbers as a table of bytes, without a loop over texts.
 """
 
 from __future__ import annotations

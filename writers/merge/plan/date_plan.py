@@ -11,10 +11,9 @@ merged, ``rewrite``, or many supplements  intraday if it still has all merged ro
 columns corrected, rows deleted        history and the rows since, unless ``discard_corrections``
 =====================================  =====================================================================
 
-Rows of a date that a merge leaves out: all but the first or last of those with equal keys.
-
-The keys are read in passes, each over those whose hash is in its share, so that memory is bounded. Keys are compared
-by value: null equals null, NaN equals NaN, and the zeros are one. Only rows that have a double are read whole.
+A merge may leave duplicates out: all but the first or last row of those with equal keys. Keys are read in passes, each
+over those whose hash is in its share, so that memory is bounded. Keys are compared by value: null equals null, NaN
+equals NaN, and the zeros are one. Only rows that have a double are read whole.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 Rows are known by where they lie (stream, source, epoch of the location's creation) and by their numbers, so that a
 merge knows what an earlier one took, and sees whether a source has changed while it worked.
 
-Rows of the sources of a merge, as readers read them: those that it leaves out as withdrawn, and those that it keeps.
-
-A merge itself reads its sources in another way.
+``kept`` and withdrawn rows of the sources are given as readers read them, for checks; a merge itself reads raw entries.
 """
 
 from __future__ import annotations

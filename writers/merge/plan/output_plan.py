@@ -1,6 +1,6 @@
 """Where the rows of a planned merge go: generation, destinations, order and format, and the record to begin with.
 
-The writable partitions that rows of a date may go to, and whether they have room.
+The distribution decides which writable partitions rows of a date may go to, if they have room.
 
 ``formula``: all of them, between which the key formula decides row by row. ``round-robin``: one for the whole date, in
 turn. ``free-space``: one for the whole date, more often one whose volume has more free bytes. The merge record has the

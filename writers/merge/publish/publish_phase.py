@@ -1,7 +1,11 @@
 """The publish phase of a merge, after its check: publish, index, record, clean, for one date or several at once.
 
-All of it is idempotent, so of these phases only the last two are stored. The record of phase ``record`` is the commit
-point: readers see the old state before it and the new state after it. Several dates share one index and one sync.
+4. *publish*: staged locations are renamed into place. First: the index and the record name them;
+5. *index*: the location index gets them. Before the record, so that no record counts whose index lacks its locations;
+6. *record*: the commit point. Readers see the old state before it and the new state after it;
+7. *clean*: replaced and left files go. After the record: until then readers need them.
+
+All of it is idempotent, so only the last two phases are stored. Several dates share one index and one sync.
 """
 
 from __future__ import annotations

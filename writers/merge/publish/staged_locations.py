@@ -1,13 +1,12 @@
-"""Publishes staged locations by one rename each, then updates the location index.
+"""Publishes staged locations by one rename each, then updates the location index; undoes copies that were killed.
 
 A location becomes visible complete: the topmost missing directory is renamed into place with its content. Staging lies
 outside the walked tree, on the same file system as its target. Published names are never reused, so an engine that has
 the old files open keeps them.
 
-Undoes copies of a date that were killed before they were verified: their staged files and their record go.
-
-Such a record has no effect on readers. A merge that is killed there is begun again by the next one; of a copied date no
-later command needs what was copied, and the staging may lie on a volume that merges do not write to.
+A copy of a date that was killed before it was verified is undone: its staged files and its record go. Such a record has
+no effect on readers. A merge that is killed there is begun again by the next one; of a copied date no later command
+needs what was copied, and the staging may lie on a volume that merges do not write to.
 """
 
 from __future__ import annotations

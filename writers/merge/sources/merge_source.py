@@ -4,9 +4,8 @@ A source is a stretch of committed rows of one location, intraday or history. En
 (sentinels for null, symbol ids, encoded bytes), so that copying needs no decoding; only the byte order becomes little
 endian.
 
-How much of a date the steps of a merge work on at once.
-
-Memory for one column that threads use again.
+The module also has the sizes that the steps of a merge work on at once, and memory for one column that threads use
+again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""A column of a location of history in Parquet format, as the merge and validations read it.
+"""Columns of a merge's sources that are not plain column files: Parquet, earlier forms, and sources with rows left out.
 
-The same entries that a column file has: sentinels for null, ids of a sorted symbol table, encoded texts. So a date
-is merged again, and validated, whatever the format of its locations.
+A column of ``table.parquet`` gives the entries that a column file has: sentinels for null, ids of a sorted symbol
+table, encoded texts. So a date is merged again, and validated, whatever the format of its locations.
 
-A column of a source whose values are decoded and encoded anew, as an earlier form of a widened column is.
-
-A column of a source of which a merge leaves rows out: those that are kept, numbered without gaps.
+An earlier form of a widened column is decoded and encoded anew. Of a source of which a merge leaves rows out, those
+that are kept are numbered without gaps.
 """
 
 from __future__ import annotations

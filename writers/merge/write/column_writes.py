@@ -4,7 +4,7 @@ A column's rows are first read in source order (sequentially), then reordered in
 and each chunk is written to its destination. In memory are the order (4 bytes per row), the selected row numbers if not
 all (4 bytes per row), and one column for each that is written at once; of a small date all that fit, read ahead.
 
-The symbol table of a column of sets in history: one for all locations of a date, sorted.
+A column of sets has one sorted symbol table for all locations of a date.
 """
 
 from __future__ import annotations

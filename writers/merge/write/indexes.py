@@ -5,7 +5,7 @@
 ``table.parquet`` each index is written twice: ``.dh_metadata/indexes/<Cols>/index_<Cols>_table.parquet`` is what
 Deephaven's Parquet reader takes, the keys and the row set of each in row groups of as many as those of the rows.
 
-Which rows of a staged location have which keys: what an index over any columns stores.
+What an index over any columns stores, which rows have which keys, is found here too.
 """
 
 from __future__ import annotations

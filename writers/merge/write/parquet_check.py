@@ -1,14 +1,13 @@
-"""Reads a staged ``table.parquet`` back by DuckDB, a reader that did not write it: digests, statistics.
+"""Writes ``table.parquet`` of a staged location, and reads it back by DuckDB, which did not write it.
 
-Values are taken as DuckDB decodes them, column by column and block by block.
+The check takes digests and statistics of values as DuckDB decodes them, column by column and block by block.
 
-Writes ``table.parquet`` of a staged location from its column files, which have the order and the groups already.
+The file is made from the column files of the location, which have the order and the groups already, row group by row
+group: in memory are the symbol tables of the location and the columns of one row group, and of those only what is not
+mapped. Row groups do not depend on memory or workers, so that the same rows give the same bytes. For ``parquet`` the
+column files are removed at the end; indexes were written before.
 
-Row group by row group: in memory are the symbol tables of the location and the columns of one row group, and of those
-only what is not mapped. Row groups do not depend on memory or workers, so that the same rows give the same bytes. For
-``parquet`` the column files are removed at the end; indexes were written before.
-
-Where pyarrow writes a Parquet file: piece by piece through the one module that touches the disk.
+pyarrow writes it piece by piece through the one module that touches the disk.
 """
 
 from __future__ import annotations

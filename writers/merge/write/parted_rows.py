@@ -5,9 +5,9 @@ instead the rows of each source are first written to column files in the work di
 source, in the order of the source. While they pass they are counted, digested, and compared with the committed
 checksums. The sum of these digests is what a merge took in: what became of the rows since is proved against it.
 
-One order of a date's rows for all threads: one of them puts the rows in order, others begin with what does without.
-
-Nothing of the order goes through work files. A thread that writes a column waits for it where it needs it.
+A date that one process writes has one order of rows for all threads: one of them puts the rows in order, others begin
+with what does without. Nothing of the order goes through work files. A thread that writes a column waits for it where
+it needs it.
 """
 
 from __future__ import annotations

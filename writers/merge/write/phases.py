@@ -2,15 +2,18 @@
 
 Phase 0, plan, comes before; phases 4 (publish) to 7 (clean) are in ``writers.merge.publish.publish_phase``:
 
-1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
-2. *sync*: files, then directories. Several workers meanwhile compare sources with their committed checksums, and read
-   column files back: what a failed sync has lost is no result, whatever was read;
-3. *check*: sources and results, unless they are looked at, rows and digests in = out, ``table.size``.
+1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition. Beside history:
+   a kill leaves nothing that readers see;
+2. *sync*: files, then directories. Before the check, so that what was checked is what is on disk. Several workers
+   meanwhile compare sources with their committed checksums, and read column files back: what a failed sync has lost is
+   no result, whatever was read;
+3. *check*: before publishing, while the sources are all there and nobody reads the result: sources and results, unless
+   they are looked at, rows and digests in = out, ``table.size``.
 
 Several small dates run through all phases in one task and share each sync. The tasks of a large date are spread over
 the workers in each phase.
 
-Reads rows of a staged location back, all columns together: the digest of rows that the merge record keeps.
+The digest of rows that the merge record keeps is taken by reading a staged location back, all columns together.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ All rows of a date have one total order, and a piece is a range of it between tw
 tuple (destination, groups, sort keys, row number); a short tuple sorts before all rows that start with it. The result
 of a merge does not depend on the bounds.
 
-The order of rows as columns are written in it: as row numbers, and as moves where many rows are worth planning them.
-
-With moves a column is put in order in memory that is used again, and written from there.
+Columns are written in it by row numbers, or by moves where many rows are worth planning them. With moves a column is
+put in order in memory that is used again, and written from there.
 """
 
 from __future__ import annotations

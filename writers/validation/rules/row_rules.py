@@ -4,7 +4,7 @@ Two columns are compared row by row. Numbers compare with numbers, exactly, NaN 
 Texts compare with texts, instants with instants, dates with dates, times with times. Null is equal to null and to
 nothing else; it is neither less nor greater than anything.
 
-Two columns compared row by row, at least one of which has a codec: dates, times, and decimals with whole numbers.
+Of columns with a codec dates, times, and decimals with whole numbers compare.
 """
 
 from __future__ import annotations

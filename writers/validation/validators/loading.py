@@ -1,12 +1,12 @@
-"""From ``module:function`` to a validator. This runs code: only the command line can name it.
+"""Validators of users: Python functions over the Arrow batches of a date, loaded from ``module:function``.
+
+This runs code: only the command line can name it.
 
 The module is imported from Python's own path, or from a directory that ``--validator-path`` names. No file below the
 database root is ever executed: whoever can write there is trusted with rows, not with code. Each package on the way to
 the module is looked up, and its files are compared with the root, before it is imported.
 
-Validators of users: Python functions over the Arrow batches of a date, and what they declare about themselves.
-
-Errors of users' code, by the line that raised them.
+What they declare about themselves is read here. Errors of users' code name the line that raised them.
 """
 
 from __future__ import annotations
