@@ -4,7 +4,7 @@ A bad row carries its position and its payload, so that it can be quarantined an
 touched. ``Rejects`` collects the rows of one split, and hands them on in portions of bounded size where there is a
 place for them; the driver adds up the splits of a batch with ``check_budget`` before anything is committed.
 
-A guard around decoding: a record that raises an exception is a bad row, and no neighbour is touched.
+Decoding is guarded: a record that raises an exception is a bad row, and no neighbour is touched.
 
 Decoders work on blocks. When one raises what nobody foresaw, all that it has noted of the block is taken back, and the
 block is decoded anew in halves, until the records that raise it stand alone. What is no fault of a record goes through:

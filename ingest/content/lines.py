@@ -3,7 +3,7 @@
 Lines end at a line feed; a carriage return before it belongs to the line end. A byte order mark at the start of
 the file is dropped. Blank lines are left to the decoders, which skip and do not count them.
 
-Where the lines of a piece of a file begin and end.
+Also here: where the lines of a piece of a file begin and end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is known of the values of one field of a sample: kinds, ranges, how often each comes.
 
-Names of fields as names of columns: ASCII identifiers, each once, also for tools that ignore case.
+Names of fields become names of columns: ASCII identifiers, each once, also for tools that ignore case.
 """
 
 from __future__ import annotations

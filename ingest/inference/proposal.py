@@ -1,6 +1,6 @@
 """What is proposed for a table: a column for each field of a sample, where rows go, and why.
 
-Where rows go: which instant gives the date, what names internal partitions, which column groups history.
+It says which instant gives the date, what names internal partitions, and which column groups history.
 """
 
 from __future__ import annotations

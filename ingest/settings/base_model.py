@@ -1,6 +1,6 @@
 """What the models of the tables of a stream file share: known keys only, units, sizes of batches, paths.
 
-Values of a settings file or an option, from text: durations, sizes, fixed times; anything else is a ValueError.
+Values come from text: durations, sizes, fixed times. Anything else is a ValueError.
 """
 
 from __future__ import annotations

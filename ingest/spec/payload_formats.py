@@ -1,6 +1,6 @@
 """How payloads are written, and how much of them a batch may take: what feeds of several kinds have in common.
 
-What is known of a feed without opening it: its name, the kind of its splits, what the position of a row can tell.
+Also here: what is known of a feed without opening it, as its name and the kind of its splits.
 """
 
 from __future__ import annotations

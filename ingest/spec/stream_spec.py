@@ -3,7 +3,7 @@
 The settings file is parsed elsewhere; here are the frozen parts that decoding and routing work from. They
 pickle, so a driver can hand them to its workers.
 
-Which of its rows a feed gives to each of several tables: values only, checked with the stream file.
+Also here: which of its rows a feed gives to each of several tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The columns that decoding has to produce, worked out once from a stream's settings and its table.
 
-Which settings of ``[columns]`` a column of each type can have.
+Also here: which settings of ``[columns]`` a column of each type can have.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Arrays of numbers are cut at their commas, and their elements converted at once; other arrays, and maps, are parsed.
 What is not certain is in doubt, row by row.
 
-Whole columns of JSON texts that the compiled core takes: arrays and maps of plain values, bytes.
+The compiled core takes arrays and maps of plain values, and bytes.
 """
 
 from __future__ import annotations

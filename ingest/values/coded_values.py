@@ -2,7 +2,7 @@
 
 What a value is, the codings of ``store.types.codings`` say; here is what each kind of source gives them.
 
-Arrays and maps of elements that have a plain type: each element follows the rules of a column of that type.
+Elements of arrays and maps that have a plain type follow the rules of a column of that type.
 """
 
 from __future__ import annotations

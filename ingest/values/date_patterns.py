@@ -4,7 +4,7 @@ Both ways make the same ISO text of a text that fits the pattern, so what that t
 Names of months and days are English, in any case. A number between separators may lack leading zeros, a year may not.
 Numbers that adjoin have all of their digits: a short text would not say which digit is missing.
 
-Whole columns of ISO texts to Instants, by Arrow where all have the same form, by pattern where some are odd.
+Whole columns become Instants by Arrow where all texts have the same form, by pattern where some are odd.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ type of the column (an Instant is ns since the epoch, a char its UTF-16 unit), o
   nanosecond.
 * JSON types are strict: a number in quotes is a string.
 
-Numbers, booleans and instants of typed sources, in columns of every type, by the table of conversions.
+Values of typed sources go into columns of every type by the table of conversions.
 """
 
 from __future__ import annotations

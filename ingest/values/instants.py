@@ -3,10 +3,9 @@
 Part of the definition in ``ingest.values.exact_values``: nothing is rounded, and a local time that a zone's clocks skip
 is refused.
 
-Dates and times of day that a feed gives as counts: days, seconds, milli-, micro- or nanoseconds.
-
-A count is first taken as a column of whole numbers, or of Instants, takes it: with the same rules for quotes, blanks
-and fractions. Then it becomes the date since 1970-01-01, or the time since midnight, that it counts.
+Dates and times of day may come as counts: days, seconds, milli-, micro- or nanoseconds. A count is first taken as a
+column of whole numbers, or of Instants, takes it: with the same rules for quotes, blanks and fractions. Then it becomes
+the date since 1970-01-01, or the time since midnight, that it counts.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Objects and arrays are compact, and fields keep their order. Decimals have all o
 point numbers are as short as they read back. What JSON has no form for is a text, in quotes inside of objects and
 arrays: ``NaN``, bytes in base64, times in ISO 8601.
 
-JSON as its standard allows it and no further, with numbers as they are written.
+Also here: JSON as its standard allows it and no further, with numbers as they are written.
 """
 
 from __future__ import annotations

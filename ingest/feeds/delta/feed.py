@@ -1,6 +1,6 @@
 """A Delta table that is followed by version, as a feed.
 
-``[feed]`` of a stream file with type delta: a pydantic model, and the options that it stands for.
+Also here: the model of ``[feed]`` with type delta, and the options that it stands for.
 """
 
 from __future__ import annotations

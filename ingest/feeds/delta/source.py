@@ -3,12 +3,11 @@
 An offset of Spark's is a position in the table. Where to begin is asked from the commit log when the reader starts;
 Spark's checkpoint proposes, the log decides.
 
-The data files of a Delta table, which the log names and the Parquet decoder reads: to typed rows, or as a sample.
+The Parquet decoder reads the data files that the log names: to typed rows, or as a sample.
 
-Partition values of a Delta table: texts of the log, of which a timestamp may have no zone.
-
-Such a text is local to the session of the Spark that wrote it, and the log does not say which zone that had. delta-rs
-writes UTC. The footer of the data file tells which of them has written it.
+Partition values are texts of the log, of which a timestamp may have no zone. Such a text is local to the session of the
+Spark that wrote it, and the log does not say which zone that had. delta-rs writes UTC. The footer of the data file
+tells which of them has written it.
 """
 
 from __future__ import annotations

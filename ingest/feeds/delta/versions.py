@@ -4,7 +4,7 @@
 ``dataChange`` true takes rows away. A version that removes a file and adds it with another deletion vector adds no
 file: it deletes rows, or (RESTORE) brings them back. ``metaData`` and ``protocol`` hold from their version on.
 
-What can be wrong between a Delta table and our position in it: one error for each case, with what to do about it.
+Also here: what can be wrong between a table and our position in it, one error for each case.
 """
 
 from __future__ import annotations

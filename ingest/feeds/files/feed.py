@@ -1,6 +1,6 @@
 """Files below a directory, as a feed.
 
-``[feed]`` of a stream file with type files: a pydantic model, and the options that it stands for.
+Also here: the model of ``[feed]`` with type files, and the options that it stands for.
 """
 
 from __future__ import annotations

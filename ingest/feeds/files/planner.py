@@ -7,11 +7,10 @@ is never taken. Whether it was taken long ago cannot be known then, so all of th
 the first look, or whose inode changed after the horizon, is reported in ``FilePlan.older``. At each plan a few
 remembered files are looked at again; one that is not what was taken stops the stream.
 
-Whether a file that lies in a feed may still be written: then it is left until it rests.
-
-A producer that renames its file when it is complete never comes here. Of one that does not, the end of the file tells
-what is recognized: text without a line end after its last line, a Parquet file without its footer, an empty file. Such
-a file is taken when it has not changed for ``settle_s``, by its modification time or as long as it was watched.
+A file that may still be written is left until it rests. A producer that renames its file when it is complete never
+comes here. Of one that does not, the end of the file tells what is recognized: text without a line end after its last
+line, a Parquet file without its footer, an empty file. Such a file is taken when it has not changed for ``settle_s``,
+by its modification time or as long as it was watched.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The first rows of a feed of files, as they stand: of several files, so that what later ones have is seen too.
 
-How many bytes of a feed file make one row, guessed from its head before the file is read.
+Also here: how many bytes of a file make one row, guessed from its head before the file is read.
 """
 
 from __future__ import annotations

@@ -4,11 +4,9 @@
 LocalTime in nanoseconds of the day. Every stored column must be there, and every other one must be named for routing,
 as a position, or as ignored: neither nulls nor losses come from a name that was misspelt.
 
-Which Spark types a column takes from a data frame.
-
-Plain columns, and those with a codec, take what the table of ``store.conversions`` says. A LocalTime also takes a
-bigint as nanoseconds of the day, since readers give it as one. Arrays and maps are looked into: an element of an array,
-and a value of a map, is taken where a plain column of its type takes it without an option.
+*Types.* Plain columns, and those with a codec, take what the table of ``store.conversions`` says. A LocalTime also
+takes a bigint as nanoseconds of the day, since readers give it as one. Arrays and maps are looked into: an element of
+an array, and a value of a map, is taken where a plain column of its type takes it without an option.
 """
 
 from __future__ import annotations

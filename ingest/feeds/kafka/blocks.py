@@ -1,6 +1,6 @@
-"""Messages of one partition, as their decoder sees them: objects here, framed without an object each in ``framed``.
+"""Messages of one partition, as their decoder sees them: an object each, or framed.
 
-Messages of one partition without an object for each: payloads as framed records, offsets and times as arrays.
+Framed messages have no object each: payloads are framed records, offsets and times arrays.
 """
 
 from __future__ import annotations

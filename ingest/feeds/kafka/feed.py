@@ -1,8 +1,7 @@
 """Topics of a Kafka broker, as a feed.
 
-Rejected messages decoded once more, from what quarantine keeps of them: value, key, time and place.
-
-The newest messages of a feed's topics, as they stand; nothing is committed at the broker.
+Rejected messages are decoded once more from what the quarantine keeps: value, key, time and place. A sample has the
+newest messages of the topics, as they stand; nothing is committed at the broker.
 """
 
 from __future__ import annotations

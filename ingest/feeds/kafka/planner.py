@@ -5,7 +5,7 @@ from the start rule of the feed if the stream has not begun, else it is the begi
 written down by a range without messages, so that a restart before the first message begins at the same place. A
 position never moves by itself: messages that are gone are an error, or with ``allow_gap`` a jump that is recorded.
 
-Where partitions begin that no epoch has: by the start rule of the feed, or at their beginning.
+Also here: where partitions begin that no epoch has.
 """
 
 from __future__ import annotations

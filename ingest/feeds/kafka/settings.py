@@ -1,7 +1,4 @@
-"""``[feed]`` of a stream file with type kafka: pydantic models, and the options that they stand for.
-
-Values of ``[feed]`` that only a feed of Kafka topics has, from TOML to values.
-"""
+"""``[feed]`` of a stream file with type kafka: pydantic models, and the options that they stand for."""
 
 from __future__ import annotations
 

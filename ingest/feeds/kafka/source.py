@@ -4,7 +4,7 @@ An offset of Spark's is the position of each partition, ``{"topic/partition": 17
 the stream stands and what waits. Where to begin is asked from the commit log when the reader starts; Spark's checkpoint
 proposes, the log decides.
 
-One planned range of offsets to blocks of typed rows, in bounded memory.
+A task decodes one planned range of offsets to blocks of typed rows, in bounded memory.
 """
 
 from __future__ import annotations

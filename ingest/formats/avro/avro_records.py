@@ -3,10 +3,9 @@
 With a registry a payload is a zero byte, the id of its schema in four bytes (big-endian), and the record;
 ``ingest.formats.avro.registry`` finds the schema. ``ingest.formats.binary_records`` makes rows of them.
 
-The fields of an Avro schema as the compiled scanner reads them, one after the other.
-
-ValueError for what it has no way for: lists, maps, unions of more than one type and null, records that may be null, and
-logical types but for times, dates and instants. Then all payloads of the schema go to the exact pass.
+The compiled scanner reads the fields of a schema one after the other. It has no way for (ValueError): lists, maps,
+unions of more than one type and null, records that may be null, and logical types but for times, dates and instants.
+Then all payloads of the schema go to the exact pass.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ that names itself is followed until the stack is at its end, which ends the proc
 A schema becomes one function for each of its types. A function takes the payload, where its value begins, and how many
 records lie around it; it returns where the value ends.
 
-What Avro's logical types stand for, exactly: their numbers as they were sent, of any year and to the nanosecond.
-
-fastavro makes datetimes of them, which end in the year 9999 and at microseconds. So a schema's logical types are given
-names of ours, and fastavro's table of readers has what is read for those names. As the specification says, a logical
-type that does not fit the type that it stands on is passed over.
+Logical types are taken exactly: their numbers as they were sent, of any year and to the nanosecond. fastavro makes
+datetimes of them, which end in the year 9999 and at microseconds. So a schema's logical types are given names of ours,
+and fastavro's table of readers has what is read for those names. As the specification says, a logical type that does
+not fit the type that it stands on is passed over.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ know, or whose schema is not of Avro, is no fault of the stream: the messages th
 asked for again for a while, since a schema may still be registered. Without an answer nothing is known, so the stream
 fails and may be tried again.
 
-An Avro schema and the named types that it refers to, as one schema that needs nothing else.
-
-Names are made full (``namespace.name``) everywhere, and each referenced type is defined at the first place that uses
-it, as the specification asks for a single document.
+A schema and the named types that it refers to become one schema that needs nothing else. Names are made full
+(``namespace.name``) everywhere, and each referenced type is defined at the first place that uses it, as the
+specification asks for a single document.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """CSV text to records: a small exact reader, and a sorter that tells which lines need it.
 
-Whether the first line of a CSV file names its fields, or is a row like those below: told by comparing the two.
-
-A name speaks for a row if it is a number or an instant over a column of the same, or a value that stands below it too;
-for a header if it is a text over a column of numbers or instants. Years and evenly spaced whole numbers are what wide
-tables have as names, so they prove nothing.
+Whether the first line names the fields, or is a row, is told by comparing it with those below. A name speaks for a row
+if it is a number or an instant over a column of the same, or a value that stands below it too; for a header if it is a
+text over a column of numbers or instants. Years and evenly spaced whole numbers are what wide tables have as names, so
+they prove nothing.
 """
 
 from __future__ import annotations

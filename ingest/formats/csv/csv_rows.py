@@ -5,11 +5,9 @@ takes the plain records. Everything else is read character by character: errors,
 and without the scanner the records whose quoted fields span lines. A record is bad as a whole, with all of its lines
 (``ingest.formats.csv.spans``).
 
-Plain CSV records to typed columns by PyArrow, which cuts them as the exact reader does, or not at all.
-
-A record is plain if it stands on one physical line, and each field that begins with a quote ends with its closing one,
-with doubled ones between; in other fields quotes are taken as they stand
-(``ingest.formats.csv.csv_records.sort_lines``).
+PyArrow cuts plain records as the exact reader does, or not at all. A record is plain if it stands on one physical line,
+and each field that begins with a quote ends with its closing one, with doubled ones between; in other fields quotes are
+taken as they stand (``ingest.formats.csv.csv_records.sort_lines``).
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ the file spoils its own line alone. That is known at the end of the file; a reco
 then is not held, so its lines have to be read again. They are so once at most: from an open quote that is never closed
 all further quotes come in pairs, so no later one can stay open.
 
-CSV records to typed columns in one pass by the compiled core, strict by construction.
-
-A record that the scanner accepts, on one line or over several, has the values that the exact pass finds in it
-(``ingest.formats.csv.csv_rows``); every other record is in doubt. What a column's settings make of its texts is left to
-``ingest.values.typed_columns``, which may leave further records in doubt.
+The compiled core turns records into typed columns in one pass, strict by construction. A record that the scanner
+accepts, on one line or over several, has the values that the exact pass finds in it (``ingest.formats.csv.csv_rows``);
+every other record is in doubt. What a column's settings make of its texts is left to ``ingest.values.typed_columns``,
+which may leave further records in doubt.
 """
 
 from __future__ import annotations

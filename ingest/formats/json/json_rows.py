@@ -3,15 +3,12 @@
 The scanner takes only what is certain; lines *in doubt*, mostly bad ones, go to the
 exact pass, which alone says what is wrong with a line. Where the scanner cannot take the fields, all lines go there.
 
-The text of a value in a JSON line, byte for byte as it stands there.
-
-JSON lines to typed columns in one pass by the compiled core, strict by construction.
-
-A line that the scanner accepts has the values that the exact pass finds in it;
+A column may take the text of a value, byte for byte as it stands in the line. The compiled pass is strict by
+construction. A line that the scanner accepts has the values that the exact pass finds in it;
 every other line is in doubt. What a column's settings make of its texts is left to ``ingest.values.typed_columns``: the
 scanner then cuts out the JSON texts, and conversions in whole columns may leave further lines in doubt.
 
-The names that the compiled scanner looks for, and those that it meets beside them, counted.
+Names that the scanner meets beside those that it looks for are counted.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ
 Columns have their logical types (``store.conversions.conversion_table``), and no views. Dates and instants are those of
 today's calendar (``store.conversions.hybrid_calendar``).
 
-What is known of a file beside its bytes: columns with one value in all its rows, and what its table says.
+A table may say more of a file than its bytes: columns with one value in all its rows.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Values of typed columns (Parquet, data frames), whole and one by one, by the table of ``store.conversions``.
 
-One row of a Parquet file as text, exact and repairable by hand: a JSON object of the fields' values.
-
-What JSON has no number for is a string that says it fully: ``"NaN"``, ``"12.50"`` for a decimal, ISO texts for dates
-and timestamps (with ``Z`` where the type has a zone), base64 for bytes. Reading back, a string is therefore taken as
-the text of a value, not as a string that happens to stand where a number should (``parquet.repaired``). A text that is
-not UTF-8 is an object with its bytes.
+A row is also a text, exact and repairable by hand: a JSON object of the fields' values. What JSON has no number for is
+a string that says it fully: ``"NaN"``, ``"12.50"`` for a decimal, ISO texts for dates and timestamps (with ``Z`` where
+the type has a zone), base64 for bytes. Reading back, a string is therefore taken as the text of a value, not as a
+string that happens to stand where a number should (``parquet.repaired``). A text that is not UTF-8 is an object with
+its bytes.
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ cannot be distinguished. Enums are numbers, or names for a String; a Timestamp i
 
 A payload may be cut where a field ends: then it is a sound one. And an empty payload is a message with nothing set.
 
-The fields of a Protobuf message as the compiled scanner finds them by their numbers.
-
-ValueError for what it has no way for: columns of fields in messages inside, wrappers, repeated fields, enums by name,
-fields that a message must have, and those of which only one may be set. Then all payloads go to the exact pass. Another
-message inside, or a repeated field, leaves those records in doubt that have it.
+The compiled scanner finds fields by their numbers. It has no way for (ValueError): columns of fields in messages
+inside, wrappers, repeated fields, enums by name, fields that a message must have, and those of which only one may be
+set. Then all payloads go to the exact pass. Another message inside, or a repeated field, leaves those records in doubt
+that have it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Columns that the compiled scanners fill: their buffers, and the Arrow arrays that become of them.
 
-Ids of the texts of one column and block: a dictionary of the texts in the order in which they are first met.
-
-The compiled scanners give them in the pass over the bytes, so that no later step looks at each text again. A column
-with more texts than are worth a dictionary gets plain texts: its block from the scanner itself, those that follow
-because it is not asked again.
+Texts of one column and block have ids: a dictionary in the order in which they are first met. The compiled scanners
+give them in the pass over the bytes, so that no later step looks at each text again. A column with more texts than are
+worth a dictionary gets plain texts: its block from the scanner itself, those that follow because it is not asked again.
 """
 
 from __future__ import annotations

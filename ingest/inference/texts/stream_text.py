@@ -1,6 +1,6 @@
 """A stream file for a schema and a feed: TOML, with the reason for what was chosen as comments.
 
-Values of a stream file as TOML: what ``tomllib`` reads back as the same value.
+Values are written so that ``tomllib`` reads the same value back.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the first look is known as a newcomer, whatever its times say.
 A directory is walked once, under its own name if that lies in the feed: links to directories are followed last. So
 neither a loop of links nor ``current -> 2026-11-20`` brings a file twice.
 
-What lies in a feed of files and is not ingested: how many by reason, and some by name.
+Files that are not ingested are counted by reason, and some are named.
 """
 
 from __future__ import annotations

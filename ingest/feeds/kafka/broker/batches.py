@@ -1,6 +1,6 @@
 """The record batches of one answer: which count, and their records, unpacked as they are wanted.
 
-Compressed records of a batch to plain ones. What is unpacked is bounded: nobody believes the sizes that are said.
+What is unpacked is bounded: the sizes that a batch states are not trusted.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 The next portion is asked for before the last one is decoded, so that the broker works beside us. A leader that is lost
 is found anew, and asked from the first message on that did not arrive whole: none is lost, none comes twice.
 
-Messages that were fetched and not handed out: where they are in what was received, until a block of them is full.
-
-Payloads are copied once, into the bytes that decoders read; then the memory that they were received into is free.
+Messages that were fetched and not handed out stay in a ``FetchBuffer``, until a block of them is full. Payloads are
+copied once, into the bytes that decoders read; then the memory that they were received into is free.
 """
 
 from __future__ import annotations

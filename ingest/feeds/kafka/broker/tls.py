@@ -1,6 +1,7 @@
-"""TLS of the client: whom to trust, who it is, and what is said of a file that cannot be used.
+"""How the client secures and proves itself: TLS, and tokens of OAUTHBEARER.
 
-Tokens of OAUTHBEARER: asked for by client credentials (RFC 6749, 4.4), and used until most of their life is over.
+TLS: whom to trust, who it is, and what is said of a file that cannot be used. Tokens are asked for by client
+credentials (RFC 6749, 4.4), and used until most of their life is over.
 """
 
 from __future__ import annotations
