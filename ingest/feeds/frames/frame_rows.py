@@ -210,7 +210,7 @@ _UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.in
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The same rows in types that Spark has, too: no dictionaries, no unsigned numbers, no large or viewed texts."""
+    """The rows in types that Spark has, too: no dictionaries, no unsigned numbers, no large or viewed texts."""
     return pa.schema([field.with_type(_plain(field.type)) for field in schema])
 
 

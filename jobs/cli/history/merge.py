@@ -115,7 +115,7 @@ class RowOrder:
 
     @property
     def words(self) -> MergeKeywords:
-        """The same as keywords of ``merge_options``."""
+        """The options as keywords of ``merge_options``."""
         return MergeKeywords(
             sort=self.sort,
             dedupe=self.dedupe,
