@@ -68,7 +68,7 @@ class DatedRun:
     dry_run: DryRun = False
 
     def of(self, cli: CliContext) -> HistoryRun:
-        """These options for the job, whose progress goes to standard error. SettingsError: ``--local`` and ``--spark``."""
+        """For the job; its progress goes to standard error. SettingsError: ``--local`` and ``--spark``."""
         return HistoryRun(
             self.workers.where, self.workers.workers, self.stop_on_error, self.dry_run, cli.verbose, cli.note
         )
