@@ -5,14 +5,14 @@ a frozen value with ``Traits``. ``source`` gives Spark a plan of ranges, and ``d
 and routed. A row that cannot be read goes to ``Rejects``, alone. Such a class passes the suite
 ``sparkhaven.testing.PlannedFeedContract``.
 
-``PlannedFeed``, ``Source``, ``Waiting``, ``Block``, ``RequeuedRows``, ``Clock``, ``PATIENCE_S``: the interface
-``RangeReader``, ``RangeRun``, ``RangeStream``, ``range_source``, ``committed_ends``, ``InputPartition``, ``ReadLimit``:
-    plans of ranges of offsets
-``OffsetRange``, ``StreamState``, ``Traits``, ``Limit``: positions, and what is said of a feed
-``SettingsModel``, ``MaxPerTrigger``, ``PathText``, ``beside``: keys of ``[feed]``
-``JsonDecoder``, ``framed_block``, ``Router``, ``Target``, ``resolve_targets``, ``Rejects``, ``RejectedRow``: rows
-``TableRows``, ``TableRoutes``, ``TableChoice``, ``counting``, ``lines_of``, ``routing_target``: several tables
-``Fs``, ``TableName``, ``TableSchema``, ``SettingsError``: what all of it speaks of
+* ``PlannedFeed``, ``Source``, ``Waiting``, ``Block``, ``RequeuedRows``, ``Clock``, ``PATIENCE_S``: the interface
+* ``RangeReader``, ``RangeRun``, ``RangeStream``, ``range_source``, ``committed_ends``, ``InputPartition``, ``ReadLimit``:
+  plans of ranges of offsets
+* ``OffsetRange``, ``StreamState``, ``Traits``, ``Limit``: positions, and what is said of a feed
+* ``SettingsModel``, ``MaxPerTrigger``, ``PathText``, ``beside``: keys of ``[feed]``
+* ``JsonDecoder``, ``framed_block``, ``Router``, ``Target``, ``resolve_targets``, ``Rejects``, ``RejectedRow``: rows
+* ``TableRows``, ``TableRoutes``, ``TableChoice``, ``counting``, ``lines_of``, ``routing_target``: several tables
+* ``Fs``, ``TableName``, ``TableSchema``, ``SettingsError``: what all of it speaks of
 """
 
 from sparkhaven.ingest.bad_rows import Rejects
