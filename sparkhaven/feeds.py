@@ -6,8 +6,8 @@ and routed. A row that cannot be read goes to ``Rejects``, alone. Such a class p
 ``sparkhaven.testing.PlannedFeedContract``.
 
 * ``PlannedFeed``, ``Source``, ``Waiting``, ``Block``, ``RequeuedRows``, ``Clock``, ``PATIENCE_S``: the interface
-* ``RangeReader``, ``RangeRun``, ``RangeStream``, ``range_source``, ``committed_ends``, ``InputPartition``, ``ReadLimit``:
-  plans of ranges of offsets
+* ``RangeReader``, ``RangeRun``, ``RangeStream``, ``range_source``, ``committed_ends``, ``InputPartition``,
+  ``ReadLimit``: plans of ranges of offsets
 * ``OffsetRange``, ``StreamState``, ``Traits``, ``Limit``: positions, and what is said of a feed
 * ``SettingsModel``, ``MaxPerTrigger``, ``PathText``, ``beside``: keys of ``[feed]``
 * ``JsonDecoder``, ``framed_block``, ``Router``, ``Target``, ``resolve_targets``, ``Rejects``, ``RejectedRow``: rows
