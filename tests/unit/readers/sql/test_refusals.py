@@ -83,12 +83,18 @@ def test_table_functions_of_values_are_there(kept: SmallTable) -> None:
     ]
 
 
+def _quoted(name: str) -> str:
+    """Each step of a path by itself: a name in quotes is one step."""
+    return name if name.startswith('"') else ".".join(f'"{step}"' for step in name.split("."))
+
+
 @pytest.mark.parametrize("name", ["NS.t", "ns.T", "T", "NS.Tt", "memory.NS.T", '"NS.T"', "information_schema.tables"])
 def test_an_unknown_table_is_reported_with_near_names(kept: SmallTable, name: str) -> None:
     with pytest.raises(TableNotFoundError, match="no table") as caught:
         sparkhaven.sql(kept.root, f"select * from {name}")
     assert caught.value.expected == "one of NS.T"
     assert caught.value.where == f"character 15 of: select * from {name}"
+    assert caught.value.found == (name if name.count(".") == 1 and '"' not in name else _quoted(name))
 
 
 def test_names_that_sql_cannot_distinguish_are_reported(tmp_path: Path) -> None:
