@@ -73,8 +73,8 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
                 where=f"character {int(reference['query_location']) + 1} of: {query}",
                 expected=near(name, known),
                 found=".".join(f'"{step}"' for step in path) if len(path) != 2 else name,
-                hint="write namespace and table, like Nyc13.Flight, case-sensitive; each in quotes of its own, like "
-                '"Nyc13"."Flight", where it needs them. `sparkhaven tables` lists them',
+                hint="write namespace and table, like Nyc13.Flight, case-sensitive. Quotes go around each of the two. "
+                "`sparkhaven tables` lists them",
             )
         if path[0].lower() in OF_DUCKDB:
             raise SettingsError(
