@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+RECOVER = "run `sparkhaven recover`"
 TABLES = "`sparkhaven tables` lists the tables"
 _INTRADAY = re.compile(r"/Intraday/([^/]+)/([^/]+)/[^./][^/]*/[^/]+/")
 _INDEX = re.compile(r"/Systems/([^/]+)/MetadataIndex/([^./]+)\.tlmi")
+_MERGES = re.compile(r"/Systems/([^/]+)/MetadataIndex/\.([^/]+)\.merges/([^/]+)")
 _HISTORY = re.compile(r"/Systems/([^/]+)/Partitions/[^/]+/([^/]+)/([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -24,15 +26,25 @@ def merge_again(table: object, value: str) -> str:
 
 def merge_again_at(where: object) -> str:
     """The same for a file of history, by its path."""
-    file = _HISTORY.search(str(where))
-    if file is None:
-        return "merge the date again with --rewrite"
-    namespace, value, name = file.groups()
-    return f"run `{merge_again(f'{namespace}.{name}', value)}`"
+    named = date_of(where)
+    return "merge the date again with --rewrite" if named is None else f"run `{merge_again(*named)}`"
+
+
+def date_of(where: object) -> tuple[str, str] | None:
+    """The table and the date of a file of history or of a merge record, by its path; None for another file."""
+    if (file := _HISTORY.search(str(where))) is not None:
+        return f"{file[1]}.{file[3]}", file[2]
+    record = _MERGES.search(str(where))
+    return None if record is None else (f"{record[1]}.{record[2]}", record[3])
 
 
 def damaged(where: object) -> str:
     """What to do about a damaged file, by its path: a location of history, one of intraday, or another file."""
+    return mended(where) or "restore the file from a copy. `sparkhaven verify --deep` lists all that is damaged"
+
+
+def mended(where: object) -> str | None:
+    """What mends a damaged file of a location or a location index, by its path; None for another file."""
     if (index := _INDEX.search(str(where))) is not None:
         return index_again(f"{index[1]}.{index[2]}")
     if _HISTORY.search(str(where)) is not None:
@@ -42,7 +54,7 @@ def damaged(where: object) -> str:
             "restore the file from a copy, or go back to an epoch before the damage:"
             f" `sparkhaven epochs rollback {intraday[1]}.{intraday[2]} NAME --to N`, with the name of the stream"
         )
-    return "restore the file from a copy. `sparkhaven verify --deep` lists all that is damaged"
+    return None
 
 
 def index_again(table: object) -> str:

@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("sparkhaven.jobs.cli.setup.doctor", "Checks the database and names the next command to run."),
     "verify": ("sparkhaven.jobs.cli.reading.checks", "Checks tables for damage, read-only."),
     "scrub": ("sparkhaven.jobs.cli.reading.scrub", "Reads all committed bytes again, at a bounded rate."),
-    "compare": ("sparkhaven.jobs.cli.reading.compare", "Compares tables with those of another root, by digests."),
+    "compare": ("sparkhaven.jobs.cli.reading.checks", "Compares tables with those of another root, by digests."),
     "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("sparkhaven.jobs.cli.streams.recover", "Repair Spark's checkpoint of a query."),
     "schema": ("sparkhaven.jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),

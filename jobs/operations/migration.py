@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.readers.checks.location_index import stored_entries
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.index.tlmi import VERSIONS as INDEX_VERSIONS
@@ -36,7 +37,7 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import VERSION as LEDGER_VERSION
 from sparkhaven.store.quarantine.ledger import read_ledger, write_ledger
 from sparkhaven.store.schema.deployed.history import FORMAT, WIDENED, decode_history, encode_history
-from sparkhaven.writers.merge.location_index import store_entries, stored_entries
+from sparkhaven.writers.merge.location_index import store_entries
 
 REMOVALS, HISTORY, MERGES, TREE = "removals", "schema history", "merge record", "manifest of an extended tree"
 CHECKPOINT, HEAD = "checkpoint", "head"

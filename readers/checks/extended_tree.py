@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.readers.checks.committed import CommittedFile, check_file, deep_crc
+from sparkhaven.readers.checks.findings import Finding, finding, from_error, weaker
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
@@ -24,7 +25,6 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 
@@ -33,16 +33,15 @@ ATTEMPTS = 3  # while a merge goes on writing the tree
 
 def check_extended(
     place: TablePlace, schema: TableSchema, records: Mapping[str, MergeRecord], *, deep: bool
-) -> Iterator[CheckFinding]:
+) -> Iterator[Finding]:
     """Findings of the tree of a table. ``records``: the newest complete merge record of each date."""
     root = place.extended
     if schema.extended not in EXTENDED:
         if place.fs.names(root):
-            what = "the schema asks for no such tree. Merges do not keep it in step"
-            yield finding("note", root, what, hint="remove it if no other program reads it")
+            yield finding("N321", root)
         return
     check = _Check(place.fs, place.table, root, EXTENDED[schema.extended], records, deep=deep)
-    findings: list[CheckFinding] = []
+    findings: list[Finding] = []
     for _ in range(ATTEMPTS):
         before = check.state()
         findings = list(check.run())
@@ -51,8 +50,7 @@ def check_extended(
     busy = place.fs.stat(staged(root)) is not None
     for defect in findings:
         if busy and defect.severity == "error":
-            hint = f"a merge is writing the tree or was interrupted. Verify again, or {check.again}"
-            yield replace(defect, severity="warning", hint=hint)
+            yield weaker(defect, "W326", again=check.again)
         else:
             yield defect
 
@@ -70,14 +68,13 @@ class _Check:
         stat = self.fs.stat(self.root / MANIFEST)
         return stat and (stat.inode, stat.size, stat.mtime_ns), self.fs.stat(staged(self.root)) is None
 
-    def run(self) -> Iterator[CheckFinding]:
+    def run(self) -> Iterator[Finding]:
         due = {value: row_content(record) for value, record in self.records.items()}
         due = {value: content for value, content in due.items() if content.rows}
         if not self.fs.names(self.root):
             if due:
-                what = "the tree of the schema's ExtendedStorage is missing"
                 expected = f"a layout {self.kind} of {len(due)} dates"
-                yield finding("warning", self.root, what, expected=expected, found="nothing", hint=self.again)
+                yield finding("W322", self.root, expected=expected, found="nothing", again=self.again)
             return
         manifest, failed = self._manifest()
         if manifest is None:
@@ -86,59 +83,37 @@ class _Check:
             return
         files = manifest.files
         for path, state in sorted(files.items()):
-            try:
-                yield from self._file(self.root / path, state)
-            except OSError as error:
-                yield from_error(error, self.root / path)
+            file = CommittedFile(self.root / path, state, whole=True)
+            for defect in check_file(self.fs, file, deep_crc(self.deep), hint=self.mend):
+                yield replace(defect, hint=self.again) if defect.found == "nothing" else defect
         yield from self._strays(files)
         yield from self._dates(manifest, due)
 
-    def _manifest(self) -> tuple[TreeManifest | None, CheckFinding | None]:
+    def _manifest(self) -> tuple[TreeManifest | None, Finding | None]:
         path = self.root / MANIFEST
         try:
             if self.fs.stat(path) is None:
-                what = "the manifest of the tree is missing"
-                return None, finding("error", path, what, expected=MANIFEST, found="nothing", hint=self.again)
+                return None, finding("E323", path, expected=MANIFEST, found="nothing", again=self.again)
             manifest = decode_manifest(self.fs.read(path), path)
         except (SparkhavenError, OSError) as error:
-            failed = from_error(error, path)
-            return None, replace(failed, hint=self.mend) if isinstance(error, SparkhavenError) else failed
+            return None, from_error(error, path, hint=self.mend)
         wanted, there = (str(self.table), self.kind), (manifest.table, manifest.layout)
         if there == wanted:
             return manifest, None
         what = "the manifest is that of another tree"
         expected, other = (f"table {name}, layout {kind}" for name, kind in (wanted, there))
-        return None, finding("error", path, what, expected=expected, found=other, hint=self.mend)
+        return None, finding("E323", path, what, expected=expected, found=other, hint=self.mend)
 
-    def _file(self, path: Path, state: FileState) -> Iterator[CheckFinding]:
-        stat = self.fs.stat(path)
-        if stat is None or stat.is_dir:
-            there = "nothing" if stat is None else "a directory"
-            what = "a file of the tree is missing"
-            yield finding("error", path, what, expected=f"{state.size} bytes", found=there, hint=self.again)
-        elif stat.size != state.size:
-            what, expected = "a file of the tree has another size", f"{state.size} bytes"
-            yield finding("error", path, what, expected=expected, found=f"{stat.size} bytes", hint=self.mend)
-        elif self.deep and (crc := checksum(self.fs, path, 0, state.size)) != state.crc:
-            what, expected = "the file differs from what was written", f"CRC-32 {state.crc:08x}"
-            yield finding("error", path, what, expected=expected, found=f"{crc:08x}", hint=self.mend)
-
-    def _strays(self, sums: Mapping[str, FileState]) -> Iterator[CheckFinding]:
+    def _strays(self, sums: Mapping[str, FileState]) -> Iterator[Finding]:
         for path in files_below(self.fs, self.root):
             name = str(path.relative_to(self.root))
             if name in sums or name == MANIFEST:
                 continue
-            rows = name.endswith(SUFFIX)
-            yield finding(
-                "error" if rows else "warning",
-                path,
-                "no manifest names this file" + (": other programs would read its rows" if rows else ""),
-                expected=f"the {len(sums)} files of {MANIFEST}",
-                found="one more",
-                hint="move it out of the tree",
-            )
+            code, what = ("E324", None) if name.endswith(SUFFIX) else ("W207", "no manifest names this file")
+            wanted, hint = f"the {len(sums)} files of {MANIFEST}", "move it out of the tree"
+            yield finding(code, path, what, expected=wanted, found="one more", hint=hint)
 
-    def _dates(self, manifest: TreeManifest, due: Mapping[str, RowContent]) -> Iterator[CheckFinding]:
+    def _dates(self, manifest: TreeManifest, due: Mapping[str, RowContent]) -> Iterator[Finding]:
         leaves = {leaf.value: leaf for leaf in manifest.leaves}
         for value in sorted(leaves.keys() | due.keys()):
             history, leaf = due.get(value), leaves.get(value)
@@ -146,9 +121,8 @@ class _Check:
                 continue
             rows = history.rows if history is not None else 0
             there = "no leaf" if leaf is None else f"{leaf.rows} rows" + (", other values" if leaf.rows == rows else "")
-            what = f"date {value} is not in step with history"
             path = self.root / MANIFEST if leaf is None else self.root / leaf.path
-            yield finding("warning", path, what, expected=f"{rows} rows", found=there, hint=self.again)
+            yield finding("W325", path, expected=f"{rows} rows", found=there, date=value, again=self.again)
 
 
 class TreeUse(NamedTuple):

@@ -1,26 +1,31 @@
-"""Findings of checks, as text and as JSON, and how much was checked."""
+"""One finding of a check, whichever command shows it, and how much was checked."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.readers.checks.catalogue import CATALOGUE, GENERALLY, Entry, Severity, severity_of
+from sparkhaven.store import next_steps
+from sparkhaven.store.errors import SparkhavenError, StorageError
+from sparkhaven.store.schema.findings import VIOLATIONS
 
-Severity = Literal["error", "warning", "note"]
 _PLACE = re.compile(", | at ")
 COUNTS = ("tables", "streams", "locations", "rows", "bytes")
+AS_READERS_SAY = {CATALOGUE[code].what: code for code in ("E203", "E204", "E205")}
+PARTS = ("path", "what", "at", "expected", "found", "hint")
 
 
 @dataclass(frozen=True, slots=True)
-class CheckFinding:
-    """One finding. ``error``: data is lost or wrong; ``warning``: reads are correct, but something is out of
-    place; ``note``: harmless. ``at`` is a byte, row, entry or record inside ``path``.
+class Finding:
+    """One finding. ``code`` stands in the catalogue, and tells the severity. ``at`` is a byte, row, entry or record
+    inside ``path``; ``hint`` says what to do.
     """
 
-    severity: Severity
+    code: str
     path: str
     what: str
     at: str | None = None
@@ -28,18 +33,28 @@ class CheckFinding:
     found: str | None = None
     hint: str | None = None
 
+    @property
+    def severity(self) -> Severity:
+        """``error``: data are lost or wrong; ``warning``: reads are right, something is out of place; ``note``."""
+        return severity_of(self.code)
+
     def to_json(self) -> dict[str, str]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """The finding as a JSON object without absent parts."""
+        parts = {"code": self.code, "severity": str(self.severity), **{name: getattr(self, name) for name in PARTS}}
+        return {name: value for name, value in parts.items() if value is not None}
 
     def text(self) -> str:
+        """The finding for people, several lines."""
         parts = [("at", self.at), ("expected", self.expected), ("found", self.found), ("to do", self.hint)]
-        head = f"{self.severity}: {self.path}: {self.what}"
+        head = f"{self.severity} {self.code}: {self.path}: {self.what}"
         return "\n".join([head, *(f"  {name}: {value}" for name, value in parts if value is not None)])
 
 
 @dataclass(slots=True)
 class Report:
-    findings: list[CheckFinding] = field(default_factory=list)
+    """Findings, and what was looked at."""
+
+    findings: list[Finding] = field(default_factory=list)
     tables: int = 0
     streams: int = 0
     locations: int = 0
@@ -48,42 +63,69 @@ class Report:
 
     @property
     def errors(self) -> int:
+        """How many findings are errors."""
         return sum(f.severity == "error" for f in self.findings)
 
     def count(self, other: Report) -> None:
+        """Adds what another report has looked at."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_json(self) -> dict[str, object]:
+        """The report as a JSON object."""
         counts = {name: getattr(self, name) for name in (*COUNTS, "errors")}
         return {**counts, "findings": [f.to_json() for f in self.findings]}
 
 
 def finding(
-    severity: Severity,
+    code: str,
     path: object,
-    what: str,
+    what: str | None = None,
     *,
     at: object = None,
     expected: object = None,
     found: object = None,
     hint: str | None = None,
-) -> CheckFinding:
+    **texts: object,
+) -> Finding:
+    """A finding with the sentence and the thing to do of its code, or with its own.
+
+    Args:
+        code: Its code in the catalogue.
+        path: The file or directory.
+        what: A sentence of its own.
+        at: A byte, row, entry or record inside of it.
+        expected: What should be there.
+        found: What is there.
+        hint: A thing to do of its own.
+        **texts: What fills the places in the texts of the catalogue.
+
+    Returns:
+        The finding.
+
+    Example:
+        >>> finding("E203", "/db/x.dat", expected="8 bytes", found="nothing").severity
+        'error'
+    """
+    entry = CATALOGUE.get(code) or Entry(VIOLATIONS[code], "")
+    filled = _filled(path, texts)
     at, expected, found = (None if part is None else str(part) for part in (at, expected, found))
-    return CheckFinding(severity, str(path), what, at, expected, found, hint)
+    what = entry.what.format_map(filled) if what is None else what
+    return Finding(code, str(path), what, at, expected, found, hint or entry.todo.format_map(filled) or None)
 
 
-def shortened(path: Path, on_disk: int, committed: int, hint: str | None = None) -> CheckFinding:
-    """A file that is shorter than it was committed, both lengths with its prefix."""
-    what, sizes = "file is shorter than its committed length", (f"{committed} bytes", f"{on_disk} bytes")
-    return finding("error", path, what, at=f"byte {on_disk}", expected=sizes[0], found=sizes[1], hint=hint)
+def weaker(defect: Finding, code: str, **texts: str) -> Finding:
+    """The same finding under a weaker code, with the thing to do of that."""
+    return replace(defect, code=code, hint=CATALOGUE[code].todo.format_map(_filled(defect.path, texts)))
 
 
-def other_checksum(path: Path, cause: str, span: tuple[int, int], crcs: tuple[int, int], hint: str) -> CheckFinding:
-    """Bytes of a file from and to ``span`` whose checksum is not the committed one, the first of ``crcs``."""
-    what, part = f"checksum does not match. {cause}", f"bytes {span[0]} to {span[1]}"
-    committed, now = (f"CRC-32 {crc:08x}" for crc in crcs)
-    return finding("error", path, what, at=part, expected=committed, found=now, hint=hint)
+def _filled(path: object, texts: Mapping[str, object]) -> Mapping[str, str]:
+    """What the places of a text say: as given, else by the path of the file."""
+    table, value = next_steps.date_of(path) or ("TABLE", "DATE")
+    known: dict[str, object] = {"table": table, "date": value, **texts, "path": path}
+    known["restore"] = next_steps.mended(path) or GENERALLY["restore"]
+    known["remerge"] = next_steps.merge_again_at(path)
+    return defaultdict(str, {name: str(text) for name, text in known.items()})
 
 
 def _directory(path: Path) -> Path:
@@ -91,9 +133,13 @@ def _directory(path: Path) -> Path:
     return path.parent if path.suffix else path
 
 
-def from_error(error: Exception, path: object) -> CheckFinding:
+def from_error(error: Exception, path: object, code: str = "E201", *, hint: str | None = None) -> Finding:
+    """The finding that an error is: of the very file that it names, if that lies beside ``path``.
+
+    ``code``, ``hint``: of the finding, where it is not the system that refuses to read.
+    """
     if not isinstance(error, SparkhavenError):
-        return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
+        return finding("E202", path, f"cannot be read: {error}")
     where = error.where or ""
     rest = where.removeprefix(str(path))
     if rest == where or rest.startswith("/"):
@@ -103,4 +149,7 @@ def from_error(error: Exception, path: object) -> CheckFinding:
     position = where.removeprefix(str(path)).removeprefix(" at ").strip(" :,") if where.startswith(str(path)) else where
     extra = "; ".join(f"{name} {value}" for name, value in error.extra.items() if value is not None)
     position = "; ".join(part for part in (position, extra) if part)
-    return CheckFinding("error", str(path), error.what, position or None, error.expected, error.found, error.hint)
+    chosen = hint or error.hint
+    if code == "E201":
+        code = "E202" if isinstance(error, StorageError) else AS_READERS_SAY.get(error.what, code)
+    return Finding(code, str(path), error.what, position or None, error.expected, error.found, chosen)

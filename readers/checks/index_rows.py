@@ -1,14 +1,16 @@
-"""Deep check of the indexes of a location: keys ascend, and each row is once in them, with the key that it has.
+"""Deep check of an index: keys ascend, and each row is once in it, with the key that it has.
 
-Sizes and checksums of their files are checked before. This is about an index that was written wrong: a filtered read
-would miss rows.
+Sizes and checksums of its files are checked before. This is about an index that was written wrong: a filtered read
+would miss rows. ``verify``, an adoption of history and a merge ask it. A merge gives the rows as another reader has
+them, and a faster look at the order of keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.readers.checks.column_values import BLOCK, Expected
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
-from sparkhaven.store import next_steps
+from sparkhaven.readers.checks.column_values import ROWS_AT_ONCE
+from sparkhaven.readers.checks.committed import Expected
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.parquet.location_files import BEGIN, INDEX, ROW_SET, sidecar_of
@@ -35,16 +37,23 @@ from sparkhaven.store.types.model import Column, Storage, TableSchema
 
 KEYS = 1 << 14  # that are looked at together
 Ranges = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Blocks = Iterable[tuple[int, pa.Array]]
+"""Rows of a key column, block by block, each with the number of its first row."""
+Rows = Callable[[int, pa.Array], tuple[pa.Array, Blocks]]
+"""Of a key column, by its number, and its keys: what is compared with its rows, and the rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Index:
+class Index:
     """The content of one index: key columns, and where each key is, as ranges or as row sets."""
 
     path: Path
     columns: tuple[Column, ...]
     keys: tuple[pa.Array, ...]
     places: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys[0])
 
     def ranges(self, first: int, rows: int) -> Ranges:
         """First rows and ends of the ranges of ``KEYS`` keys, and how many each has. CorruptFileError: no row set."""
@@ -55,10 +64,51 @@ class _Index:
         sets = [data or b"" for data in own[0].to_pylist()]
         return decode_sets(sets, lambda number: f"{self.path}, entry {first + number}", rows)
 
+    def wrong(self, what: str, at: str | None, expected: object, found: object) -> Finding:
+        """The finding of an index that is not that of the rows."""
+        return finding("E251", self.path, what, at=at, expected=expected, found=found)
 
-def check_index_rows(
-    fs: Fs, schema: TableSchema, expected: Expected, name: str, *, sidecar: bool
-) -> Iterator[CheckFinding]:
+
+Ordered = Callable[[Index, int, int], int | None]
+"""The first of the keys from one number to another that is not behind the one before it; None: each is."""
+
+
+def open_index(fs: Fs, path: Path, columns: Sequence[Column], labels: Sequence[str], *, contiguous: bool) -> Index:
+    """The index in a directory.
+
+    Args:
+        fs: The file system.
+        path: The directory.
+        columns: The key columns of the location.
+        labels: Their names in the index.
+        contiguous: Whether each key has one range of rows.
+
+    Returns:
+        Its content, in memory.
+
+    Raises:
+        CorruptFileError: It is damaged, or has no ``table.size``.
+    """
+    record = table_size.load(fs, path)
+    if record is None:
+        raise CorruptFileError(
+            "the index has no table.size",
+            where=path,
+            expected="a record",
+            found="none",
+            hint=finding("E251", path).hint,
+        )
+    stored = index_columns(columns, contiguous=contiguous)
+    keys = [
+        replace(key, name=label, forms=column.forms if key.storage is Storage.FIXED else ())
+        for key, column, label in zip(stored, columns, labels, strict=False)
+    ]  # an index from before a widening has the keys of that time
+    rows = stored[len(keys) :]
+    arrays = [read_column(fs, path, column, record.data_file_sizes, record.size) for column in (*keys, *rows)]
+    return Index(path, tuple(keys), tuple(arrays[: len(keys)]), tuple(arrays[len(keys) :]))
+
+
+def check_index_rows(fs: Fs, schema: TableSchema, expected: Expected, name: str, *, sidecar: bool) -> Iterator[Finding]:
     """The first finding of the index in the directory ``name``, whose files are as the merge wrote them.
 
     ``sidecar``: so is the one beside ``table.parquet``, if there is one.
@@ -70,8 +120,9 @@ def check_index_rows(
     if len(known) < len(columns):
         return  # of a column that was dropped: no read uses it
     try:
-        index = _open(fs, path, known, stored, contiguous=f"{name}/{BEGIN}{DAT}" in expected.indexes)
-        found = next(_rows(fs, expected, index, known), None)
+        index = open_index(fs, path, known, stored, contiguous=f"{name}/{BEGIN}{DAT}" in expected.indexes)
+        rows = partial(_rows_of, fs, expected, known)
+        found = next(index_findings(index, expected.rows, rows), None)
         if found is not None:
             yield found
         elif sidecar and sidecar_of(stored) in expected.indexes:
@@ -80,77 +131,72 @@ def check_index_rows(
         yield from_error(error, path)
 
 
-def _open(fs: Fs, path: Path, columns: Sequence[Column], labels: Sequence[str], *, contiguous: bool) -> _Index:
-    record = table_size.load(fs, path)
-    if record is None:
-        raise CorruptFileError(
-            "the index has no table.size", where=path, expected="a record", found="none", hint=_again(path)
-        )
-    stored = index_columns(columns, contiguous=contiguous)
-    keys = [
-        replace(key, name=label, forms=column.forms if key.storage is Storage.FIXED else ())
-        for key, column, label in zip(stored, columns, labels, strict=False)
-    ]  # an index from before a widening has the keys of that time
-    rows = stored[len(keys) :]
-    arrays = [read_column(fs, path, column, record.data_file_sizes, record.size) for column in (*keys, *rows)]
-    return _Index(path, tuple(keys), tuple(arrays[: len(keys)]), tuple(arrays[len(keys) :]))
+def index_findings(index: Index, rows: int, values: Rows, ordered: Ordered | None = None) -> Iterator[Finding]:
+    """What is wrong with an index, the first of it first.
 
+    Args:
+        index: The index.
+        rows: How many rows the location has.
+        values: The rows of each key column.
+        ordered: Looks at the order of keys.
 
-def _rows(fs: Fs, expected: Expected, index: _Index, columns: Sequence[Column]) -> Iterator[CheckFinding]:
-    """What is wrong with an index, the first of it first."""
-    yield from _order(index)
-    count, owners = len(index.keys[0]), RowOwners(expected.rows)
-    for first in range(0, count, KEYS):
-        starts, stops, counts = index.ranges(first, expected.rows)
+    Returns:
+        Findings E251.
+    """
+    for first in range(0, len(index), KEYS):
+        entry = (ordered or first_disorder)(index, first, min(first + KEYS, len(index)))
+        if entry is not None:
+            shown = f"[{', '.join(_shown(key[entry]) for key in index.keys)}]"
+            yield index.wrong("keys of the index do not ascend", f"entry {entry}", "each behind the last", shown)
+    owners = RowOwners(rows)
+    for first in range(0, len(index), KEYS):
+        starts, stops, counts = index.ranges(first, rows)
         if not counts.all():
-            yield _finding(
-                index, "a key of the index has no rows", f"entry {first + int(np.argmin(counts))}", "rows", "0"
-            )
+            entry = first + int(np.argmin(counts))
+            yield index.wrong("a key of the index has no rows", f"entry {entry}", "rows", "0")
         wrong = owners.add(first, starts, stops, counts)
         if wrong is not None:
             entry = first + int(np.searchsorted(np.cumsum(counts), wrong, side="right"))
             there = f"rows {starts[wrong]} to {stops[wrong]}"
             what = "rows of a key of the index are those of another key, or of none"
-            yield _finding(index, what, f"entry {entry}", f"rows of {expected.rows}, each once", there)
+            yield index.wrong(what, f"entry {entry}", f"rows of {rows}, each once", there)
     if (row := owners.missing()) is not None:
-        yield _finding(index, "a row is missing in the index", f"row {row}", "each row once", "no key")
-    for first, stop, block in _blocks(fs, expected, columns):
-        numbers = pa.array(owners.of(first, stop))
-        for column, key, values in zip(columns, index.keys, block, strict=True):
-            wanted = key.take(numbers)
-            differ = ~_same(values, wanted)
+        yield index.wrong("a row is missing in the index", f"row {row}", "each row once", "no key")
+    for number, column in enumerate(index.columns):
+        keys, blocks = values(number, index.keys[number])
+        for first, block in blocks:
+            wanted = keys.take(pa.array(owners.of(first, first + len(block))))
+            differ = ~same_values(block, wanted)
             if differ.any():
                 row = int(np.argmax(differ))
                 what = f"a row has another {column.name} than its key in the index"
-                yield _finding(index, what, f"row {first + row}", _shown(wanted[row]), _shown(values[row]))
+                yield index.wrong(what, f"row {first + row}", _shown(wanted[row]), _shown(block[row]))
 
 
-def _blocks(fs: Fs, expected: Expected, columns: Sequence[Column]) -> Iterator[tuple[int, int, list[pa.Array]]]:
-    """Rows of the location, with the numbers of the first and of the one after the last; damage ends them."""
+def _rows_of(
+    fs: Fs, expected: Expected, columns: Sequence[Column], number: int, keys: pa.Array
+) -> tuple[pa.Array, Blocks]:
+    """The rows of a column file of the location; damage ends them."""
+    return keys, _blocks(fs, expected, columns[number])
+
+
+def _blocks(fs: Fs, expected: Expected, column: Column) -> Iterator[tuple[int, pa.Array]]:
     sizes = {name: state.size for name, state in expected.files.items()}
     with suppress(SparkhavenError):  # reported with the column
-        opened = [open_column(fs, expected.directory, column, sizes, expected.rows) for column in columns]
-        for first in range(0, expected.rows, BLOCK):
-            stop = min(first + BLOCK, expected.rows)
-            yield first, stop, [_plain(column.read(first, stop)) for column in opened]
+        opened = open_column(fs, expected.directory, column, sizes, expected.rows)
+        for first in range(0, expected.rows, ROWS_AT_ONCE):
+            yield first, _plain(opened.read(first, min(first + ROWS_AT_ONCE, expected.rows)))
 
 
-def _order(index: _Index) -> Iterator[CheckFinding]:
-    before: list[object] | None = None
-    for first in range(0, len(index.keys[0]), KEYS):
-        listed = [
-            [_order_of(value, column.type) for value in key.slice(first, KEYS)]
-            for key, column in zip(index.keys, index.columns, strict=True)
-        ]
-        orders: list[list[object]] = [list(parts) for parts in zip(*listed, strict=True)]
-        for number, (one, other) in enumerate(pairwise([*([before] if before else []), *orders])):
-            if not one < other:
-                entry = first + number + (0 if before else 1)
-                shown = f"[{', '.join(_shown(key[entry]) for key in index.keys)}]"
-                yield _finding(
-                    index, "keys of the index do not ascend", f"entry {entry}", "each behind the last", shown
-                )
-        before = orders[-1]
+def first_disorder(index: Index, first: int, stop: int) -> int | None:
+    """The first of some keys that is not behind the one before it."""
+    begin = max(first - 1, 0)
+    listed = [
+        [_order_of(value, column.type) for value in key.slice(begin, stop - begin)]
+        for key, column in zip(index.keys, index.columns, strict=True)
+    ]
+    orders = zip(*listed, strict=True)
+    return next((begin + 1 + number for number, (one, other) in enumerate(pairwise(orders)) if not one < other), None)
 
 
 def _order_of(value: pa.Scalar, kind: DataType) -> object:
@@ -166,8 +212,7 @@ def _shown(key: pa.Scalar) -> str:
     return repr(key.cast(pa.string()).as_py() if pa.types.is_temporal(key.type) else key.as_py())
 
 
-def _sidecar(expected: Expected, index: _Index) -> Iterator[CheckFinding]:
-    """The file that Deephaven's Parquet reader takes has the same keys and rows."""
+def _sidecar(expected: Expected, index: Index) -> Iterator[Finding]:
     from pyarrow.parquet import ParquetFile  # which few checks need
 
     names = tuple(column.name for column in index.columns)
@@ -175,23 +220,27 @@ def _sidecar(expected: Expected, index: _Index) -> Iterator[CheckFinding]:
     with damage_at(path):
         stored = ParquetFile(path).read([*names, ROW_SET]).combine_chunks()
     columns = [stored.column(name).combine_chunks().cast(key.type) for name, key in zip(names, index.keys, strict=True)]
-    other = _Index(path, index.columns, tuple(columns), (stored.column(ROW_SET).combine_chunks(),))
-    if stored.num_rows != len(index.keys[0]):
-        found = f"{stored.num_rows} keys"
-        yield _finding(other, "the sidecar has other keys than the index", "", f"{len(index.keys[0])} keys", found)
+    other = Index(path, index.columns, tuple(columns), (stored.column(ROW_SET).combine_chunks(),))
+    yield from sidecar_findings(other, index, expected.rows)
+
+
+def sidecar_findings(other: Index, index: Index, rows: int) -> Iterator[Finding]:
+    """The file that Deephaven's Parquet reader takes has the same keys and rows as the index."""
+    if len(other) != len(index):
+        what = "the sidecar has other keys than the index"
+        yield other.wrong(what, None, f"{len(index)} keys", f"{len(other)} keys")
         return
     for own, wanted, column in zip(other.keys, index.keys, index.columns, strict=True):
-        differ = ~_same(own, wanted)
+        differ = ~same_values(own, wanted)
         if differ.any():
             entry = int(np.argmax(differ))
             what = f"the sidecar has another {column.name} than the index"
-            yield _finding(other, what, f"entry {entry}", _shown(wanted[entry]), _shown(own[entry]))
-    for first in range(0, stored.num_rows, KEYS):
-        theirs, ours = (part.ranges(first, expected.rows) for part in (other, index))
+            yield other.wrong(what, f"entry {entry}", _shown(wanted[entry]), _shown(own[entry]))
+    for first in range(0, len(other), KEYS):
+        theirs, ours = (part.ranges(first, rows) for part in (other, index))
         if not all(np.array_equal(one, two) for one, two in zip(theirs, ours, strict=True)):
-            yield _finding(
-                other, "the sidecar has other rows than the index", f"from entry {first} on", "the same", "others"
-            )
+            what = "the sidecar has other rows than the index"
+            yield other.wrong(what, f"from entry {first} on", "the same", "others")
             return
 
 
@@ -199,19 +248,12 @@ def _plain(values: pa.Array) -> pa.Array:
     return values.cast(pa.string()) if pa.types.is_dictionary(values.type) else values
 
 
-def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which values are equal: null to null, NaN to NaN."""
+def same_values(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which values are equal: null to null, NaN to NaN, and the two zeros not to each other."""
     equal = pc.fill_null(pc.equal(one, other), False).to_numpy(zero_copy_only=False)
     same: npt.NDArray[np.bool_] = equal | (np.asarray(one.is_null()) & np.asarray(other.is_null()))
     if pa.types.is_floating(one.type):
         nan = [pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False) for values in (one, other)]
-        same |= nan[0] & nan[1]
+        signs = [np.signbit(pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)) for values in (one, other)]
+        same = (same & (signs[0] == signs[1])) | (nan[0] & nan[1])
     return same
-
-
-def _finding(index: _Index, what: str, at: str, expected: object, found: object) -> CheckFinding:
-    return finding("error", index.path, what, at=at or None, expected=expected, found=found, hint=_again(index.path))
-
-
-def _again(path: Path) -> str:
-    return f"{next_steps.merge_again_at(path)}. Until then read without --where"

@@ -1,4 +1,4 @@
-"""Read-only checks of whole tables: logs, locations, merge records, and stray files.
+"""Read-only checks of whole tables: logs, locations, merge records, user tables, and stray files.
 
 Shallow checks read records, prefixes and lengths. ``deep`` reads every committed byte: checksums, symbols, offsets,
 values against statistics and grouping. A stream, merge, removal or rollback may run meanwhile. Uncommitted data of a
@@ -7,56 +7,60 @@ stream is a warning. An error is reported once a later look, with the state load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from sparkhaven.readers.checks.column_values import Expected
-from sparkhaven.readers.checks.directories import check_history_directories, check_intraday_directories
-from sparkhaven.readers.checks.drop_records import damaged_drops
+from sparkhaven.readers.checks.committed import Expected, history_locations, intraday_locations, saved_locations
 from sparkhaven.readers.checks.extended_tree import check_extended
-from sparkhaven.readers.checks.findings import CheckFinding, Report, finding, from_error
-from sparkhaven.readers.checks.location import check_location
-from sparkhaven.readers.checks.location_index import check_index
-from sparkhaven.readers.checks.published_size import LaterEpochs
+from sparkhaven.readers.checks.findings import Finding, Report, finding, from_error, weaker
+from sparkhaven.readers.checks.history import HistoryState
+from sparkhaven.readers.checks.location import LaterEpochs, check_location
 from sparkhaven.readers.checks.stream_files import (
     check_beside,
     check_failures,
     check_head,
+    check_intraday_directories,
     check_log,
     check_positions,
     check_removals,
     check_withdrawn,
+    check_witnesses,
     stray_stream_files,
 )
-from sparkhaven.readers.checks.user_tables import check_user_table, undefined_tables
-from sparkhaven.store import next_steps
-from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
-from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
-from sparkhaven.store.epochs.recovery.witnesses import Witnesses
-from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.tbl import decode_tbl, definition_name, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
-from sparkhaven.store.merges import merge_records as merges
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
-from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.scan.ranges import Stream
-from sparkhaven.store.scan.seen_history import SeenDate, recorded_date, see_date, standing_values
-from sparkhaven.store.scan.standing import dated_partitions
+from sparkhaven.store.merges.dropped_tables import drop_numbers, drop_path, dropped_tables, load_drop
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
 from sparkhaven.store.schema.deployed.schema_versions import definitions
+from sparkhaven.store.types.committed_columns import UNKNOWN
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.store.users.user_table import list_user_tables
+from sparkhaven.store.users.user_table import (
+    DEFINITION,
+    UserTable,
+    intraday_location,
+    list_user_tables,
+    load_user_table,
+    published,
+    user_directories,
+)
 from sparkhaven.store.volumes import require_volume
 
-_Looked = dict[Path, tuple[Expected, Hashable, list[CheckFinding]]]
+_Looked = dict[Path, tuple[Expected, Hashable, list[Finding]]]
 
-LOOKS = 4  # at a table with errors, at most
-UNCONFIRMED = "the table changed while it was read, and only one look found this. Run `sparkhaven verify` again"
+LOOKS = 4  # at a table with errors, or that is saved meanwhile, at most
+UNCONFIRMED = str(finding("W291", "").hint)
+SAVED_RESTORE = "restore the file from a copy, or save the table again with mode replace"
+NEXT_SAVE = "the next save of the table removes it"
+OTHERS = "restore the file from a copy, or from the program that writes it"
 
 
 def verify(
@@ -67,22 +71,30 @@ def verify(
     deep: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Checks one table or all; ``progress`` gets each location. Damage on disk is never raised.
+    """Checks one table or all; damage on disk is never raised.
 
-    Log tables are checked with all others, and counted where one is named. TableNotFoundError for a table without any
-    files.
+    Log tables are checked with all others, and counted where one is named.
+
+    Args:
+        fs: The file system.
+        layout: The database root.
+        table: One table. None: all.
+        deep: Reads every committed byte.
+        progress: Gets the directory of each location.
+
+    Returns:
+        The findings, and what was looked at.
+
+    Raises:
+        TableNotFoundError: The table has no files.
+
+    Example:
+        >>> verify(Fs(), Layout("/data/db")).errors  # doctest: +SKIP
+        0
     """
-    report = Report()
-    users = [name for name in list_user_tables(fs, layout) if table in (None, name)]
-    for name in users:
-        checked = check_user_table(TablePlace(fs, layout, name), deep=deep, progress=progress)
-        report.findings += checked.findings
-        report.count(checked)
-    report.findings += damaged_drops(fs, layout, table)
-    if table is None:
-        report.findings += undefined_tables(fs, layout, users)
+    report = verify_users(fs, layout, table, deep=deep, progress=progress)
     if table is not None and table not in standing_tables(fs, layout):
-        if users:
+        if table in list_user_tables(fs, layout):
             return report
         load_deployed(TablePlace(fs, layout, table))  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
@@ -90,6 +102,27 @@ def verify(
         report.findings += checked.findings
         if table is not None or name.namespace != INTERNAL_NAMESPACE:
             report.count(checked)
+    return report
+
+
+def verify_users(
+    fs: Fs,
+    layout: Layout,
+    table: TableName | None = None,
+    *,
+    deep: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Checks what is of no stream and no merge: user tables, and the records of dropped tables; of one table or all."""
+    report = Report()
+    users = [name for name in list_user_tables(fs, layout) if table in (None, name)]
+    for name in users:
+        checked = _user_table(TablePlace(fs, layout, name), deep=deep, progress=progress)
+        report.findings += checked.findings
+        report.count(checked)
+    report.findings += _drops(fs, layout, table)
+    if table is None:
+        report.findings += _undefined(fs, layout, users)
     return report
 
 
@@ -107,9 +140,7 @@ def _settled(place: TablePlace, *, deep: bool, progress: Callable[[str], None]) 
         findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
         sightings = {defect: check.sighting(defect) for defect in findings if defect.severity == "error"}
         new = {defect for defect, sighting in sightings.items() if sighting not in known}
-        check.report.findings = [
-            replace(defect, severity="warning", hint=UNCONFIRMED) if defect in new else defect for defect in findings
-        ]
+        check.report.findings = [weaker(defect, "W291") if defect in new else defect for defect in findings]
         if not new:
             break
         known.update(sightings.values())
@@ -127,17 +158,12 @@ class _TableCheck:
         self.deep, self.progress = deep, progress
         self.report = Report(tables=1)
         self.streams: list[StreamState] = []
-        self.located: dict[LocationKey, LocationState] = {}
-        self.records: dict[str, MergeRecord] = {}
-        self.unfinished: dict[str, MergeRecord] = {}
-        self.damaged: set[str] = set()  # dates with a record that cannot be read
-        self.seen: dict[str, SeenDate] = {}
+        self.located: dict[LocationKey, str] = {}
+        self.history = HistoryState(place)
         self.definitions: frozenset[bytes] = frozenset()
-        self.times: dict[str, set[int]] = {}
-        self.aside: set[tuple[LocationKey, str]] = set()
-        self.located_in: dict[CheckFinding, Hashable] = {}  # findings of locations: the state that each was found in
+        self.located_in: dict[Finding, Hashable] = {}  # findings of locations: the state that each was found in
 
-    def sighting(self, defect: CheckFinding) -> Hashable:
+    def sighting(self, defect: Finding) -> Hashable:
         """What a finding is about, and the state that it was found in. Details change while a stream appends."""
         return defect.path, defect.what, self.located_in.get(defect) or self._standing
 
@@ -145,11 +171,13 @@ class _TableCheck:
     def _standing(self) -> Hashable:
         """The state of the table apart from appends, which no finding depends on."""
         streams = ((s.stream, s.generation, s.rolled_back, _emptied(s)) for s in self.streams)
-        phases = ((r.value, r.generation, r.phase) for r in (*self.records.values(), *self.unfinished.values()))
+        records = (*self.history.records.values(), *self.history.unfinished.values())
+        phases = ((r.value, r.generation, r.phase) for r in records)
         return frozenset(streams), frozenset(phases), self.definitions
 
-    def run(self) -> Iterator[CheckFinding]:
-        place = self._place
+    def run(self) -> Iterator[Finding]:
+        """Everything that a table has, once."""
+        place, history = self._place, self.history
         try:
             schema = load_deployed(place)
             self.definitions = frozenset(definitions(place).values())
@@ -157,62 +185,36 @@ class _TableCheck:
             yield from_error(error, place.schema)
             return
         yield from self._streams()
-        yield from self._merges()
-        yield from self._witnesses()
-        yield from self._set_aside()
+        yield from history.check_records(self.streams)
+        yield from check_witnesses(place, self.streams)
         for stream in self.streams:
             later = LaterEpochs(place, stream)
-            for key in sorted(stream.locations):
-                location = stream.locations[key]
+            for location, expected in intraday_locations(place, stream):
                 state = location.since, location.made_ms, location.truncated, stream.rolled_back
-                expected = _intraday(self._place.of_stream(stream.stream), location)
                 yield from self._location(schema, expected, state, later)
-        yield from self._history(schema)
-        yield from check_intraday_directories(place, self.located, self.aside)
-        yield from check_history_directories(place, self.records, self.unfinished, self.seen)
-        yield from check_index(place, self.records, self.seen, self.times, merging=bool(self.unfinished))
-        yield from check_extended(place, schema, self.records, deep=self.deep)
+        yield from history.look()
+        for seen in history.seen.values():
+            generation = seen.record.generation if seen.record is not None else 0
+            for expected in history_locations(place, seen):
+                yield from self._output(schema, expected, generation)
+        yield from check_intraday_directories(place, self.located)
+        yield from history.check_directories()
+        yield from history.check_index()
+        yield from check_extended(place, schema, history.records, deep=self.deep)
 
-    def _history(self, schema: TableSchema) -> Iterator[CheckFinding]:
-        """The locations of history, where they stand."""
-        dated = dated_partitions(self._place)
-        for value in sorted(self.records.keys() | standing_values(self._place, dated.keys() - self.damaged, dated)):
-            record = self.records.get(value)
-            try:
-                seen = see_date(self._place, value, record, dated)
-            except (SparkhavenError, OSError) as error:
-                yield from_error(error, self._place.partitions)
-                seen = SeenDate(value, record) if record is None else recorded_date(record)
-            self.seen[value] = seen
-            generation = record.generation if record is not None else 0
-            empty = () if record is None else (output for output in record.outputs if not output.rows)
-            for output in (*seen.outputs, *seen.gone, *empty):
-                yield from self._output(schema, LocationKey(output.internal, value), output, generation)
-            for location in seen.unvouched:
-                files, named = dict(location.files), location.named_by
-                output = MergeOutput(location.key.internal, location.rows, files=files, named_by=named)
-                yield from self._output(schema, location.key, output, generation, vouched=False)
-
-    def _output(
-        self, schema: TableSchema, key: LocationKey, output: MergeOutput, generation: int, *, vouched: bool = True
-    ) -> Iterator[CheckFinding]:
-        directory = self._place.history_location(key)
+    def _output(self, schema: TableSchema, expected: Expected, generation: int) -> Iterator[Finding]:
         try:
-            require_volume(self._place.fs, directory)
+            require_volume(self._place.fs, expected.directory)
         except SparkhavenError as error:
-            yield from_error(error, directory)
-            return
-        committed, named = (output.rows, output.files, output.stats), output.named_by
-        expected = Expected("history", directory, *committed, indexes=output.indexes, vouched=vouched, named_by=named)
-        yield from self._location(schema, expected, (generation,))
+            yield from_error(error, expected.directory, "E235")
+        else:
+            yield from self._location(schema, expected, (generation,))
 
     def _location(
         self, schema: TableSchema, expected: Expected, state: Hashable, later: LaterEpochs | None = None
-    ) -> Iterator[CheckFinding]:
+    ) -> Iterator[Finding]:
         """Findings of one location, each in its ``state``: that lasts while rows are only appended."""
-        self.report.locations += 1
-        self.report.rows += expected.rows
-        self.report.bytes += sum(file.size for file in expected.files.values())
+        _count(self.report, expected)
         before, versions, findings = self.looked.get(expected.directory, (None, None, []))
         if (before, versions) != (expected, self.definitions):
             self.progress(str(expected.directory))
@@ -222,7 +224,7 @@ class _TableCheck:
         self.located_in |= dict.fromkeys(findings, (state, self.definitions))
         yield from findings
 
-    def _streams(self) -> Iterator[CheckFinding]:
+    def _streams(self) -> Iterator[Finding]:
         yield from stray_stream_files(self._place)
         yield from check_failures(self._place)
         for name in list_streams(self._place):
@@ -240,95 +242,130 @@ class _TableCheck:
             yield from check_beside(place, state)
             yield from check_positions(place, state)
             yield from check_withdrawn(place, state)
-            for key, location in state.locations.items():
+            for key in state.locations:
                 if key in self.located:
-                    yield finding(
-                        "error",
-                        self._place.intraday_location(key),
-                        "two streams own this location",
-                        expected="one",
-                        found=f"{name} and another",
-                        hint="roll one of the streams back. A location has one writer",
-                    )
-                self.located[key] = location
-
-    def _witnesses(self) -> Iterator[CheckFinding]:
-        """Files that name more than a commit log has. A stream with an unreadable log is reported before."""
-        damaged = {*list_streams(self._place)} - {s.stream for s in self.streams}
-        try:
-            for witness in Witnesses(self._place, self.streams).all():
-                if witness.stream not in damaged:
-                    yield from_error(witness.error(), witness.path)
-        except (SparkhavenError, OSError) as error:
-            yield from_error(error, self._place.merges)
-
-    def _set_aside(self) -> Iterator[CheckFinding]:
-        try:
-            for note in list_set_aside(self._place):
-                self.aside.add((note.key, Path(note.path).name))
-                yield finding(
-                    "warning",
-                    note.path,
-                    f"{note.rows} rows of {note.internal}/{note.value}, stream {note.stream}, were set aside",
-                    found=note.reason,
-                    hint="reads of that date fail. To accept the loss, move it out of the database with its note",
-                )
-        except (SparkhavenError, OSError) as error:
-            yield from_error(error, self._place.set_aside)
-
-    def _merges(self) -> Iterator[CheckFinding]:
-        for value in merges.all_values(self._place):
-            directory = self._place.merges / value
-            try:
-                numbers = merges.generations(self._place, value)
-                for number in numbers:
-                    record = merges.load_record(self._place, value, number)
-                    self.times.setdefault(value, set()).add(record.time_ms)
-                    (self.records if record.complete else self.unfinished)[value] = record
-            except (SparkhavenError, OSError) as error:
-                yield from_error(error, directory)
-                self.damaged.add(value)
-                continue
-            running = self.unfinished.get(value)
-            if running and (value not in self.records or self.records[value].generation < running.generation):
-                yield finding(
-                    "note",
-                    directory / f"{running.generation}.json",
-                    f"a merge runs or was interrupted after phase {running.phase}",
-                    hint=f"`{next_steps.merge(self._place.table, value)}` continues it",
-                )
-            if value in self.records:
-                yield from self._proof(self.records[value], directory)
-        emptied = {key.value for key, location in self.located.items() if location.truncated}
-        for value in sorted(emptied - self.records.keys()):
-            yield from_error(merges.record_missing(self._place, value), self._place.merges / value)
-
-    def _proof(self, record: MergeRecord, directory: object) -> Iterator[CheckFinding]:
-        path = f"{directory}/{record.generation}.json"
-        if record.proof is None or not record.proof.holds:
-            sums = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"
-            yield finding("error", path, "merge has no valid proof", expected="equal rows and digests", found=sums)
-        streams: Mapping[str, Stream] = {stream.stream: stream for stream in self.streams}
-        for taken in record.inputs:
-            stream = streams.get(taken.stream)
-            location = stream and stream.locations.get(LocationKey(taken.internal, record.value))
-            if location and location.since == taken.since and not location.truncated and location.rows < taken.rows:
-                yield finding(
-                    "error",
-                    path,
-                    "rows were rolled back after their merge. Reads use only intraday",
-                    at=f"source {taken.internal} of stream {taken.stream}",
-                    expected=f"{taken.rows} rows",
-                    found=f"{location.rows} rows",
-                    hint="merge the date again with --rewrite",
-                )
-
-
-def _intraday(place: StreamPlace, location: LocationState) -> Expected:
-    directory, published = place.intraday_location(location.key), record_bytes(place.stream, location)
-    committed = location.rows, location.files, location.stats, location.epoch, location.truncated
-    return Expected("intraday", directory, *committed, published, named_by=location.named_by)
+                    where, both = self._place.intraday_location(key), f"{name} and {self.located[key]}"
+                    yield finding("E233", where, expected="one", found=both)
+                self.located[key] = name
 
 
 def _emptied(stream: StreamState) -> frozenset[tuple[LocationKey, int]]:
     return frozenset((key, location.since) for key, location in stream.locations.items() if location.truncated)
+
+
+def _count(report: Report, expected: Expected) -> None:
+    report.locations += 1
+    report.rows += expected.rows
+    report.bytes += sum(file.size for file in expected.files.values())
+
+
+def _drops(fs: Fs, layout: Layout, table: TableName | None) -> Iterator[Finding]:
+    """Damage of the records of dropped tables. A later record is the witness of those before it.
+
+    Where the last one is lost, the files that it stands for are those of a table without a schema.
+    """
+    for name in dropped_tables(fs, layout):
+        if table not in (None, name):
+            continue
+        place = TablePlace(fs, layout, name)
+        numbers = drop_numbers(place)
+        for number in range(1, max(numbers, default=0) + 1):
+            path = drop_path(place, number)
+            if number not in numbers:
+                yield finding("E335", path, expected=f"drops 1 to {numbers[-1]}", found="no such file", table=name)
+                continue
+            try:
+                load_drop(place, number)
+            except (SparkhavenError, OSError) as error:
+                yield from_error(error, path)
+
+
+def _user_table(place: TablePlace, *, deep: bool, progress: Callable[[str], None]) -> Report:
+    """Findings of a user table as it was at one moment: after a save meanwhile, it is looked at again."""
+    for _ in range(LOOKS):
+        report = Report(tables=1)
+        try:
+            table = load_user_table(place)
+            if table is None:
+                return Report()
+            report.findings += _saved(place, table, report, deep=deep, progress=progress)
+            again = load_user_table(place)
+        except (SparkhavenError, OSError) as error:
+            report.findings.append(from_error(error, place.user_definition, hint=SAVED_RESTORE))
+            return report
+        if again is not None and again.save == table.save:
+            break
+    return report
+
+
+def _saved(
+    place: TablePlace, table: UserTable, report: Report, *, deep: bool, progress: Callable[[str], None]
+) -> Iterator[Finding]:
+    if table.save and place.fs.read(place.user_definition) != encode_tbl(table.definition):
+        yield finding(
+            "E331", place.user_definition, expected=f"the definition of save {table.save}", found="another one"
+        )
+    same = {encode_tbl(table.definition)}
+    live: set[Path] = set()
+    for expected in saved_locations(place, table):
+        directory = expected.directory
+        live.add(directory)
+        progress(str(directory))
+        _count(report, expected)
+        if not table.save and place.fs.stat(directory / DEFINITION) is not None:
+            same.add(place.fs.read(directory / DEFINITION))  # another program has other bytes
+        known = all(state.crc != UNKNOWN for state in expected.files.values())
+        for defect in check_location(place.fs, table.schema, expected, same, deep=deep and known):
+            yield replace(defect, hint=SAVED_RESTORE if defect.severity == "error" else NEXT_SAVE)
+    for key in sorted(table.intraday):
+        live.add(intraday_location(place, key))
+        progress(str(intraday_location(place, key)))
+        yield from _appended(place, table, key, report, deep=deep)
+    live |= set() if table.record is None else {place.user_location(key) for key in table.record.replaced}
+    for directory in user_directories(place):
+        if directory in live:
+            continue
+        if place.user_intraday in directory.parents:
+            yield finding("W333", directory, hint="its table has no partitions" if table.splayed else None)
+        elif directory.name.startswith(f".{place.table.table}.stage-") or table.record is not None:
+            yield finding("W332", directory)
+
+
+def _appended(
+    place: TablePlace, table: UserTable, key: LocationKey, report: Report, *, deep: bool
+) -> Iterator[Finding]:
+    """A location that another program may append to, as its ``table.size`` says at the time.
+
+    As long as it grows meanwhile, it is looked at again.
+    """
+    directory = intraday_location(place, key)
+    name = definition_name(place.fs.names(directory), place.table.table)
+    same: set[bytes] = set()
+    with suppress(SparkhavenError):  # the check of the location names what is wrong with it
+        definition = place.fs.read(directory / name) if name is not None else b""
+        same |= {definition} if decode_tbl(definition, directory).columns == table.definition.columns else set()
+    for _ in range(LOOKS):
+        size = table_size.load(place.fs, directory)
+        if size is None:
+            return
+        held = published(size)
+        known = all(state.crc != UNKNOWN for state in held.files.values())
+        state = place.fs.read(directory / table_size.NAME)
+        expected = Expected("intraday", directory, held.rows, held.files, {}, published=state)
+        defects = [*check_location(place.fs, table.schema, expected, same, deep=deep and known)]
+        if not defects or place.fs.read(directory / table_size.NAME) == state:
+            break
+    _count(report, expected)
+    yield from (replace(defect, hint=OTHERS) for defect in defects)
+
+
+def _undefined(fs: Fs, layout: Layout, defined: Collection[TableName]) -> Iterator[Finding]:
+    """Intraday data of user tables that have no definition, which no reader finds."""
+    if layout.user_intraday_name is None:
+        return
+    base = layout.root / layout.user_intraday_name
+    for namespace in fs.names(base):
+        for name in fs.names(base / namespace):
+            if f"{namespace}.{name}" not in map(str, defined):
+                expected = f"Users/{namespace}/Definitions/{name}.tbl"
+                yield finding("W334", base / namespace / name, expected=expected, found="no file")

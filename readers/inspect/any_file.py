@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.readers.checks.findings import Finding, finding, from_error, weaker
 from sparkhaven.readers.inspect import column_files as inspect_columns
-from sparkhaven.readers.inspect import log_files as inspect_logs
 from sparkhaven.readers.inspect import record_files as inspect_records
 from sparkhaven.store.epochs.files.lock import in_progress
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
@@ -32,7 +31,7 @@ class Inspection:
     kind: str
     size: int
     facts: dict[str, Any] = field(default_factory=dict)
-    findings: list[CheckFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
@@ -60,7 +59,7 @@ class Inspection:
         return [head, *_facts(self.facts, 2), *(line for f in self.findings for line in f.text().splitlines())]
 
 
-Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[CheckFinding]]
+Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[Finding]]
 KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r"table\.size", "location record", inspect_records.location_record),
     (r".+\.tbl", "table definition", inspect_records.definition),
@@ -80,10 +79,10 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.bytes", "blob bytes", inspect_columns.blob_bytes),
     (r".+\.ovr", "grouping overflow", inspect_columns.overflow),
     (r".+\.dat", "column data", inspect_columns.column_data),
-    (r".+\.log", "commit log", inspect_logs.commit_log),
-    (r".+\.checkpoint", "checkpoint", inspect_logs.checkpoint),
-    (r".+\.head", "head", inspect_logs.head),
-    (r".+\.removals", "removals", inspect_logs.removals),
+    (r".+\.log", "commit log", inspect_records.commit_log),
+    (r".+\.checkpoint", "checkpoint", inspect_records.checkpoint),
+    (r".+\.head", "head", inspect_records.head),
+    (r".+\.removals", "removals", inspect_records.removals),
     (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
     (r".+\.failure", "note of a stream's last failure", inspect_records.failure_note),
     (r".+\.lock", "lock", inspect_records.json_file),
@@ -103,6 +102,7 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\xdb\x2b\xb2\xdb", "location index"),
     (b"\x77\x01\xfe", "table definition"),
 )
+CACHES = {"head": "N308", "note of a stream's last failure": "N313"}  # no row depends on them: damage is a note
 _TEMPORARY = re.compile(r"\.(.+)\.tmp-(?:\d+|next)\Z")
 
 
@@ -121,24 +121,25 @@ def inspect_file(fs: Fs, path: Path) -> Inspection:
     kind, inspector = _kind(fs, path, temporary[1] if temporary else path.name, stat.size)
     inspection = Inspection(str(path), kind, stat.size)
     if temporary and in_progress(fs, path):
-        inspection.findings.append(finding("note", path, "the running stream is writing it"))
+        inspection.findings.append(finding("N209", path))
         return inspection  # it is incomplete
     if temporary:
-        inspection.findings.append(finding("note", path, "left over from an interrupted replace"))
+        inspection.findings.append(finding("N208", path))
     if inspector is None:
         inspection.facts["firstBytes"] = fs.read_range(path, 0, min(16, stat.size)).hex(" ")
-        inspection.findings.append(
-            finding("note", path, "neither its name nor its first bytes are those of a database file")
-        )
+        inspection.findings.append(finding("N210", path))
         return inspection
+    code = CACHES.get(kind, "E201")
     try:
         for damage in inspector(fs, path, inspection.facts):
             if all((damage.path, damage.what) != (earlier.path, earlier.what) for earlier in inspection.findings):
                 inspection.findings.append(damage)  # damage that two checks find is one finding
     except (SparkhavenError, OSError) as error:
-        inspection.findings.append(from_error(error, path))
+        inspection.findings.append(from_error(error, path, code))
         if stat.size:
             inspection.facts["firstBytes"] = fs.read_range(path, 0, min(16, stat.size)).hex(" ")
+    if temporary:  # what it has is no part of the table
+        inspection.findings = [weaker(f, "N208") if f.severity == "error" else f for f in inspection.findings]
     return inspection
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum, shortened
+from sparkhaven.readers.checks.committed import CommittedFile, Crc, check_file
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.location import check_overflow, check_prefix
 from sparkhaven.store.errors import FormatError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.column.region import BYTES
@@ -27,11 +28,11 @@ from sparkhaven.store.scan.column_file import column_header, open_column
 from sparkhaven.store.scan.location_files import location_schema
 from sparkhaven.store.types.codings.local_date import CODEC as DATE_CODEC
 from sparkhaven.store.types.codings.local_time import CODEC as TIME_CODEC
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.datatypes import CODED, TYPES, DataType
 from sparkhaven.store.types.model import Column, Kind
 
 SAMPLE = 5
-RESTORE = "restore it from a copy, or roll back to an epoch before the damage"
 ROWS_AT_ONCE = 1 << 20
 _UNKNOWN = "unknown"
 _UNCODED = frozenset((*(row.java for row in TYPES), *(row.java for row in CODED if row.codec is None))) - {"[B"}
@@ -41,7 +42,7 @@ _BY_WIDTH = {
 }
 
 
-def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     prefix = column_header(fs, path)
     facts.update(
         byteOrder=prefix.byte_order,
@@ -53,41 +54,36 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFind
         overflow=prefix.overflow,
         prefixBytes=prefix.length,
     )
-    padding = np.frombuffer(fs.read_range(path, prefix.length, prefix.data_offset - prefix.length), np.uint8)
-    if padding.any():
-        offset = prefix.length + int(np.flatnonzero(padding)[0])
-        yield finding("warning", path, "padding of the prefix is not zero", at=f"byte {offset}", expected="00")
+    yield from check_prefix(path, prefix)
     on_disk = _size(fs, path) - prefix.data_offset
     facts["dataBytes"] = on_disk
     rows, sizes = on_disk // prefix.width, _disk_sizes(fs, path, prefix)
     record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
     if record is None or committed is None:
-        yield finding("note", path, "no table.size beside the file names its committed length. The whole file is shown")
+        yield finding("N214", path)
         if on_disk % prefix.width:
             end = prefix.data_offset + rows * prefix.width
-            yield finding(
-                "warning", path, "last row is incomplete", at=f"byte {end}", expected=f"{prefix.width} bytes a row"
-            )
+            yield finding("W217", path, at=f"byte {end}", expected=f"{prefix.width} bytes a row")
     else:
         rows, sizes = record.rows, dict(record.data_file_sizes)
-        yield from extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
+    yield from check_committed(fs, path, record)
     facts["rows"] = rows
     column, declared = _column(fs, path, prefix)
     if declared and column.codec:
         facts.update(codec=column.codec, codecArguments=column.codec_args)
     if column.codec == _UNKNOWN:
-        yield finding("note", path, "no definition beside the file names its codec. Values are shown as bytes")
+        yield finding("N215", path)
     if prefix.metadata is not None:
         facts["groups"] = len(prefix.metadata.entries)
         yield from _groups(prefix, column, rows, path)
     yield from _values(fs, path, column, sizes, rows, facts)
-    yield from changed(fs, path, record, prefix.data_offset)
+    yield from check_committed(fs, path, record, checksum)
 
 
 def _values(
     fs: Fs, path: Path, column: Column, sizes: dict[str, int], rows: int, facts: dict[str, Any]
-) -> Iterator[CheckFinding]:
+) -> Iterator[Finding]:
     try:
         opened = open_column(fs, path.parent, column, sizes, rows)
         nulls = 0
@@ -103,7 +99,7 @@ def _values(
         yield from_error(error, path)
 
 
-def _groups(prefix: Prefix, column: Column, rows: int, path: Path) -> Iterator[CheckFinding]:
+def _groups(prefix: Prefix, column: Column, rows: int, path: Path) -> Iterator[Finding]:
     try:
         groups = prefix.grouping(column, path)
         if groups is not None:
@@ -112,43 +108,39 @@ def _groups(prefix: Prefix, column: Column, rows: int, path: Path) -> Iterator[C
         yield from_error(error, path)
 
 
-def symbols(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def symbols(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     """Offsets of symbols, checked against the bytes that they point into."""
     yield from _texts(fs, path, path.with_name(path.name + ".bytes"), path, facts)
 
 
-def symbol_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def symbol_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from _texts(fs, path.with_name(path.name.removesuffix(".bytes")), path, path, facts)
 
 
-def _texts(fs: Fs, sym: Path, bytes_file: Path, subject: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def _texts(fs: Fs, sym: Path, bytes_file: Path, subject: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     order, encoding = LITTLE, "UTF_8"
     dat = sym.with_suffix(".dat")
     try:
         prefix = column_header(fs, dat)
         order, encoding = prefix.byte_order, prefix.encoding or encoding
     except (SparkhavenError, OSError) as error:
-        yield finding(
-            "warning", dat, f"byte order and charset are unknown, {order} and {encoding} are assumed: {error}"
-        )
+        yield finding("W216", dat, f"byte order and charset are unknown, {order} and {encoding} are assumed: {error}")
     facts.update(byteOrder=order, encoding=encoding)
     extents = []
     record = record_beside(fs, sym)
     for path in (sym, bytes_file):
         stat = fs.stat(path)
         if stat is None:
-            yield finding("error", path, "companion file is missing", expected="the file", found="nothing")
+            yield finding("E203", path, expected="the file", found="nothing")
             return
         committed = record.data_file_sizes.get(path.name) if record else None
-        if committed is not None and path == subject:
-            yield from extent(path, committed, stat.size)
         extents.append(min(stat.size, committed) if committed is not None else stat.size)
     if extents[0] % 8 and (record is None or sym.name not in record.data_file_sizes):
         end = extents[0] - extents[0] % 8
-        yield finding(
-            "error", sym, "last offset is incomplete", at=f"byte {end}", expected="8 bytes each", found=extents[0]
-        )
+        what = "last offset is incomplete"
+        yield finding("E201", sym, what, at=f"byte {end}", expected="8 bytes each", found=extents[0])
         extents[0] = end
+    yield from check_committed(fs, subject, record)
     facts["symbols"] = extents[0] // 8
     facts["bytes"] = extents[1]
     texts = decode_symbols(fs.map(sym, extents[0]), fs.map(bytes_file, extents[1]), encoding, order, sym)
@@ -156,66 +148,48 @@ def _texts(fs: Fs, sym: Path, bytes_file: Path, subject: Path, facts: dict[str, 
     double = len(texts) - len(texts.unique())
     facts["duplicates"] = double
     if double:
-        yield finding("note", sym, "a text has several symbols", expected=f"{len(texts) - double}", found=len(texts))
-    yield from changed(fs, subject, record, 0)
+        yield finding("N246", sym, expected=f"{len(texts) - double} symbols", found=f"{len(texts)} symbols")
+    yield from check_committed(fs, subject, record, checksum)
 
 
-def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    record = record_beside(fs, path)
-    committed = record.data_file_sizes.get(path.name) if record else None
-    if committed is not None:
-        yield from extent(path, committed, _size(fs, path))
+def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    yield from check_committed(fs, path, record_beside(fs, path))
     values: dict[str, Any] = {}
     yield from column_data(fs, path.with_suffix(".dat"), values)
     facts.update({name: values[name] for name in ("encoding", "rows", "nulls", "first") if name in values})
-    yield from changed(fs, path, record, 0)
+    yield from check_committed(fs, path, record_beside(fs, path), checksum)
 
 
-def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     dat = path.with_suffix(".dat")
     try:
         prefix = column_header(fs, dat)
     except (SparkhavenError, OSError) as error:
-        yield finding("error", dat, f"type of the column is unknown: {error}")
+        yield finding("E201", dat, f"type of the column is unknown: {error}")
         return
+    yield from check_overflow(path, prefix, [path.name])
     groups = decode_ovr(fs.read(path), _type(prefix.data_type, dat), path)
     facts["groups"] = len(groups)
     facts["first"] = [
         {"key": _plain(key), "start": int(start), "end": int(stop)}
         for key, start, stop in zip(groups.keys[:SAMPLE], groups.starts, groups.stops, strict=False)
     ]
-    if not prefix.overflow:
-        yield finding("note", path, "unused: the overflow flag of the column is FALSE")
     record = record_beside(fs, path)
     if record is not None:
         groups.check(record.size, path)
 
 
-def extent(path: Path, committed: int, on_disk: int) -> Iterator[CheckFinding]:
-    """A file's length against the committed one, both with the prefix."""
-    if on_disk < committed:
-        yield shortened(path, on_disk, committed, RESTORE)
-    elif on_disk > committed:
-        yield finding(
-            "note",
-            path,
-            "uncommitted tail: readers ignore it",
-            at=f"byte {committed}",
-            expected=f"{committed} bytes",
-            found=f"{on_disk} bytes",
-        )
+def check_committed(
+    fs: Fs, path: Path, record: table_size.TableSize | None, crc: Crc | None = None
+) -> Iterator[Finding]:
+    """A file by the ``table.size`` beside it, where that names the file: its length, and with ``crc`` its checksum.
 
-
-def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int) -> Iterator[CheckFinding]:
-    """The checksum of the committed bytes, which covers the data and not the prefix before ``offset``."""
-    expected = record.checksums.get(path.name) if record else None
-    committed = record.data_file_sizes.get(path.name) if record else None
-    if expected is None or committed is None or _size(fs, path) < offset + committed:
-        return
-    crc = checksum(fs, path, offset, committed)
-    if crc != expected:
-        span = offset, offset + committed
-        yield other_checksum(path, "Committed bytes have changed", span, (expected, crc), RESTORE)
+    What a value is says more than a checksum, so that comes last.
+    """
+    size = record.data_file_sizes.get(path.name) if record is not None else None
+    if record is not None and size is not None:
+        state = FileState(size, record.checksums.get(path.name, UNKNOWN))
+        yield from check_file(fs, CommittedFile(path, state), crc)
 
 
 def record_beside(fs: Fs, path: Path) -> table_size.TableSize | None:

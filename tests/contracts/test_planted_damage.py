@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.checks.findings import CheckFinding
+from sparkhaven.readers.checks.findings import Finding
 from tests.support.witness.page import PAGE, planted_line
 from tests.support.witness.planted import HISTORY, INTRADAY, PARQUET, ROW, Site, sites
 from tests.support.witness.planted_kinds import KINDS, NO_VALUE, Planted
 from tests.support.writers.coded_rows import COLUMNS
 
 ANY_BYTES = {"Raw", "Thing", "Free", "Huge"}  # of variable length: nearly every content is a value
+PLANTED = ("E201", "E228", "E243", "E244", "E251")  # each of them is planted, as the page says
 HEADS: dict[str, Callable[[bytes], bytes]] = {
     "cut short": lambda value: value[:-1],
     "a byte too many": lambda value: value + b"\0",
@@ -31,7 +32,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Site]:
     return {site.name: site for site in sites(tmp_path_factory.mktemp("planted"))}
 
 
-def only(found: list[CheckFinding]) -> CheckFinding:
+def only(found: list[Finding]) -> Finding:
     assert len(found) == 1, [defect.text() for defect in found]
     assert found[0].severity == "error" and found[0].expected and found[0].found and found[0].hint
     return found[0]
@@ -49,6 +50,7 @@ def test_a_kind_is_named(places: dict[str, Site], planted: Planted) -> None:
         directory = places[name].expected.directory
         assert str(Path(defect.path).relative_to(directory)) == planted.file
         assert str(defect.at or "").startswith(planted.at) and defect.what == planted.what
+        assert defect.code in PLANTED
     line = planted_line(planted, found)
     assert line in PAGE.read_text(encoding="utf-8"), "`python -m tests.support.witness.page` writes the page anew"
 

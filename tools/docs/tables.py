@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sparkhaven.errors import SparkhavenError
 from sparkhaven.jobs.monitor.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
+from sparkhaven.readers.checks.catalogue import GENERALLY, PARTS, Entry, severity_of
 from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, column_rule, rule
 from sparkhaven.store.conversions.source_types import SOURCES, SourceType
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
@@ -82,6 +83,25 @@ def reason_table() -> str:
     """Each code in alphabetical order: what it means, and what to do."""
     rows = ((code(reason.value), reason.meaning, reason.remedy) for reason in sorted(Reason))
     return table(("code", "meaning", "what to do"), rows)
+
+
+def finding_tables() -> str:
+    """Each part of the catalogue: codes by number, with what the finding says, what it means, and what to do."""
+    return "\n".join(f"## {title}\n\n{_findings(entries)}" for title, entries in PARTS.items())
+
+
+class _Shown(dict[str, str]):
+    """Places of a text: in general words, else by their names."""
+
+    def __missing__(self, name: str) -> str:
+        return f"{{{name}}}"
+
+
+def _findings(entries: Mapping[str, Entry]) -> str:
+    by_number = sorted(entries.items(), key=lambda entry: (entry[0][1:], entry[0]))
+    shown = ((name, entry, entry.todo.format_map(_Shown(GENERALLY))) for name, entry in by_number)
+    rows = ((code(name), severity_of(name), entry.what, entry.means, todo) for name, entry, todo in shown)
+    return table(("code", "severity", "finding", "meaning", "what to do"), rows)
 
 
 def resume_rule_table() -> str:

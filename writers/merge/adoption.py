@@ -17,8 +17,9 @@ import numpy as np
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.checks.column_values import Expected
+from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.index_rows import check_index_rows
+from sparkhaven.readers.checks.location_index import recorded_entries, seen_entries, stored_entries
 from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
@@ -55,7 +56,7 @@ from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partit
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.location_index import recorded_entries, seen_entries, store_entries, stored_entries
+from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
 from sparkhaven.writers.merge.publish.staged_locations import sweep

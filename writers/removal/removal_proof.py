@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sparkhaven.readers.checks.location_index import stored_entries
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
@@ -37,7 +38,6 @@ from sparkhaven.store.scan.seen_history import require_recorded
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
-from sparkhaven.writers.merge.location_index import stored_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.sources.merge_source import check_crc
 from sparkhaven.writers.validation.date_validation import require_columns, uncovered_columns, validate_date

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sparkhaven.readers.checks.location_index import Entries, seen_entries, stored_entries
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import (
     CorruptFileError,
@@ -48,14 +49,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import read_column, written_column
 from sparkhaven.store.scan.location_files import location_schema
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.merge.location_index import (
-    Entries,
-    IndexUpdate,
-    seen_entries,
-    stored_entries,
-    update_index,
-    updated_index,
-)
+from sparkhaven.writers.merge.location_index import IndexUpdate, update_index, updated_index
 from sparkhaven.writers.transfer.export import staged_tree
 from sparkhaven.writers.transfer.leaf_readers import directory_value, open_foreign
 from sparkhaven.writers.transfer.leaves import write_column_leaf

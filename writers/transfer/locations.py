@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.checks.location_index import Kind
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import CorruptFileError, FormatError, SchemaMismatchError
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest, encode_manifest
@@ -21,7 +22,6 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.location_files import read_locations
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.location_index import Kind
 from sparkhaven.writers.transfer.export import staged_tree
 from sparkhaven.writers.transfer.export_plan import ExportOptions, plan_export
 from sparkhaven.writers.transfer.extended import replace_names

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.checks.location_index import entries_of
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
@@ -57,7 +58,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.users.location_record import CommittedRows
 from sparkhaven.store.users.user_table import UserTable, intraday_location, load_user_table, published, splayed_of
-from sparkhaven.writers.merge.location_index import entries_of, store_entries
+from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.quarantine.changes import leftovers, rebuilt_ledger
 from sparkhaven.writers.transfer.content import CopiedTable, content_digest, user_digest

@@ -2,29 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.history.locations import LocationsPart, listed, updated, validated
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.snapshot import pinned_of
+from sparkhaven.readers.checks.location_index import (
+    Difference,
+    differences,
+    index_finding,
+    is_merging,
+    stored_entries,
+)
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.index.tlmi import IndexEntry
+from sparkhaven.store.format.table.locations import LocationEntry
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deployed_tables
-from sparkhaven.writers.merge.location_index import (
-    Difference,
-    differences,
-    stored_entries,
+from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
+from sparkhaven.store.types.datatypes import CHAR_NULL
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.location_index import IndexUpdate
+from sparkhaven.writers.transfer.foreign_locations import (
+    ForeignLocations,
+    foreign_tables,
+    has_foreign_locations,
+    is_foreign,
+    update_entries,
+    wanted_entries,
 )
-from sparkhaven.writers.transfer.foreign_locations import foreign_tables, update_entries, wanted_entries
+from sparkhaven.writers.transfer.locations import (
+    LeafDifference,
+    has_locations,
+    location_differences,
+    stored_locations,
+    update_locations,
+)
+
+CODE_OF_LEAVES = "E264"
+
+
+@dataclass(frozen=True, slots=True)
+class LocationsPart:
+    """A part of a command's result. ``right``: nothing differs."""
+
+    record: dict[str, Any]
+    right: bool
+    text: str
+    header: tuple[str, ...]
+
+    def show(self) -> None:
+        print(self.text)
+        rows = self.record.get("differences", self.record.get("entries"))
+        if rows:
+            table(self.header, [[row[name] for name in self.header] for row in rows])
+
+
+def listed(place: TablePlace) -> LocationsPart | None:
+    """The rows of the Locations table; None for a table without such a tree."""
+    if has_foreign_locations(place):
+        return _listed(place, ForeignLocations(place).stored())
+    schema = _schema(place)
+    return None if schema is None else _listed(place, stored_locations(place, schema))
+
+
+def _schema(place: TablePlace) -> TableSchema | None:
+    """The deployed schema of a table with such a tree, which merges write."""
+    try:
+        schema = load_deployed(place)
+    except TableNotFoundError:
+        if is_foreign(place):
+            return None
+        raise
+    return schema if has_locations(schema) else None
+
+
+def _listed(place: TablePlace, stored: Mapping[str, LocationEntry] | None) -> LocationsPart:
+    entries = [
+        {
+            "leaf": entry.filename,
+            "date": entry.value,
+            "columns": {name: str(value) if value.is_valid else None for name, value in entry.columns},
+            "rows": entry.rows,
+            "modified_ns": entry.modified,
+            "format": entry.format,
+            "column_version": entry.version,
+        }
+        for entry in (stored or {}).values()
+    ]
+    words = "no Locations table" if stored is None else f"Locations table, {len(entries):,} leaves"
+    record = {"index": stored is not None, "entries": entries}
+    header = ("leaf", "date", "rows", "modified_ns", "format", "column_version")
+    return LocationsPart(record, True, f"{place.table}: {words}", header)
+
+
+def validated(place: TablePlace) -> LocationsPart | None:
+    """Differences of the Locations table from the tree."""
+    if has_foreign_locations(place):
+        table = ForeignLocations(place)
+        different = list(table.differences(table.on_disk()))
+    else:
+        schema = _schema(place)
+        if schema is None:
+            return None
+        different = list(location_differences(place, schema))
+    text = "right" if not different else f"{len(different):,} differences"
+    return _differences(place, different, {}, text)
+
+
+def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
+    """Writes the Locations table where it differs from the tree; the differences."""
+    if has_foreign_locations(place):
+        different, written = ForeignLocations(place).update(now_ms=int(time.time() * 1000), dry_run=dry_run)
+        return _updated(place, different, written=written, dry_run=dry_run)
+    schema = _schema(place)
+    if schema is None:
+        return None
+    different, written = list(location_differences(place, schema)), False
+    if different and not dry_run:
+        opened = pinned_of(open_table(place.layout.root, str(place.table), null_char=CHAR_NULL, fs=place.fs))
+        written = update_locations(place, opened, now_ms=int(time.time() * 1000))
+    return _updated(place, different, written=written, dry_run=dry_run)
+
+
+def _updated(place: TablePlace, different: list[LeafDifference], *, written: bool, dry_run: bool) -> LocationsPart:
+    verb = "would be written" if dry_run else "written"
+    text = f"{len(different):,} differences, {verb}" if different else "right, nothing to write"
+    return _differences(place, different, {"written": written}, text)
+
+
+def _differences(
+    place: TablePlace, different: Iterable[LeafDifference], more: dict[str, Any], text: str
+) -> LocationsPart:
+    lines = [{"code": CODE_OF_LEAVES, **asdict(difference)} for difference in different]
+    record = {"differences": lines, **more}
+    header = ("code", "kind", "leaf", "date", "expected", "found")
+    return LocationsPart(record, not record["differences"], f"{place.table}: Locations table, {text}", header)
+
 
 TablesArgument = Annotated[
     str | None, typer.Argument(metavar="[NS.T|NS|GLOB]", help="A table, a namespace, or a pattern like 'Nyc*.Fl*'.")
@@ -81,11 +207,10 @@ def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
 
     def run(place: TablePlace) -> int:
         wanted = wanted_entries(place)
-        different = list(differences(place, wanted))
-        locations = validated(place)
-        text = "right" if not different else f"{len(different):,} differences"
-        _show(cli, place.table, len(wanted), different, {}, text, locations)
-        return EXIT_BAD_DATA if different or not (locations is None or locations.right) else EXIT_DONE
+        index, locations = IndexUpdate(tuple(differences(place, wanted)), wanted), validated(place)
+        text = "right" if not index.differences else f"{len(index.differences):,} differences"
+        _show(cli, place, index, {}, text, locations)
+        return EXIT_BAD_DATA if index.differences or not (locations is None or locations.right) else EXIT_DONE
 
     _each(cli, tables, run)
 
@@ -103,7 +228,7 @@ def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = 
         verb = "would be written" if dry_run else "written"
         text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
         more = {"written": done.written, "dry_run": dry_run}
-        _show(cli, place.table, len(done.entries), done.differences, more, text, updated(place, dry_run=dry_run))
+        _show(cli, place, done, more, text, updated(place, dry_run=dry_run))
         return EXIT_DONE
 
     _each(cli, tables, run)
@@ -142,24 +267,24 @@ def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:
 
 def _show(
     cli: CliContext,
-    name: TableName,
-    entries: int,
-    different: list[Difference] | tuple[Difference, ...],
+    place: TablePlace,
+    index: IndexUpdate,
     more: Mapping[str, object],
     text: str,
     locations: LocationsPart | None,
 ) -> None:
-    lines = [_difference(difference) for difference in different]
-    header = ["kind", "internal", "date", "expected", "found"]
+    told = partial(index_finding, place, merging=is_merging(place), merged=bool(all_values(place)))
+    lines = [{"code": told(difference).code, **_difference(difference)} for difference in index.differences]
+    header = ["code", "kind", "internal", "date", "expected", "found"]
 
     def print_text() -> None:
-        print(f"{name}: {entries:,} locations, {text}")
+        print(f"{place.table}: {len(index.entries):,} locations, {text}")
         if lines:
             table(header, [[line.get(column) for column in header] for line in lines])
         if locations is not None:
             locations.show()
 
-    record = {"table": str(name), "entries": entries, "differences": lines, **more}
+    record = {"table": str(place.table), "entries": len(index.entries), "differences": lines, **more}
     cli.result(record | _record(locations), print_text)
 
 

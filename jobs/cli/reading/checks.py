@@ -1,29 +1,55 @@
-"""Read-only commands that find damage: ``verify`` and ``inspect``."""
+"""Read-only commands that find damage and differences: ``verify``, ``inspect`` and ``compare``.
+
+x
+"""
 
 from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext, exit_with, json_text, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
+from sparkhaven.readers.arrow.opening import known_tables, open_table
+from sparkhaven.readers.arrow.snapshot import pinned_of
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.verify import verify as verify_tables
+from sparkhaven.readers.compare.epoch_range import EpochRange, added_rows
+from sparkhaven.readers.compare.table_comparison import (
+    DateComparison,
+    TableComparison,
+    compare_epochs,
+    compare_tables,
+)
 from sparkhaven.readers.inspect.any_file import inspect_file
-from sparkhaven.store.errors import EXIT_BAD_DATA
+from sparkhaven.store.errors import (
+    EXIT_BAD_DATA,
+    EXIT_DONE,
+    FormatError,
+    SettingsError,
+    SparkhavenError,
+    StorageError,
+    TableNotFoundError,
+)
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import TableName
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.store.places import TablePlace
 
 
 def register(app: typer.Typer) -> None:
     app.command(epilog=help_end("verify Nyc13.Flight --deep", done="no damage", bad_data="damage was found"))(verify)
     line = "inspect db/Intraday/Nyc13/Flight/.streams/flights.log"
     app.command(epilog=help_end(line, done="no damage", bad_data="a file is damaged", usage="no such file"))(inspect)
+    lines = "compare /backup/db", "compare /backup/db Nyc13.Flight --epochs flights=7..12"
+    done, bad_data = "all rows are equal", "rows differ, damaged files"
+    app.command(epilog=help_end(*lines, done=done, bad_data=bad_data, retry="rows were removed meanwhile"))(compare)
 
 
 def verify(
@@ -72,3 +98,124 @@ def inspect(
         )
     if not sound:
         raise typer.Exit(EXIT_BAD_DATA)
+
+
+def compare(
+    ctx: typer.Context,
+    other_root: Annotated[
+        Path, typer.Argument(metavar="OTHER_ROOT", parser=local_path, help="Database root to compare with.")
+    ],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")
+    ] = None,
+    every_row: Annotated[
+        bool, typer.Option("--whole-rows", help="Read all rows of both roots, whatever digests are recorded.")
+    ] = False,
+    epochs: Annotated[
+        str | None,
+        typer.Option(
+            "--epochs",
+            metavar="[STREAM=]A..B",
+            help="Only rows that these epochs have added to intraday. Needs one NS.T.",
+        ),
+    ] = None,
+    named: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Most different rows that are named, of each side.")
+    ] = 20,
+) -> None:
+    """Compares tables with those of another root, by digests.
+
+    Order of rows, partitions and storage may differ. A digest is of whole rows, all columns together. Rows are read
+    only where digests or checksums differ, or are not recorded.
+
+    --epochs compares what a range of epochs of one stream has added, here and there. The epoch before it must be kept
+    by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
+    """
+    cli: CliContext = ctx.obj
+    here = cli.database()
+    if not other_root.is_dir():
+        raise TableNotFoundError("no such database root", where=other_root, hint="check OTHER_ROOT")
+    chosen_epochs = None if epochs is None else EpochRange.parse(epochs)
+    if chosen_epochs is not None and len(names or ()) != 1:
+        raise SettingsError(
+            "--epochs is given without one table", expected="one NS.T", found=" ".join(names or ()) or "none"
+        )
+    there, code = Layout(other_root.absolute()), EXIT_DONE
+    sides = [set(known_tables(Fs(), layout)) for layout in (here, there)]
+    chosen = {TableName.parse(name) for name in names or ()} or {
+        table for table in sides[0] | sides[1] if table.namespace != INTERNAL_NAMESPACE
+    }
+    for table in sorted(chosen):
+        try:
+            if table in sides[0] ^ sides[1]:
+                only = "here" if table in sides[0] else "there"
+                cli.result(
+                    {
+                        "table": str(table),
+                        "equal": False,
+                        "only": only,
+                        "findings": [finding("E361", table, found=f"only {only}").to_json()],
+                    },
+                    f"{table} is only {only}: different",
+                )
+                code = EXIT_BAD_DATA
+                continue
+            progress = cli.note if cli.verbose else lambda _: None
+            if chosen_epochs is not None:
+                places = [TablePlace(Fs(), layout, table) for layout in (here, there)]
+                added = [added_rows(place, chosen_epochs) for place in places]
+                compared = compare_epochs(*added, limit=named, every_row=every_row, progress=progress)
+            else:
+                mine, theirs = (pinned_of(open_table(layout.root, str(table))) for layout in (here, there))
+                compared = compare_tables(mine, theirs, limit=named, every_row=every_row, progress=progress)
+        except SparkhavenError as error:
+            damage = {"code": from_error(error, "").code} if isinstance(error, FormatError | StorageError) else {}
+            code = report(cli, error, table=str(table), **damage) or code
+            continue
+        cli.result(_json(table, compared), "\n".join(_lines(table, compared)))
+        code = code if compared.equal else max(code, EXIT_BAD_DATA)
+    exit_with(code)
+
+
+def _json(table: TableName, compared: TableComparison) -> dict[str, Any]:
+    return {
+        "table": str(table),
+        "equal": compared.equal,
+        "epochs": dict(compared.epochs),
+        "other_epochs": dict(compared.other_epochs),
+        "columns": dict(compared.columns),
+        "rows_read": compared.rows_read,
+        "dates": [{**asdict(date), "equal": date.equal} for date in compared.dates],
+        "differences": [asdict(row) for row in compared.differences],
+        "findings": [_finding(table, date).to_json() for date in compared.dates if not date.equal],
+    }
+
+
+def _finding(table: TableName, date: DateComparison) -> Finding:
+    here, there = (
+        f"{rows:,} rows, {own:,} of them {side}"
+        for rows, own, side in (
+            (date.rows, date.only_here, "only here"),
+            (date.other_rows, date.only_there, "only there"),
+        )
+    )
+    return finding("E362", table, at=date.date, expected=here, found=there)
+
+
+def _lines(table: TableName, compared: TableComparison) -> list[str]:
+    rows, others = (sum(getattr(date, side) for date in compared.dates) for side in ("rows", "other_rows"))
+    verdict = "equal" if compared.equal else "different"
+    lines = [f"{table}: {verdict}, {rows:,} rows here, {others:,} there, {compared.rows_read:,} read"]
+    lines += [f"  column {name}: {difference}" for name, difference in compared.columns.items()]
+    lines += [f"  {_date(date)}" for date in compared.dates if not date.equal]
+    for row in compared.differences:
+        number = f"{row.date}, source {row.source}, row {row.row:,}"
+        lines.append(f"  only {row.side}: {number}: {json_text(row.values)}")
+    return lines
+
+
+def _date(date: DateComparison) -> str:
+    columns = ", ".join(name for name, equal in date.columns.items() if not equal) or "none by itself"
+    sources = [source for source, equal in date.sources.items() if not all(equal.values())]
+    parts = f"{date.date}: {date.only_here:,} rows only here, {date.only_there:,} only there. Columns: {columns}"
+    return parts + (f". Sources: {', '.join(sources)}" if sources else "")

@@ -12,7 +12,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import TableAndFilesArgument, help_end, table_and_files
 from sparkhaven.jobs.monitor.doctor.checks import findings
-from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, line_of, unread
 from sparkhaven.jobs.monitor.texts import headline
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.store.errors import EXIT_BAD_DATA
@@ -38,12 +38,12 @@ def doctor(
     cli: CliContext = ctx.obj
     name, files = table_and_files(words)
     only = [TableName.parse(name)] if name is not None else []
-    feed_settings, unread = load_streams(files)
+    feed_settings, refused = load_streams(files)
     context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, feed_settings)
     results = findings(context)
-    for stream in unread:
-        hint = getattr(stream.error, "hint", None) or "correct the file"
-        results.append(DoctorFinding("feed", "wrong", headline(stream.error), hint))
+    for stream in refused:
+        refusal = unread(stream.error, headline(stream.error), "correct the file", "E422")
+        results.append(line_of("feed", refusal))
     wrong = sum(finding.state == "wrong" for finding in results)
     notes = sum(finding.state == "note" for finding in results)
     record = {"root": str(context.layout.root), "wrong": wrong, "notes": notes}
@@ -56,5 +56,6 @@ def doctor(
 
 
 def _line(finding: DoctorFinding) -> str:
-    text = f"{finding.state:<6}{finding.check + ':':<13}{finding.what}"
+    code = f"{finding.code}: " if finding.code else ""
+    text = f"{finding.state:<6}{finding.check + ':':<13}{code}{finding.what}"
     return text + (f"\n{'':<6}{'':<13}next: {finding.next}" if finding.next else "")

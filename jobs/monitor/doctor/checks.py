@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from sparkhaven.jobs.monitor.doctor.dates import dates
-from sparkhaven.jobs.monitor.doctor.finding import Check, CheckContext, DoctorFinding, Found, checked
-from sparkhaven.jobs.monitor.doctor.machine import jdk, spark, versions
+from sparkhaven.jobs.monitor.doctor.finding import Check, CheckContext, DoctorFinding, Found, checked, line_of, told
+from sparkhaven.jobs.monitor.doctor.machine import file_systems, free_space, jdk, permissions, spark, versions
 from sparkhaven.jobs.monitor.doctor.streams import clock, epochs, failures, fields, lag, locks, logs, quarantined
 from sparkhaven.jobs.monitor.doctor.tables import schemas, tables
-from sparkhaven.jobs.monitor.doctor.volumes import file_systems, free_space, permissions
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
@@ -46,7 +45,7 @@ def of_data(context: CheckContext, *, verified: bool = False) -> list[DoctorFind
     """The findings about the root, its streams and dates. ``verified``: also of tables, which takes longest."""
     if context.fs.stat(context.layout.root) is None:
         message = f"{context.layout.root} does not exist. Ingest creates it"
-        return [DoctorFinding("root", "note", message, context.command("ingest", "STREAM.toml"))]
+        return [line_of("root", told("N414", message, context.command("ingest", "STREAM.toml")))]
     findings = checked("root", _root, context)
     if not any(finding.state == "wrong" for finding in findings):
         checks = OF_DATA | ({"tables": tables} if verified else {})
@@ -62,4 +61,4 @@ def _root(context: CheckContext) -> list[Found]:
             f"no table {missing[0]}", where=context.layout.root, found=", ".join(map(str, tables)) or "no table",
             hint=context.command("stats"),
         )  # fmt: skip
-    return [("ok", f"{context.layout.root} has {len(tables):,} tables", None)]
+    return [f"{context.layout.root} has {len(tables):,} tables"]

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
 from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation
-from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, State, each
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, each, told
 from sparkhaven.jobs.monitor.texts import named
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.state.removed_locations import RemovalPhase
@@ -23,25 +23,25 @@ from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
 UTC = ZoneInfo("UTC")
 UNVALIDATED = (DateValidation.MISSING, DateValidation.STALE)
-STEPS: tuple[tuple[State, str, str, Callable[[DateStatus, bool], object]], ...] = (
-    ("note", "have an unfinished merge, which runs or was interrupted", "merge --dates",
+STEPS: tuple[tuple[str, str, str, Callable[[DateStatus, bool], object]], ...] = (
+    ("N451", "have an unfinished merge, which runs or was interrupted", "merge --dates",
      lambda date, ended: date.unfinished and date.unfinished is not MergePhase.RECORD),
-    ("note", "are published, but files that their merge has left behind were not removed", "merge --dates",
+    ("N451", "are published, but files that their merge has left behind were not removed", "merge --dates",
      lambda date, ended: date.unfinished is MergePhase.RECORD),
-    ("note", "have ended and are not merged", "merge --dates",
+    ("N451", "have ended and are not merged", "merge --dates",
      lambda date, ended: date.unmerged and not date.generation and ended),
-    ("note", "have rows that came after their merge", "merge --rewrite --dates",
+    ("N451", "have rows that came after their merge", "merge --rewrite --dates",
      lambda date, ended: date.generation and date.unmerged),
-    ("wrong", "have failed their validation", "validate --dates",
+    ("E452", "have failed their validation", "validate --dates",
      lambda date, ended: date.generation and date.validation is DateValidation.FAILED),
-    ("wrong", "have a damaged validation", "validate --dates",
+    ("E452", "have a damaged validation", "validate --dates",
      lambda date, ended: date.generation and date.validation is DateValidation.DAMAGED),
-    ("note", "are merged and not validated", "validate --dates",
+    ("N451", "are merged and not validated", "validate --dates",
      lambda date, ended: date.generation and date.validation in UNVALIDATED and date.untruncated),
-    ("note", "are validated, and their intraday data not truncated", "truncate --dates",
+    ("N451", "are validated, and their intraday data not truncated", "truncate --dates",
      lambda date, ended: date.generation and date.validation is DateValidation.PASSED and date.untruncated),
 )  # fmt: skip
-"""Steps that dates wait for: state, statement, command, and which dates do, by status and whether they have ended."""
+"""Steps that dates wait for: code, statement, command, and which dates do, by status and whether they have ended."""
 
 
 def dates(context: CheckContext) -> Iterator[Found]:
@@ -59,32 +59,32 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     statuses, zone = context.dates(table), _zone(context, table)
     ended = {date.value for date in statuses if _has_ended(date.value, zone, context.now_s)}
     waiting = [
-        (state, statement, words, [date.value for date in statuses if holds(date, date.value in ended)])
-        for state, statement, words, holds in STEPS
+        (code, statement, words, [date.value for date in statuses if holds(date, date.value in ended)])
+        for code, statement, words, holds in STEPS
     ]
     emptied, due_s = _emptied(context, table)
     due = [value for value in emptied if value not in due_s]
     waste = f"are truncated, and {sum(emptied[value] for value in due):,} bytes of their files not deleted"
-    waiting.append(("note", waste, "delete --dates", due))
+    waiting.append(("N453", waste, "delete --dates", due))
     pending = False
-    for state, statement, words, values in waiting:
+    for code, statement, words, values in waiting:
         if values:
             pending = True
             command, *options = words.split()
             text = f"{table}: {len(values):,} dates {statement} ({named(values)})"
-            yield state, text, context.command(command, table, *options, *_asked(values))
+            yield told(code, text, context.command(command, table, *options, *_asked(values)))
     if due_s:
         pending = True
         text = f"{table}: {len(due_s):,} dates are truncated ({named(list(due_s))}). Readers may still use their files"
-        yield "note", f"{text}: `delete` removes them in {max(due_s.values()):,.0f} s", None
+        yield told("N453", f"{text}: `delete` removes them in {max(due_s.values()):,.0f} s")
     old = [location for date in statuses for location in date.replaced]
     if old:
         size = sum(location.size for location in old)
         text = f"{table}: {len(old):,} replaced locations of history are still on disk, {size:,} bytes"
-        yield "note", text, context.command("clean", table)
+        yield told("N453", text, context.command("clean", table))
     if not pending:
         merged = sum(bool(date.generation) for date in statuses)
-        yield "ok", f"{table}: {merged:,} dates are merged, none is pending", None
+        yield f"{table}: {merged:,} dates are merged, none is pending"
 
 
 def _asked(values: list[str]) -> list[str]:

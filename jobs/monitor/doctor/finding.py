@@ -1,4 +1,4 @@
-"""The finding of a check, and the context in which checks run."""
+"""The lines of ``doctor``, and the context in which checks run."""
 
 from __future__ import annotations
 
@@ -10,36 +10,53 @@ from typing import Literal
 from sparkhaven.jobs.monitor.dates import DateStatus, table_status
 from sparkhaven.jobs.monitor.texts import headline
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.readers.checks.catalogue import Severity
+from sparkhaven.readers.checks.findings import Finding, from_error
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import FormatError, SparkhavenError, StorageError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import standing_tables
 
 State = Literal["ok", "note", "wrong"]
+STATES: Mapping[Severity, State] = {"error": "wrong", "warning": "note", "note": "note"}
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """``ok``; ``note``: worth knowing; ``wrong``: something does not work, or soon will not.
+    """One line of ``doctor``: a finding of a check, or what is well.
 
-    ``what`` is a sentence, ``next`` the next command to run or action to take.
+    ``ok``; ``note``: worth knowing; ``wrong``: something does not work, or soon will not. ``what`` is a sentence,
+    ``next`` the next command to run or action to take. ``code``: that of the finding, as all commands give it.
     """
 
     check: str
     state: State
     what: str
     next: str | None = None
+    code: str | None = None
 
     def to_json(self) -> dict[str, str]:
         """The finding as a JSON object without absent parts."""
-        parts = {"check": self.check, "state": self.state, "what": self.what, "next": self.next}
+        parts = {"check": self.check, "state": self.state, "what": self.what, "next": self.next, "code": self.code}
         return {name: text for name, text in parts.items() if text is not None}
 
 
-Found = tuple[State, str, str | None]  # state, what, next; the caller knows the check
+Found = Finding | str  # a finding, or what is well; the caller knows the check
+
+
+def told(code: str, what: str, todo: str | None = None) -> Finding:
+    """A finding whose sentence says where it is. ``todo``: the next command, or what to do."""
+    return Finding(code, "", what, hint=todo)
+
+
+def line_of(check: str, finding: Found) -> DoctorFinding:
+    """The line of a finding, or of what is well."""
+    if isinstance(finding, str):
+        return DoctorFinding(check, "ok", finding)
+    return DoctorFinding(check, STATES[finding.severity], finding.what, finding.hint, finding.code)
 
 
 @dataclass(slots=True)
@@ -90,16 +107,21 @@ Check = Callable[[CheckContext], Iterable[Found]]
 
 def checked(name: str, check: Check, context: CheckContext) -> list[DoctorFinding]:
     """The findings of a check. An error of the check is its last finding."""
-    findings: list[DoctorFinding] = []
+    lines: list[DoctorFinding] = []
     try:
-        findings.extend(DoctorFinding(name, *result) for result in check(context))
+        lines.extend(line_of(name, finding) for finding in check(context))
     except (SparkhavenError, OSError) as error:
-        hint = getattr(error, "hint", None) or "check permissions"
-        findings.append(DoctorFinding(name, "wrong", headline(error), hint))
+        lines.append(line_of(name, unread(error, headline(error), "check permissions")))
     except Exception as error:  # noqa: BLE001  the other checks run all the same
         message = f"the check itself failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        findings.append(DoctorFinding(name, "wrong", message, context.command("doctor", "-v")))
-    return findings
+        lines.append(line_of(name, told("E491", message, context.command("doctor", "-v"))))
+    return lines
+
+
+def unread(error: Exception, what: str, todo: str, code: str = "E490") -> Finding:
+    """The finding of what a check could not read: damage has the code that every command gives it."""
+    known = from_error(error, "").code if isinstance(error, FormatError | StorageError | OSError) else code
+    return told(known, what, getattr(error, "hint", None) or todo)
 
 
 def each(name: object, command: str, look: Callable[[], Iterable[Found]]) -> Iterator[Found]:
@@ -107,4 +129,4 @@ def each(name: object, command: str, look: Callable[[], Iterable[Found]]) -> Ite
     try:
         yield from look()
     except (SparkhavenError, OSError) as error:
-        yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None) or command
+        yield unread(error, f"{name}: {headline(error)}", command)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, State, each
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, each, told, unread
 from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.monitor.rejected import rejected_rows
 from sparkhaven.jobs.monitor.streams import failures as last_failures
@@ -16,7 +17,7 @@ from sparkhaven.jobs.monitor.texts import ago, headline
 from sparkhaven.jobs.monitor.waiting import name_stream, other_fields, remarks_of
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.readers.checks.findings import CheckFinding as Damage
+from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
 from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.epochs.files.lock import lock_owner
@@ -33,6 +34,7 @@ from sparkhaven.writers.quarantine.row_choice import Chosen
 ASK_SECONDS = 5.0
 WHOLE_LOG = 16 << 20  # bytes; a larger one is left to `verify`
 SLACK_SECONDS = 60.0
+CLOCK = "set the clock of this machine (timedatectl)."
 
 
 def epochs(context: CheckContext) -> Iterator[Found]:
@@ -45,9 +47,9 @@ def epochs(context: CheckContext) -> Iterator[Found]:
         stat = context.fs.stat(context.layout.stream_log(table, stream))
         age = f", {ago(context.now_s - stat.mtime_ns / 1e9)} old" if stat is not None and state.epoch else ""
         many = f"{len(state.locations):,} intraday locations"
-        yield "ok", f"{table} {stream}: epoch {state.epoch}{age}, durability {state.durability}, {many}", None
+        yield f"{table} {stream}: epoch {state.epoch}{age}, durability {state.durability}, {many}"
     if not count:
-        yield "note", "no stream has run in this database yet", context.command("ingest", "STREAM.toml")
+        yield told("N431", "no stream has run in this database yet", context.command("ingest", "STREAM.toml"))
 
 
 def lag(context: CheckContext) -> Iterator[Found]:
@@ -59,16 +61,16 @@ def lag(context: CheckContext) -> Iterator[Found]:
             continue
         if state is not None and state.rule is not None and is_other_rule(state, settings.spec.rule):
             message = f"{name}: its file has another partition rule, {rule_words(state.rule, settings.spec.rule)}"
-            yield "wrong", message, f"put it back, or: {context.command('ingest', settings.file, '--accept-rule')}"
+            yield told("E432", message, f"put it back, or: {context.command('ingest', settings.file, '--accept-rule')}")
         try:
             waiting = settings.feed.waiting(context.fs, state, ASK_SECONDS)
         except (SparkhavenError, OSError) as error:
             name_stream(error, settings)
-            yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None)
+            yield told("E432", f"{name}: {headline(error)}", getattr(error, "hint", None))
         else:
-            yield "ok", f"{name}: {waiting.words} wait", None
+            yield f"{name}: {waiting.words} wait"
             for remark in remarks_of(waiting.counts, settings.feed.resume.remember_s):
-                yield "note", f"{name}: {remark}", None
+                yield told("N432", f"{name}: {remark}")
             yield from _trial(context, settings, state)
 
 
@@ -78,12 +80,12 @@ def _trial(context: CheckContext, settings: StreamSettings, state: StreamState |
     try:
         trial = settings.feed.trial(context.fs, state, checked_schema(context.fs, settings))
     except (SparkhavenError, OSError) as error:
-        yield "wrong", f"{name}: a run would stop, {headline(error)}", command
+        yield told("E432", f"{name}: a run would stop, {headline(error)}", command)
         return
     if trial is not None and trial.rejected:
-        yield "note", f"{name}: {trial.rejected:,} of the first {trial.rows:,} rows that wait are bad", command
+        yield told("N432", f"{name}: {trial.rejected:,} of the first {trial.rows:,} rows that wait are bad", command)
     for line in other_fields(trial, settings.spec.contract):
-        yield "note", f"{name}: first rows that wait, {line}", command
+        yield told("N432", f"{name}: first rows that wait, {line}", command)
 
 
 def fields(context: CheckContext) -> Iterator[Found]:
@@ -101,7 +103,7 @@ def fields(context: CheckContext) -> Iterator[Found]:
             sound = False
             yield result
     if sound:
-        yield "ok", "the newest rows have the fields of the columns, and no others", None
+        yield "the newest rows have the fields of the columns, and no others"
 
 
 def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
@@ -112,8 +114,8 @@ def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Fo
     *before, newest = commits
     command = context.command("epochs", "show", table, stream)
     if unknown := newest.ignored:
-        yield (
-            "note",
+        yield told(
+            "N433",
             f"{table} {stream}: epoch {newest.epoch} has fields without a column, {field_words(unknown)}",
             command,
         )
@@ -122,12 +124,14 @@ def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Fo
         last = max((entry.epoch for entry in before if entry.absent.get(name, 0) < entry.rows), default=0)
         if name in gone and last:
             message = f"{table} {stream}: no row of epoch {newest.epoch} has the field of column {name}"
-            yield "wrong", f"{message}. Rows had it up to epoch {last}", (
-                "correct `from` of the column, or the producer. With `required` such rows are refused"
-            )  # fmt: skip
+            yield told(
+                "E433",
+                f"{message}. Rows had it up to epoch {last}",
+                "correct `from` of the column, or the producer. With `required` such rows are refused",
+            )
         else:
             words = f"{rows:,} of {newest.rows:,} rows of epoch {newest.epoch}"
-            yield "note", f"{table} {stream}: {words} have no field for column {name}", command
+            yield told("N433", f"{table} {stream}: {words} have no field for column {name}", command)
 
 
 def logs(context: CheckContext) -> Iterator[Found]:
@@ -139,23 +143,24 @@ def logs(context: CheckContext) -> Iterator[Found]:
         streams = list_streams(place)
         if not streams and _has_locations(context, table):
             message = f"{table} has intraday directories and no commit log. Readers see none of its committed rows"
-            yield "wrong", message, f"restore {context.layout.streams(table)} from a backup. Delete nothing"
+            yield told("E434", message, f"restore {context.layout.streams(table)} from a backup. Delete nothing")
     for table, stream, state in context.streams():
         path = context.layout.stream_log(table, stream)
         if isinstance(state, Exception):
             context.told.add((str(path), getattr(state, "what", str(state))))
-            yield "wrong", f"{table} {stream} cannot be read: {headline(state)}", (
-                getattr(state, "hint", None) or context.command("verify", table)
-            )  # fmt: skip
+            what = f"{table} {stream} cannot be read: {headline(state)}"
+            yield unread(state, what, context.command("verify", table))
             continue
         unsettled = list(check_positions(StreamPlace(context.fs, context.layout, table, stream), state))
         context.told.update((finding.path, finding.what) for finding in unsettled)
-        yield from (("wrong", f"{table} {stream}: {finding.what}", finding.hint) for finding in unsettled)
+        yield from (told("E432", f"{table} {stream}: {finding.what}", finding.hint) for finding in unsettled)
         stat = context.fs.stat(path)
         if stat is not None and stat.size > WHOLE_LOG:
-            yield "note", f"{table} {stream}: log of {stat.size >> 20:,} MiB was not checked", (
-                context.command("verify", table)
-            )  # fmt: skip
+            yield told(
+                "N435",
+                f"{table} {stream}: log of {stat.size >> 20:,} MiB was not checked",
+                context.command("verify", table),
+            )
             continue
         results = list(
             each(f"{table} {stream}", context.command("verify", table), partial(_of_log, context, table, stream))
@@ -163,7 +168,7 @@ def logs(context: CheckContext) -> Iterator[Found]:
         yield from results
         sound += not results and not unsettled
     if sound:
-        yield "ok", f"{sound:,} logs are sound", None
+        yield f"{sound:,} logs are sound"
 
 
 def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
@@ -181,9 +186,9 @@ def failures(context: CheckContext) -> Iterator[Found]:
             if isinstance(failure, StreamFailure):
                 yield _failure(context, place.of_stream(stream), failure)
             else:
-                yield "note", headline(failure), "remove it. Nothing depends on it"
+                yield told("N313", headline(failure), "remove it. Nothing depends on it")
     if not failed:
-        yield "ok", "no stream has failed since it succeeded last", None
+        yield "no stream has failed since it succeeded last"
 
 
 def _failure(context: CheckContext, place: StreamPlace, failure: StreamFailure) -> Found:
@@ -195,8 +200,8 @@ def _failure(context: CheckContext, place: StreamPlace, failure: StreamFailure) 
     since_ms = lock_mark(context.fs, place.stream_lock).since_ms
     running = lock_owner(context.fs, place.stream_lock) is not None
     if running and since_ms is not None and since_ms > failure.time_ms:
-        return "note", f"{text}. It runs again, and has committed nothing since", failure.hint
-    return "wrong", text, failure.hint or context.command("ingest", failure.file or "STREAM.toml")
+        return told("N436", f"{text}. It runs again, and has committed nothing since", failure.hint)
+    return told("E436", text, failure.hint or context.command("ingest", failure.file or "STREAM.toml"))
 
 
 def clock(context: CheckContext) -> Iterator[Found]:
@@ -208,12 +213,14 @@ def clock(context: CheckContext) -> Iterator[Found]:
             if time_s > latest:
                 sound = False
                 when = datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
-                yield "wrong", f"{table} {stream}: {event} {when}, which is in the future", (
-                    "set the clock of this machine (timedatectl). If it is right, that of another machine was ahead"
-                )  # fmt: skip
+                yield told(
+                    "E437",
+                    f"{table} {stream}: {event} {when}, which is in the future",
+                    "set the clock of this machine (timedatectl). If it is right, that of another machine was ahead",
+                )
     if sound:
         now = datetime.fromtimestamp(context.now_s, UTC)
-        yield "ok", f"no time is in the future, {now:%Y-%m-%d %H:%M:%S} UTC", None
+        yield f"no time is in the future, {now:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _times(
@@ -230,14 +237,13 @@ def _times(
         yield "files are ingested only if they were modified after", state.horizon / 1e9
 
 
-def of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> Iterator[Found]:
+def of_damage(context: CheckContext, table: TableName | str, damage: list[Finding]) -> Iterator[Found]:
     """Damage as findings, each once whatever checks meet it."""
     for finding in damage:
         if finding.severity != "note" and (finding.path, finding.what) not in context.told:
             context.told.add((finding.path, finding.what))
             text = f"{finding.path}: {finding.what}" + (f", {finding.at}" if finding.at else "")
-            state: State = "wrong" if finding.severity == "error" else "note"
-            yield state, text, finding.hint or context.command("verify", table)
+            yield replace(finding, what=text, hint=finding.hint or context.command(*f"verify {table}".split()))
 
 
 def _has_locations(context: CheckContext, table: TableName) -> bool:
@@ -253,18 +259,18 @@ def locks(context: CheckContext) -> Iterator[Found]:
     for table in context.tables:
         pid = lock_owner(context.fs, context.layout.merges(table))
         if pid is not None:
-            yield "ok", f"{table}: a merge or a removal runs, process {pid}", None
+            yield f"{table}: a merge or a removal runs, process {pid}"
 
 
 def _lock(context: CheckContext, name: str, path: Path) -> Found:
     pid, mark = lock_owner(context.fs, path), lock_mark(context.fs, path)
     age = f" since {ago(context.now_s - mark.since_ms / 1000)}" if mark.since_ms is not None else ""
     if pid is not None:
-        return "ok", f"{name} is being written by process {pid} of {context.host}{age}", None
+        return f"{name} is being written by process {pid} of {context.host}{age}"
     if mark.host and mark.host != context.host:
         message = f"{name} was last opened by process {mark.pid} on {mark.host}{age}"
-        return "note", f"{message}. Only that host knows whether it runs", f"on {mark.host}: ps -p {mark.pid}"
-    return "ok", f"{name} is not being written", None
+        return told("N438", f"{message}. Only that host knows whether it runs", f"on {mark.host}: ps -p {mark.pid}")
+    return f"{name} is not being written"
 
 
 def quarantined(context: CheckContext) -> Iterator[Found]:
@@ -278,11 +284,11 @@ def quarantined(context: CheckContext) -> Iterator[Found]:
             pending = True
             yield result
     if not pending:
-        yield "ok", "no row is pending in quarantine", None
+        yield "no row is pending in quarantine"
 
 
 def _of_stream(context: CheckContext, table: TableName, state: StreamState, command: str) -> Iterator[Found]:
     rows = rejected_rows(TablePlace(context.fs, context.layout, table), state)
     count = rows.count(Chosen(state="pending")) if rows is not None else 0
     if count:
-        yield "note", f"{table} {state.stream}: {count:,} rows are in quarantine", command
+        yield told("N439", f"{table} {state.stream}: {count:,} rows are in quarantine", command)

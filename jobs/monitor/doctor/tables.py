@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, each
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, each, told
 from sparkhaven.jobs.monitor.doctor.streams import of_damage
 from sparkhaven.jobs.monitor.texts import headline
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import deploy_schema
-from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.checks.verify import verify, verify_users
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import InvalidNameError, SchemaError
@@ -29,8 +29,10 @@ def tables(context: CheckContext) -> Iterator[Found]:
         results = list(each(table, context.command("verify", table), partial(_of_table, context, table)))
         yield from results
         sound += not results
+    if not context.only:
+        yield from of_damage(context, "", verify_users(context.fs, context.layout).findings)
     if sound:
-        yield "ok", f"{sound:,} tables are as their logs and merge records say", None
+        yield f"{sound:,} tables are as their logs and merge records say"
 
 
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
@@ -56,7 +58,9 @@ def schemas(context: CheckContext) -> Iterator[Found]:
             twins = [twin for twin in deployed if str(twin).lower() == str(table).lower() and twin > table]
             if twins:
                 names = f"{table} and {', '.join(map(str, twins))}"
-                yield "note", f"{names} differ in case only. No query of SQL takes both", context.command("tables")
+                yield told(
+                    "N421", f"{names} differ in case only. No query of SQL takes both", context.command("tables")
+                )
     for settings in context.feeds:
         yield from _of_stream(context, settings)
 
@@ -66,11 +70,11 @@ def _of_schema(context: CheckContext, table: TableName) -> Iterator[Found]:
     gone = [column.name for column in schema.retired if column.id not in schema.dropped]
     if gone:
         message = f"{table}: no command dropped {', '.join(gone)}. A merge of a date with values of it is refused"
-        yield "note", message, context.command("schema", "history", table)
+        yield told("N421", message, context.command("schema", "history", table))
     if schema.case_twins is not None:
         kept, twin = schema.case_twins
         message = f"{table}: {kept} and {twin} differ in case only. SQL, Spark and exports refuse the table"
-        yield "note", message, context.command("schema", "deploy", "FILE", "--rename", f"{twin}=NEW")
+        yield told("N421", message, context.command("schema", "deploy", "FILE", "--rename", f"{twin}=NEW"))
 
 
 def _of_stream(context: CheckContext, settings: StreamSettings) -> Iterator[Found]:
@@ -79,8 +83,8 @@ def _of_stream(context: CheckContext, settings: StreamSettings) -> Iterator[Foun
         done = deploy_schema(context.fs, context.layout, settings.schema_file, dry_run=True)
     except (SchemaError, InvalidNameError) as error:
         columns = error.extra.get("columns")
-        yield "wrong", f"{name}: {headline(error)}" + (f"; {columns}" if columns else ""), error.hint
+        yield told("E421", f"{name}: {headline(error)}" + (f"; {columns}" if columns else ""), error.hint)
     else:
         if done.written and done.before is not None:
             message = f"{name}: a start deploys schema version {done.schema.version}, which {done.change.words()}"
-            yield "note", message, context.command("schema", "diff", settings.table, settings.schema_file)
+            yield told("N421", message, context.command("schema", "diff", settings.table, settings.schema_file))

@@ -119,9 +119,9 @@ def test_data_without_a_definition_and_of_a_splayed_table_is_named(program: User
     (program.root / NAME / "me" / "One" / "host" / LIVE / "One").mkdir(parents=True)
     save_table(program.root, "me.One", rows(SAVED, 1))
     report = verify(Fs(), Layout(program.root))
-    assert [(finding.severity, finding.what) for finding in report.findings] == [
-        ("warning", "directory of intraday data that nothing reads"),
-        ("warning", "directory of intraday data of no user table"),
+    assert [(finding.code, finding.what) for finding in report.findings] == [
+        ("W333", "directory of intraday data that nothing reads"),
+        ("W334", "directory of intraday data of no user table"),
     ]
 
 

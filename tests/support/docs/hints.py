@@ -26,6 +26,7 @@ _PROSE = re.compile(
     r" (?:to|then|again|of|and|or|if|with|once|anew|where|runs|itself|is|in|needs|every|on|error) .*| again$"
 )
 _STYLE = ("pictures.py",)  # of the operations page, whose variables look like options
+_PLACE = re.compile(r"\{[a-z]+\}")  # of a template
 _OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z_-]*+(?![:\d])")  # no variable of a style sheet
 
 
@@ -57,7 +58,7 @@ def _texts(node: ast.AST) -> Iterator[tuple[int, str]]:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return  # a docstring
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.lineno, node.value
+        yield node.lineno, _PLACE.sub(FILLED, node.value)
     elif isinstance(node, ast.JoinedStr):
         yield (
             node.lineno,

@@ -165,6 +165,26 @@ def loose(site: Dated) -> Words:
     return "inspect", str(file)
 
 
+def alone(site: Dated) -> Words:
+    """A column file without its record."""
+    file = site.base / "A.dat"
+    file.write_bytes((site.root / INTRADAY / "A.dat").read_bytes())
+    return "inspect", str(file)
+
+
+def replaced(site: Dated) -> Words:
+    (site.root / "Systems/Test/Partitions/1").mkdir()
+    do(site, "dates", "move", TABLE, *DATES, "--to", "1")
+    return VERIFY
+
+
+def of_other_rows(site: Dated) -> Words:
+    other = site.base / "other"
+    shutil.copytree(site.root, other)
+    site.late(3, OLD)
+    return "compare", str(other), TABLE, "--json"
+
+
 def page(site: Dated) -> str:
     file = site.base / "page.html"
     do(site, "page", "--out", str(file))
@@ -240,6 +260,9 @@ STORIES: dict[str, Story] = {
     ),
     "a file of another column": Story("Write it to a new date, see E161", other_column),
     "a copy that cannot be read": Story("names what the origin lacks", cut_history, REMOVED),
+    "a column file without its record": Story("compares the file with the commit log", alone),
+    "a location that a move has replaced": Story("`sparkhaven clean 7` removes it in time", replaced, REMOVED),
+    "two roots of other rows": Story("says which root is sound", of_other_rows),
     "findings of the page": Story("Findings of `sparkhaven doctor`", page),
     "an epoch whose rows have left": Story("read a newer epoch", later_epoch, MERGED),
 }

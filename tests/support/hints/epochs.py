@@ -227,8 +227,8 @@ STORIES = {
         "stop that process, then `sparkhaven drop", lambda site: running(site, "drop", TABLE, "--yes")
     ),
     "a start that was killed before its first epoch": Story("`sparkhaven streams remove 7 7` removes it", unborn),
-    "a file of no stream": Story("`sparkhaven inspect 7` shows it", stranger),
-    "a torn record": Story("run `sparkhaven recover` if no stream is running", torn, again=SAME),
+    "a file of no stream": Story("shows it. Then remove it", stranger),
+    "a torn record": Story("run `sparkhaven recover`", torn, again=SAME),
     "a directory of no stream": Story("after an interrupted batch run", no_stream_has, again=SAME),
     "withdrawn rows": Story(
         "writes the date without them", ("verify", TABLE), (ADD, ("delete-rows", TABLE, "--where", "A = 1"))

@@ -130,7 +130,7 @@ STORIES = {
     "a merge that lost a column": Story(
         "To lose them, run `sparkhaven schema deploy 7 7`. Then run", merged_without, (ADD,), again=VALIDATE
     ),
-    "rows that are rejected": Story("rows rejected[/red], see", rejected),
+    "rows that are rejected": Story(", see `sparkhaven quarantine list 7 7`", rejected),
     "rows of no file": Story("--json` writes one", requeue_of_no_file),
     "a write that overwrites": Story("to remove rows, see", lambda _: str(_only_append("append", "overwrite"))),
 }

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sparkhaven.readers.checks.findings import CheckFinding
+from sparkhaven.readers.checks.findings import Finding
 from tests.support.places import REPOSITORY
 from tests.support.witness import detached as detached_dates
 from tests.support.witness.commands import COMMANDS, RAW, WRONG, Outcome, outcomes
@@ -81,7 +81,7 @@ def line(kind: str, damage: str, found: Mapping[str, Outcome]) -> str:
     return f"| {kind} | {damage} | {' | '.join(found[name].word for name in COMMANDS)} |"
 
 
-def planted_line(planted: Planted, found: Mapping[str, CheckFinding]) -> str:
+def planted_line(planted: Planted, found: Mapping[str, Finding]) -> str:
     """One line of the second table; what is said must be the same wherever it was planted."""
     (said,) = {(Path(each.path).name, each.at, each.what) for each in found.values()}
     name, at, what = said

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sparkhaven.readers.checks.column_values import Expected
-from sparkhaven.readers.checks.findings import CheckFinding
+from sparkhaven.readers.checks.committed import Expected
+from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.location import check_location
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.format.table import table_size
@@ -48,7 +48,7 @@ class Site:
     files: dict[str, bytes]
     definitions: frozenset[bytes]
 
-    def findings(self, changed: Changed) -> list[CheckFinding]:
+    def findings(self, changed: Changed) -> list[Finding]:
         """What is wrong with other content of some files, whose checksums are recorded."""
         directory = self.expected.directory
         for name, data in changed.items():

@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from sparkhaven.readers.checks.location_index import entries_of, entry_of, stored_entries
 from sparkhaven.store.errors import MergeError, TableExistsError
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
@@ -29,7 +30,7 @@ from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import see_table
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.writers.merge.location_index import entries_of, entry_of, store_entries, stored_entries
+from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 
 

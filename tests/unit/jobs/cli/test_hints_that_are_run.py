@@ -23,6 +23,8 @@ UNTRIED = {  # a part of a message, and why nothing runs it here
     "` shows the definition": "no definition is known that a schema file loses",
     "sparkhaven class-archive": "starts a JVM for a minute, and writes to the cache of the user",
     "without Spark, see `sparkhaven quarantine list --help`": "needs a release of Spark that Delta has no jars for",
+    "`sparkhaven verify --deep` checks the values": "tests/unit/readers/inspect/test_inspect_coded.py has the state",
+    "writes the table again": "tests/unit/jobs/cli/history/test_metadata_locations.py runs it on trees of others",
     "which writes them once. Then run": "needs Spark: tests/spark/frames/test_frame_quarantine.py runs it",
     "nothing was published. Run `sparkhaven verify --deep` and do it again": BUG,
     "nothing was published. Run `sparkhaven verify --deep` and merge again": BUG,

@@ -10,7 +10,7 @@ import pytest
 
 from sparkhaven.jobs.monitor.storage import VolumeUse, disk_use
 from sparkhaven.jobs.monitor.tables import table_figures
-from sparkhaven.readers.checks.findings import CheckFinding
+from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.parquet.manifest import decode_manifest
 from sparkhaven.store.io.fs import Fs, Stat
@@ -54,7 +54,7 @@ def tree_of(root: Path, kind: str) -> tuple[IntradayRows, Path]:
     return db, db.layout.extended(TABLE)
 
 
-def check(db: IntradayRows, *, deep: bool = False) -> list[CheckFinding]:
+def check(db: IntradayRows, *, deep: bool = False) -> list[Finding]:
     return verify(FS, db.layout, TABLE, deep=deep).findings
 
 
@@ -120,7 +120,7 @@ def test_a_tree_behind_history_is_a_warning(tmp_path: Path) -> None:
     add(db, Rows(), NEXT, 5)
     merge(db.layout, NEXT)
     (found,) = check(db)
-    assert (found.severity, NEXT in found.what) == ("warning", True)
+    assert (found.code, NEXT in found.what) == ("W325", True)
     follow(db)
     assert check(db, deep=True) == []
     (tree / "_manifest.json").write_bytes(kept)  # an older copy

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.checks.column_values import Expected, check_values
-from sparkhaven.readers.checks.sound_columns import is_sound
+from sparkhaven.readers.checks.column_values import check_values, is_sound
+from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
@@ -117,7 +117,7 @@ def test_sound_columns_are_read_once(made: Made, block: int) -> None:
 
 
 def test_the_checks_are_spared_where_all_is_sound(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkhaven.readers.checks.location.checksum", None)
+    monkeypatch.setattr("sparkhaven.readers.checks.committed.checksum", None)
     monkeypatch.setattr("sparkhaven.readers.checks.location.check_values", None)
     assert not verify(Fs(), made.layout, deep=True).findings
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sparkhaven import save_table
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.jobs.monitor.tables import table_figures
-from sparkhaven.readers.checks.findings import CheckFinding
+from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.io.fs import Fs
@@ -24,7 +24,7 @@ KINDS = pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitione
 NAME = TableName("me", "T")
 
 
-def found(root: Path, severity: str = "error") -> list[CheckFinding]:
+def found(root: Path, severity: str = "error") -> list[Finding]:
     report = verify(Fs(), Layout(root), NAME, deep=True)
     return [part for part in report.findings if part.severity == severity]
 
@@ -64,7 +64,7 @@ def test_a_definition_of_other_columns_is_an_error(tmp_path: Path) -> None:
     before = (tmp_path / "Users/me/Definitions/T.tbl").read_bytes()
     save_table(tmp_path, "me.T", ROWS.select(["N"]))
     (tmp_path / "Users/me/Definitions/T.tbl").write_bytes(before)
-    assert ["not that of the rows" in error.what for error in found(tmp_path)] == [True]
+    assert [error.code for error in found(tmp_path)] == ["E331"]
     save_table(tmp_path, "me.T", ROWS.select(["N"]), mode="append")
     assert not found(tmp_path)
 
@@ -75,7 +75,7 @@ def test_what_an_interrupted_save_left_is_a_warning(tmp_path: Path, by: str | No
     location = files(tmp_path, "N.dat")[0].parent
     stray = location.with_name(".T.stage-9")
     stray.mkdir()
-    assert [Path(warning.path) for warning in found(tmp_path, "warning")] == [stray]
+    assert [(warning.code, Path(warning.path)) for warning in found(tmp_path, "warning")] == [("W332", stray)]
     save_table(tmp_path, "me.T", ROWS, mode="append")
     assert not found(tmp_path, "warning")
 

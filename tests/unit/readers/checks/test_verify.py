@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.checks.findings import CheckFinding, Report
+from sparkhaven.readers.checks.findings import Finding, Report
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
@@ -41,7 +41,7 @@ def check(small: SmallTable, *, deep: bool = True) -> Report:
     return verify(small.fs, small.layout, small.table, deep=deep)
 
 
-def only(report: Report) -> CheckFinding:
+def only(report: Report) -> Finding:
     assert len(report.findings) == 1, "\n".join(f.text() for f in report.findings)
     return report.findings[0]
 
@@ -57,7 +57,7 @@ def test_temporaries_of_a_running_compaction_are_no_finding(tmp_path: Path) -> N
         under_way = sorted(streams.glob(".s.*.tmp-next"))
     assert check(small).findings == []
     reported = inspect_file(small.fs, under_way[0]).findings
-    assert reported[0].what == "the running stream is writing it"
+    assert (reported[0].code, reported[0].what) == ("N209", "the running stream is writing it")
     log.close()
     assert check(small).findings == []
     under_way[0].write_bytes(b"x")
@@ -90,7 +90,7 @@ def test_a_short_file(small: SmallTable) -> None:
         assert (found.severity, found.path) == ("error", str(path))
         assert found.what == "file is shorter than its committed length"
         assert (found.at, found.expected, found.found) == ("byte 4111", "4112 bytes", "4111 bytes")
-        assert "roll the stream back" in str(found.hint)
+        assert "`sparkhaven epochs rollback NS.T NAME --to N`" in str(found.hint)
 
 
 def test_an_uncommitted_tail_is_a_warning(small: SmallTable) -> None:
@@ -301,12 +301,12 @@ def test_links_that_lead_nowhere(small: SmallTable) -> None:
     links = small.layout.writable_partitions("NS")
     links.mkdir(parents=True)
     (links / "0").symlink_to("../Partitions/0")
-    assert only(check(small)).what == "link of a writable storage partition is broken"
+    assert only(check(small)).what == "link of a storage partition is broken"
 
 
 def test_findings_as_text_and_json() -> None:
-    found = CheckFinding("error", "/db/x", "what", "byte 1", "a", "b", "do")
-    assert found.text() == "error: /db/x: what\n  at: byte 1\n  expected: a\n  found: b\n  to do: do"
+    found = Finding("E201", "/db/x", "what", "byte 1", "a", "b", "do")
+    assert found.text() == "error E201: /db/x: what\n  at: byte 1\n  expected: a\n  found: b\n  to do: do"
     assert found.to_json()["severity"] == "error"
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.readers.checks.committed import intraday_locations
+from sparkhaven.readers.checks.location import LaterEpochs, check_record
 from sparkhaven.readers.checks.verify import UNCONFIRMED, verify
 from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.layout import LocationKey
@@ -161,6 +163,24 @@ def test_an_error_that_one_look_found_is_told_as_a_warning(tmp_path: Path) -> No
             return super().read(path)
 
     report = verify(Failing(inner.place, inner.act), db.layout, TABLE)
-    assert {(each.severity, each.hint) for each in report.findings if "bad block" in each.what} == {
-        ("warning", UNCONFIRMED)
-    }
+    assert {(each.code, each.hint) for each in report.findings if "bad block" in each.what} == {("W291", UNCONFIRMED)}
+
+
+class Folded(LaterEpochs):
+    """Each epoch is folded away whenever it is asked for."""
+
+    def has(self, epoch: int) -> bool:
+        return True
+
+    def record(self, key: LocationKey, epoch: int) -> bytes | None:
+        return None
+
+
+def test_a_record_of_an_epoch_that_is_no_longer_kept_is_not_compared(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 20)
+    state = db.log.state
+    (_, expected) = next(pair for pair in intraday_locations(db.place, state) if pair[0].key.internal == "b")
+    later = Folded(db.place, state)
+    db.commit({("b", DAY): as_table([random_row(random.Random(3))])})
+    found = list(check_record(FS, expected, ["table.size"], later))
+    assert [(each.code, each.found) for each in found] == [("N225", f"epoch {db.log.state.epoch}")]

@@ -120,7 +120,7 @@ def test_a_row_and_an_offset_that_point_nowhere(small: SmallTable) -> None:
         found = look(small, name)
         assert "entry 0, byte 0 of the data" in (found.findings[0].at or "")
     (small.location("a", DATE) / "Sym.sym").unlink()
-    assert reported(look(small, "Sym.sym.bytes"))[0][1] == "companion file is missing"
+    assert reported(look(small, "Sym.sym.bytes"))[0][1] == "a committed file is missing"
 
 
 def test_overflow_files(small: SmallTable) -> None:

@@ -116,8 +116,8 @@ def test_without_a_definition_class_and_width_tell_the_codec(location: Path, nam
 def test_without_a_definition_other_values_are_shown_as_bytes(location: Path, name: str) -> None:
     (location / "table.tbl").unlink()
     inspection = look(location / f"{name}.dat")
-    assert [(f.severity, f.what) for f in inspection.findings] == [
-        ("note", "no definition beside the file names its codec. Values are shown as bytes")
+    assert [(f.code, f.what) for f in inspection.findings] == [
+        ("N215", "no definition beside the file names its codec. Values are shown as bytes")
     ]
     assert inspection.facts["first"][0] == AS_BYTES[name]
 

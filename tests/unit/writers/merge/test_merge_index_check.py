@@ -58,7 +58,7 @@ def moved(data: bytes) -> bytes:
     [
         ("Index-Sym/Sym.bytes", lambda data: data.replace(b"zz", b"zy"), "another Sym than its key"),
         ("Index-Sym/Sym.bytes", lambda data: data.replace(b"zz", b"0z"), "do not ascend"),
-        ("Index-Sym/dh_begin_pos.dat", moved, "not each row"),
+        ("Index-Sym/dh_begin_pos.dat", moved, "those of another key"),
         ("Index-S/S.dat", lambda data: data[:-2] + b"\x06\x00", "another S than its key"),
         ("Index-S/dh_row_set.bytes", lambda data: data[:-1] + b"\x28", "unknown command"),
         ("Index-L,Venue/L.dat", lambda data: data[:4096] + data[-8:] + data[4104:], "do not ascend"),

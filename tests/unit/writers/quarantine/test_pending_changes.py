@@ -129,19 +129,17 @@ def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path:
         state = log.state
 
         def reported() -> list[tuple[str, str]]:
-            return [
-                (found.severity, found.path) for found in check_beside(StreamPlace(FS, layout, TABLE, STREAM), state)
-            ]
+            return [(found.code, found.path) for found in check_beside(StreamPlace(FS, layout, TABLE, STREAM), state)]
 
         assert reported() == []
         path.write_bytes(path.read_bytes()[:-3])
-        assert reported() == [("error", str(path))]
+        assert reported() == [("E201", str(path))]
         path.unlink()
-        assert reported() == [("warning", str(path))]
+        assert reported() == [("W307", str(path))]
         path.mkdir()
-        assert reported() == [("error", str(path))]
+        assert reported() == [("E202", str(path))]
         path.rmdir()
         lock = layout.stream_lock(TABLE, STREAM)
         lock.unlink()
         lock.mkdir()  # as one that permissions forbid to read, also for root
-        assert reported() == [("warning", str(path)), ("error", str(lock))]
+        assert reported() == [("W307", str(path)), ("E202", str(lock))]

@@ -68,6 +68,8 @@ def test_a_volume_that_is_away_is_reported_as_such(tmp_path: Path, empty: bool) 
         assert not any(place.iterdir()) if empty else not place.exists(), use
     found = [each.what for each in verify(FS, db.layout, TABLE, deep=True).findings]
     assert any(REPORTED in what for what in found), found
+    codes = {each.code for each in verify(FS, db.layout, TABLE).findings if REPORTED in each.what}
+    assert codes == {"E235"}
     assert not any("lost" in what or "deleted" in what for what in found)
     if empty:
         place.rmdir()

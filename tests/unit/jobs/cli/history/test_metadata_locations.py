@@ -57,6 +57,7 @@ def changed(db: IntradayRows, change: Callable[[Entries], Entries]) -> None:
 def differences(db: IntradayRows, command: str = "validate", *words: str) -> tuple[int, list[tuple[str, Any]]]:
     code, value = run_json(db.root, "metadata", command, NAME, *words)
     assert value["differences"] == []
+    assert all(part["code"] == "E264" for part in value["locations"]["differences"])
     return code, [(part["kind"], part["date"]) for part in value["locations"]["differences"]]
 
 

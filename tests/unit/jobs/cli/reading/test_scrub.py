@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven import save_table
-from sparkhaven.jobs.operations.scrub import BLOCK, Pace, ScrubRound, load_position, only_scrub
+from sparkhaven.jobs.cli.reading.scrub import BLOCK, Pace, ScrubRound, load_position, only_scrub
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.layout import LocationKey
 from tests.support.commands import run, run_json

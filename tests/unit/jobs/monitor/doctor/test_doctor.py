@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.monitor.doctor.checks import findings
-from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, checked
-from sparkhaven.jobs.monitor.doctor.volumes import Mount, guarantees, mount_of
+from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, checked, line_of
+from sparkhaven.jobs.monitor.doctor.machine import Mount, guarantees, mount_of
 from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME
 from sparkhaven.store.epochs.files.lock import held_locks
 from sparkhaven.store.errors import CorruptFileError
@@ -166,7 +166,7 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path) -> None:
     seen = CheckContext(Fs(), Layout(tmp_path), 0.0, "here", {})
 
     def breaks(context: CheckContext) -> Any:
-        yield "ok", "first", None
+        yield "first"
         raise ZeroDivisionError("by zero")
 
     def refused(context: CheckContext) -> Any:
@@ -174,7 +174,7 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path) -> None:
 
     assert [each.state for each in checked("c", breaks, seen)] == ["ok", "wrong"]
     assert "ZeroDivisionError: by zero" in checked("c", breaks, seen)[1].what
-    assert checked("c", refused, seen) == [DoctorFinding("c", "wrong", "cut (/x): found 3 bytes", "restore it")]
+    assert checked("c", refused, seen) == [DoctorFinding("c", "wrong", "cut (/x): found 3 bytes", "restore it", "E201")]
 
 
 def test_of_each_location_no_column_is_read(tmp_path: Path) -> None:
@@ -242,7 +242,8 @@ def test_mounts_and_what_they_guarantee() -> None:
     for path in ("/", "/mnt/a b", "/mnt", "/data", "/old", "/f", "/b"):
         mount = mount_of(text, Path(path))
         assert isinstance(mount, Mount)
-        states[path] = guarantees(mount)[:2]
+        line = line_of("file system", guarantees(mount))
+        states[path] = line.state, line.what
     assert [state for state, _ in states.values()] == ["ok", "note", "note", "wrong", "note", "note", "note"]
     assert "locks depend on the server" in states["/mnt/a b"][1] and "locks" in states["/f"][1]
     assert "lost when the machine stops" in states["/mnt"][1] and "read-only" in states["/old"][1]

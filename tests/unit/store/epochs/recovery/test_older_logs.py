@@ -90,7 +90,7 @@ def test_old_removals_leave_alone_what_a_restored_log_makes_anew(tmp_path: Path,
     assert sorted(found["Size"].to_pylist()) == [1, 4]
     findings = verify(small.fs, small.layout, small.table).findings
     assert [(f.severity, Path(f.path).name) for f in findings] == [("warning", "s.removals")]
-    assert "restored from an older copy" in findings[0].what
+    assert findings[0].code == "W306" and "restored from an older copy" in findings[0].what
     small.add("b", DAY, {"Size": [5]})
     _close(small)
     small = _again(tmp_path, 20)

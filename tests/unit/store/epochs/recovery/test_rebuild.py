@@ -104,6 +104,7 @@ def test_every_command_tells_of_a_rebuilt_log_without_its_positions(tmp_path: Pa
     code, result = run_json(tmp_path, "verify", "NS.T")
     kept = "files that a rebuild of a commit log has replaced"
     assert (code, [(f["severity"], f["what"]) for f in result["findings"]]) == (0, [("note", kept), ("warning", what)])
+    assert [f["code"] for f in result["findings"]] == ["N311", "W305"]
     assert "recover NS.T s --from-locations" in result["findings"][1]["hint"]
     _, result = run_json(tmp_path, "stats", "NS.T")
     assert result["streams"][0]["positionsUnknown"] == {"rowsUpTo": 3, "knownUpTo": 1}
