@@ -90,7 +90,6 @@ public final class Checksums {
         path,
         String.format("CRC-32 %08x over %d bytes of data, as committed", crc, size),
         String.format("CRC-32 %08x", computed),
-        "run `sparkhaven verify --deep`. Restore the file from a copy, or roll the stream back to an epoch before the"
-            + " damage. For history, merge the date again with --rewrite while its rows are intraday");
+        null);
   }
 }

@@ -162,7 +162,7 @@ public final class CommittedFile implements Closeable, CommittedBytes {
         path,
         expected + " bytes",
         actual + " bytes",
-        "run `sparkhaven verify --deep`, then restore the file or roll back");
+        null);
   }
 
   @Override

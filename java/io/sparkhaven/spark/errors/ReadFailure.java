@@ -9,10 +9,6 @@ import java.io.IOException;
 public final class ReadFailure extends IOException {
   private static final long serialVersionUID = 1;
 
-  /** What to do about a damaged file. */
-  public static final String DAMAGED =
-      "run `sparkhaven verify --deep`, which says what is affected. Restore the file from a copy, or rebuild the location";
-
   private final String kind;
 
   private ReadFailure(String kind, String message) {
@@ -27,13 +23,12 @@ public final class ReadFailure extends IOException {
 
   /** A committed file is not there. */
   public static ReadFailure missing(Object where) {
-    String hint = "run `sparkhaven verify`, then restore the file or roll back";
-    return of("CorruptFileError", "a committed file is missing", where, "the file", "nothing", hint);
+    return of("CorruptFileError", "a committed file is missing", where, "the file", "nothing", null);
   }
 
   /** Bytes on disk are not what was committed. */
   public static ReadFailure damaged(String what, Object where, Object expected, Object actual) {
-    return of("CorruptFileError", what, where, expected, actual, DAMAGED);
+    return of("CorruptFileError", what, where, expected, actual, null);
   }
 
   /** A value has no form in the type that was asked for, or a column is declared one way and stored another. */
@@ -46,7 +41,7 @@ public final class ReadFailure extends IOException {
     return of("SnapshotMovedError", what, where, expected, actual, "read", hint);
   }
 
-  /** Any error of that tree. */
+  /** Any error of that tree. Without a hint a damaged file has that of its place. */
   public static ReadFailure of(
       String kind, String what, Object where, Object expected, Object actual, String hint) {
     return of(kind, what, where, expected, actual, null, hint);
@@ -59,7 +54,7 @@ public final class ReadFailure extends IOException {
     part(message, "expected", expected);
     part(message, "found", actual);
     part(message, "phase", phase);
-    part(message, "to do", hint);
+    part(message, "to do", hint == null && kind.equals("CorruptFileError") ? NextSteps.damaged(where) : hint);
     return new ReadFailure(kind, message.toString());
   }
 

@@ -45,7 +45,7 @@ public final class ParquetColumns {
           path,
           state.size() + " bytes",
           Files.size(path) + " bytes",
-          ParquetFooter.HINT);
+          null);
     }
     ParquetFooter footer = ParquetFooter.read(path, slice.location().rows());
     String[] names = new String[columns.length];

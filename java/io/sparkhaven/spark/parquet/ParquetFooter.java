@@ -14,11 +14,6 @@ import org.apache.parquet.schema.Type;
 
 /** What the end of a {@code table.parquet} tells: its fields, and where its row groups are. */
 final class ParquetFooter {
-  /** What to do about a damaged file. */
-  static final String HINT =
-      "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite while its "
-          + "rows are intraday";
-
   private final Path path;
   private final MessageType schema;
   private final List<BlockMetaData> groups;
@@ -50,7 +45,7 @@ final class ParquetFooter {
           path,
           rows + " rows",
           stored + " rows",
-          HINT);
+          null);
     }
     return footer;
   }
@@ -58,7 +53,7 @@ final class ParquetFooter {
   /** The error for a file that Parquet's reader does not understand. */
   static ReadFailure damaged(Path path, Exception error) {
     ReadFailure failure =
-        ReadFailure.of("CorruptFileError", "Parquet file is damaged", path, "a Parquet file", error, HINT);
+        ReadFailure.of("CorruptFileError", "Parquet file is damaged", path, "a Parquet file", error, null);
     failure.initCause(error);
     return failure;
   }
