@@ -199,11 +199,11 @@ def test_a_column_that_is_not_deployed_is_refused_with_the_command(site: Correct
     site.merge()
     before = site.record()
     for words, told in (
-        (["--add", "Q"], "schema deploy Test.Event.schema"),
-        (["--set", "Q=1"], "schema deploy Test.Event.schema"),
-        (["--drop", "P"], "schema deploy Test.Event.schema --drop P"),
-        (["--rename", "P=Price"], "schema deploy Test.Event.schema --rename P=Price"),
-        (["--retype", "P=long"], "schema deploy Test.Event.schema"),
+        (["--add", "Q"], "schema deploy FILE"),
+        (["--set", "Q=1"], "schema deploy FILE"),
+        (["--drop", "P"], "schema deploy FILE --drop P"),
+        (["--rename", "P=Price"], "schema deploy FILE --rename P=Price"),
+        (["--retype", "P=long"], "schema deploy FILE"),
         (["--set", "Date='x'"], "partitioning column"),
         (["--set", "P=Q"], "character 1 of: Q"),
         ([], "at least one of"),
