@@ -94,6 +94,9 @@ def read(table: object) -> str:
 
 def tree_again(table: object, values: Iterable[str]) -> str:
     """Writes the tree beside history of these dates again. The oldest date is named: the one that is surely closed."""
+    values = [*values]
+    if not values:
+        return "merge a date: that writes the tree from history, which has no date yet"
     return f"run `sparkhaven merge {table} --dates {min(values)} --allow-empty`, which writes it again from history"
 
 

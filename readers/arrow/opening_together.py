@@ -92,6 +92,6 @@ def _apart(group: Sequence[KeptEpochs]) -> TooEarlyError:
         where=", ".join(str(place.table) for place in places),
         expected="a kept epoch of each with the same position",
         found=", ".join(f"{kept.place.table} epochs {kept.epochs[0]} to {kept.epochs[-1]}" for kept in group),
-        hint="let the stream run until the table that was rolled back has caught up. `sql --newest` (newest=True) reads"
-        " each table at its newest epoch",
+        hint="let the stream run until the table that was rolled back has caught up. With --newest (newest=True) each"
+        " table is read at its newest epoch",
     )

@@ -159,7 +159,7 @@ LOCATIONS: dict[str, Entry] = {
     ),
     "N234": Entry(
         "rows are withdrawn. Programs that read the files by themselves see those before the first of them",
-        "`epochs undo` or `delete-rows` has withdrawn rows. Readers here leave them out.",
+        "An undo or a deletion of rows has withdrawn them. Readers here leave them out.",
         "`sparkhaven merge {table} --dates {date}` writes the date without them",
     ),
     "E235": Entry(

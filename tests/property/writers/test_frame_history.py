@@ -105,7 +105,7 @@ def test_history_has_what_a_frame_had(case: tuple[bytes, pa.Table], memory: int,
         names = [name for name in frame.column_names if name != "Date"]
         dates = sorted(set(frame["Date"].to_pylist()))
         done = take(layout, frame, table=NS_T, task_memory=memory, format=format_)
-        assert [(d.value, d.outcome) for d in done] == [(date, "merged") for date in dates]
+        assert [(d.value, d.outcome) for d in done] == [(date, "imported") for date in dates]
         wanted = expected(frame, layout, names)
         assert rows_by_date(layout, names) == wanted
         assert [f for f in verify(FS, layout, NS_T, deep=True).findings if f.severity == "error"] == []

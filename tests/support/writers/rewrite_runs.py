@@ -75,7 +75,11 @@ SETTINGS: list[tuple[str, str, Callable[[Row], Any]]] = [
         lambda r: _or(None if r["L"] is None else r["L"] > 0, r["D"] is None),
     ),
     ("B", "abs(S) * 2 - 3", lambda r: _sum(None if r["S"] is None else abs(r["S"]) * 2, -3)),
-    ("C", "CASE WHEN C IS NULL THEN 'x' ELSE chr(C) END", lambda r: _first(r["C"], ord("x"))),
+    (  # half of a surrogate pair is no text
+        "C",
+        "CASE WHEN C IS NULL OR C BETWEEN 55296 AND 57343 THEN 'x' ELSE chr(C) END",
+        lambda r: ord("x") if r["C"] is None or 0xD800 <= r["C"] <= 0xDFFF else r["C"],
+    ),
     (
         "S",
         "CASE WHEN S >= L THEN L ELSE S END",

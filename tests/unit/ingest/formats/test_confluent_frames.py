@@ -16,8 +16,8 @@ from uuid import UUID
 import pytest
 
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.feed import sample_of
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.sample import sample_of
 from sparkhaven.ingest.formats.avro.avro_records import single_object_head
 from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm

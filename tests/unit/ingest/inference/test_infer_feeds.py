@@ -13,9 +13,9 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import SILENT, route
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.feed import sample_of
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.sample import sample_of
 from sparkhaven.ingest.inference.fitting import fit_schema
 from sparkhaven.ingest.inference.proposal import propose
 from sparkhaven.ingest.inference.texts.schema_text import SchemaWishes, schema_text

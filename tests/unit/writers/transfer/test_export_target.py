@@ -154,7 +154,7 @@ def test_killed_at_any_change_there_is_a_whole_tree_or_none(tmp_path: Path) -> N
             break
         except Crash:
             seen.append(out.exists())
-    assert seen == [False] * 12 + [True]  # after the rename only the sync of its directory is left
+    assert len(seen) > 12 and not any(seen)  # the rename is the last change
     assert export(db.root, out).outcome == "unchanged"
     assert found(by_duckdb(out, "kv")) == wanted(rows)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
