@@ -110,6 +110,6 @@ def test_history_has_what_a_frame_had(case: tuple[bytes, pa.Table], memory: int,
         assert rows_by_date(layout, names) == wanted
         assert [f for f in verify(FS, layout, NS_T, deep=True).findings if f.severity == "error"] == []
         assert all(validate_date(TablePlace(FS, layout, NS_T), date).passed for date in dates)
-        assert {d.outcome for d in take(layout, frame, table=NS_T)} == {"nothing"}
+        assert {d.outcome for d in take(layout, frame, table=NS_T)} == {"unchanged"}
         assert {d.outcome for d in merge(layout, *dates, table=NS_T, rewrite=True)} == {"merged"}
         assert rows_by_date(layout, names) == wanted
