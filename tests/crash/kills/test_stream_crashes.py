@@ -170,7 +170,7 @@ def test_a_full_disk_commits_nothing_and_says_so(
     tmp_path: Path, story: list[Groups], kind: str, half: bool, step: int
 ) -> None:
     failed, calls = 0, calls_of(tmp_path / "plain", story, kind, half)
-    for nth in some_of(range(1, calls + 1, step)):
+    for nth in some_of(range(1, calls + 1, step), least=6):
         root = tmp_path / f"db{nth}"
         root.mkdir()
         tell(Fs(), root, story[:1])
@@ -191,4 +191,4 @@ def test_a_full_disk_commits_nothing_and_says_so(
         rows = committed_rows(root)
         assert rows == EXACT[: len(rows)], f"{kind} {nth}"
         assert goes_on(root, story) == EXACT, f"{kind} {nth}"
-    assert failed
+    assert failed > 1
