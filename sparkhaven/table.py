@@ -718,7 +718,7 @@ class Table:
 
         Raises:
             TableNotFoundError: There is no such table or date.
-            SchemaParseError: The condition is none that the table takes.
+            SchemaParseError: The table does not take the condition.
             LockLostError: A merge is running, or a stream that has such rows.
 
         Example:

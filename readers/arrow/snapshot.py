@@ -175,7 +175,7 @@ class Snapshot:
 
         Raises:
             TableNotFoundError: There is no such date or source.
-            SchemaParseError: The condition is none that the table takes.
+            SchemaParseError: The table does not take the condition.
 
         Example:
             >>> db.table("Equity.Trade").snapshot().count(where="Sym = 'IBM'")
@@ -218,7 +218,7 @@ class Snapshot:
             SnapshotMovedError: Rows of the snapshot are gone. Open the table again.
             TableNotFoundError: There is no such date or source.
             SchemaMismatchError: There is no such column.
-            SchemaParseError: The condition is none that the table takes.
+            SchemaParseError: The table does not take the condition.
 
         Example:
             >>> db.table("Equity.Trade").snapshot().to_arrow("Size")["Size"].to_pylist()

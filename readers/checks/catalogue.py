@@ -40,14 +40,16 @@ class Entry:
 _RESTORE, _REMERGE = "{restore}", "{remerge}"
 GENERALLY = {
     "restore": "restore the file from a copy, or roll the stream back to an epoch before the damage",
-    "remerge": "merge the date again with --rewrite",
+    "remerge": next_steps.merge_again_at(None),
+    "again": "merge a date of the table, which writes the tree again from history",
+    "command": "run the command that the finding names",
 }
 """What places say where no path tells the table and the date."""
 _RECOVER = next_steps.RECOVER
 _REINDEX = next_steps.index_again("{table}")
 _INSPECT = "`sparkhaven inspect {path}` shows it. Then remove it"
 _ADOPT = "`sparkhaven dates adopt {table} --dates {date}` writes a merge record for it"
-_NEXT = "run the command that the finding names"
+_NEXT = GENERALLY["command"]
 
 FILES: dict[str, Entry] = {
     "E201": Entry("file is damaged", "The content contradicts itself, its checksum or its place.", _RESTORE),
