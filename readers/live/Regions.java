@@ -63,6 +63,7 @@ public final class Regions {
     private static int one = 1; // not final: see settle
     private static final int SHORT_RUN = 16; // rows; below it they are read one by one
     private static final int LAST_WAIT = 1 << 9; // seconds
+    private static final int OLDEST = 16; // collections that an object takes to become old, and one
 
     private final Set<Region<?>> regions = Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
     private final ThreadLocal<Window> given = new ThreadLocal<>();
@@ -155,9 +156,12 @@ public final class Regions {
         collection.start();
     }
 
-    /** An idle engine does not collect by itself; what a read that is under way holds is left to a later time. */
+    /**
+     * An idle engine does not collect by itself; what a read that is under way holds is left to a later time. A young
+     * object to which a dead old one points stays until it is old itself: so many collections follow each other soon.
+     */
     private void collect() {
-        for (long seconds = 1; seconds <= LAST_WAIT; seconds *= 2) {
+        for (long seconds = 1, done = 1; seconds <= LAST_WAIT; seconds = done++ < OLDEST ? 1 : 2 * seconds) {
             System.gc();
             memory.removeIf(each -> each.get() == null);
             if (memory.isEmpty()) {
