@@ -52,7 +52,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sparkhaven.jobs.cli.setup.class_archive",
         "Creates a class archive, with which Spark starts faster.",
     ),
-    "migrate": ("sparkhaven.jobs.cli.setup.migrate", "Brings files of earlier releases to the newest forms."),
     "doctor": ("sparkhaven.jobs.cli.setup.doctor", "Checks the database and names the next command to run."),
     "verify": ("sparkhaven.jobs.cli.reading.checks", "Checks tables for damage, read-only."),
     "scrub": ("sparkhaven.jobs.cli.reading.scrub", "Reads all committed bytes again, at a bounded rate."),

@@ -315,7 +315,6 @@ STREAMS: dict[str, Entry] = {
         "Readers may see another state than the log has.",
         "delete it: it is a cache of checkpoint and log",
     ),
-    "N309": Entry("written by an earlier release. A start reads the log instead", "Nothing depends on it."),
     "W310": Entry(
         "last record is torn. It was never committed, recovery drops it",
         "A process was killed while it wrote.",

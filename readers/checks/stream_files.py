@@ -30,7 +30,6 @@ from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
 
 LOOKS = 5
-UNSAID = ("rejected",)  # heads of earlier releases do not have it
 STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine", ".removed")
 
 
@@ -160,7 +159,7 @@ def check_head(place: StreamPlace) -> Iterator[Finding]:
         whole, quick = (load_read(place, cached=cached) for cached in (False, True))
         if (whole.state.n, whole.removals_end) != (quick.state.n, quick.removals_end):
             continue  # it was written to in between
-        names = (field.name for field in fields(whole.state) if field.name not in UNSAID)
+        names = (field.name for field in fields(whole.state))
         differ = [name for name in names if getattr(whole.state, name) != getattr(quick.state, name)]
         if differ:
             yield finding("E308", path, expected="the state of the log", found=f"other {', '.join(differ)}")

@@ -42,7 +42,7 @@ from sparkhaven.store.format.manifest import decode as decode_manifest
 from sparkhaven.store.format.parquet.footer import KEY, decode_footer
 from sparkhaven.store.format.parquet.location_files import ROW_SET
 from sparkhaven.store.format.table import table_size, tbl
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan, version
+from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, decode_drop
@@ -373,11 +373,6 @@ def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     """The state that a head holds; ``verify`` compares it with the log."""
     data = fs.read(path)
     saved = open_head(data, path)
-    if version(data) == 1:
-        saved.check()
-        facts.update(version=1)
-        yield finding("N309", path)
-        return
     decoded = decode_head(saved, path.name.removesuffix(".head"), len(data))
     facts.update(_state(decoded.state, decoded.removals), durable=decoded.state.durable, floor=decoded.floor)
     yield from ()

@@ -2,7 +2,7 @@
 
 Files in ``.streams``:
 
-``<stream>.log``         frames of ``store.framing.log_frames``, magic ``SHVLOG1``, number = epoch at which the log
+``<stream>.log``         frames of ``store.framing.log_frames``, magic ``SHVLOG2``, number = epoch at which the log
                          begins, payloads of ``store.epochs.state.log_records``
 ``<stream>.checkpoint``  state at the rollback floor (``store.epochs.files.checkpoint``): that epoch, for a moment a
                          later one
@@ -265,19 +265,6 @@ class StreamLog:
             return False
         self._finish_compaction()
         return True
-
-    def rewrite_saved(self) -> None:
-        """Writes checkpoint and head again, in the newest form, with the rollback floor that there is.
-
-        EpochConflictError: there is no space; nothing has changed.
-        """
-        self._file.require_usable()
-        if self._place.fs.stat(self._place.stream_checkpoint) is None:
-            self.write_head()
-            return
-        self._start_compaction(self.state.floor)
-        self._short.step(whole=True)
-        self._finish_compaction()
 
     def _start_compaction(self, floor: int) -> None:
         self.sync_now()

@@ -31,12 +31,9 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")
 LOG_MAGIC = b"SHVLOG2\n"
-CHECKPOINT_MAGIC = b"SHVCKP2\n"
-CHECKPOINT_MAGIC_3 = b"SHVCKP3\n"  # of a stream that has withdrawn rows
+CHECKPOINT_MAGIC = b"SHVCKP3\n"
 REMOVALS_MAGIC = b"SHVREM2\n"
-REMOVALS_MAGIC_1 = b"SHVREM1\n"  # of a file that was only ever appended to
-HEAD_MAGIC = b"SHVHED2\n"
-HEAD_MAGIC_3 = b"SHVHED3\n"
+HEAD_MAGIC = b"SHVHED3\n"
 PIECE = 1 << 20
 _OPENING = b'{"'
 Crc32 = Callable[[bytes | memoryview, int], int]
@@ -92,21 +89,17 @@ def frame(payload: bytes) -> bytes:
 
 
 def read_header(data: bytes | memoryview, magic: bytes, where: object) -> int:
-    """The number in the header; CorruptFileError for another kind of file, UnsupportedVersionError for a newer one."""
+    """The number in the header; CorruptFileError: another kind of file, UnsupportedVersionError: another version."""
     if len(data) < HEADER.size:
         raise CorruptFileError(
             "file ends inside its header", where=where, expected=f"{HEADER.size} bytes", found=f"{len(data)} bytes"
         )
     stored_magic, number = HEADER.unpack_from(data)
-    same = stored_magic[:6] == magic[:6] and stored_magic[7:] == magic[7:]
-    if not same or not ord("1") <= stored_magic[6] <= magic[6]:
+    if stored_magic != magic:
+        same = stored_magic[:6] == magic[:6] and stored_magic[7:] == magic[7:]
         kind = UnsupportedVersionError if same else CorruptFileError
         raise kind("file starts with other bytes", where=f"{where} at byte 0", expected=magic, found=stored_magic)
     return int(number)
-
-
-def version(data: bytes | memoryview) -> int:
-    return data[6] - ord("0")
 
 
 def frame_at(data: bytes | memoryview, offset: int, size: int | None = None) -> Frame | None:

@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import Any
 
 from sparkhaven.store.digest.column_digest import add, from_hex
-from sparkhaven.store.errors import CorruptFileError, LockLostError, UnsupportedVersionError
+from sparkhaven.store.errors import CorruptFileError, LockLostError
 from sparkhaven.store.framing.canonical import BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Lock
@@ -259,7 +259,6 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 
 def _decoded(data: bytes, where: object) -> MergeRecord:
     generation = read_header(data, MAGIC, where)
-    refuse_older(data, where)
     scanned = scan(data)
     if len(scanned.frames) != 1 or scanned.rest:
         raise _corrupt(
@@ -276,18 +275,6 @@ def _decoded(data: bytes, where: object) -> MergeRecord:
     if record.generation != generation:
         raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)
     return record
-
-
-def refuse_older(data: bytes, where: object) -> None:
-    """UnsupportedVersionError: the record has no digest of its rows."""
-    if not data.startswith(MAGIC):
-        raise UnsupportedVersionError(
-            "merge record of an older form, which has no digest of its rows",
-            where=f"{where} at byte 0",
-            expected=MAGIC,
-            found=data[: len(MAGIC)],
-            hint="export the table with the version that wrote it, and import the export",
-        )
 
 
 _remembered = lru_cache(maxsize=64)(_decoded)

@@ -1,4 +1,4 @@
-"""Roots that releases have written open for ever: each is read, verified, migrated, merged and continued.
+"""Roots that releases have written open for ever: each is read, verified, merged and continued.
 
 ``0.1``: by ``write_root``.
 """
@@ -18,7 +18,6 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from tests.support.commands import run
 from tests.support.places import GOLDEN
@@ -73,19 +72,6 @@ def test_a_root_of_a_release_opens_for_ever(tmp_path: Path, name: str) -> None:
         if path.is_file() and ".quarantine" not in path.parts:  # a Delta table
             inspected = inspect_file(Fs(), path)
             assert inspected.sound, (path, inspected.findings)
-    planned = {line["table"]: line for line in golden.told("migrate", "--dry-run")}
-    golden.require_rows()
-    migrated = {line["table"]: line for line in golden.told("migrate")}
-    assert {table: line["migrated"] for table, line in planned.items()} == {
-        table: line["migrated"] for table, line in migrated.items()
-    }
-    assert sum(line["migrated"] for line in planned.values()) == 0
-    assert not any(form["old"] for line in migrated.values() for form in line["forms"])
-    forms = {(form["kind"], form["version"]) for line in migrated.values() for form in line["forms"]}
-    assert {("merge record", 3), ("manifest of an extended tree", 1)} <= forms
-    assert [line["migrated"] for line in golden.told("migrate")] == [0] * len(migrated)
-    golden.require_rows()
-    golden.require_sound()
     golden.told("recover")
     table = next(iter(golden.given))
     dates = sorted({row["Date"] for row in golden.given[table]})
@@ -112,18 +98,6 @@ def test_a_stream_of_a_release_goes_on(tmp_path: Path) -> None:
     golden.require_sound()
     assert run(tmp_path / "other", "restore", tmp_path / "copy").exit_code == 0
     golden.require_rows(tmp_path / "other")
-    assert run(tmp_path / "other", "migrate").exit_code == 0
-
-
-def test_a_merge_record_without_a_digest_of_rows_is_refused(tmp_path: Path) -> None:
-    golden = Golden("0.1", tmp_path)
-    place = TablePlace(Fs(), Layout(golden.root), TableName.parse("Test.Event"))
-    record = next(record for value in all_values(place) if (record := newest(place, value)))
-    path = place.merges / record.value / f"{record.generation}.json"
-    path.write_bytes(path.read_bytes().replace(b"SHVMRG3", b"SHVMRG2", 1))
-    for words in (["migrate", "--dry-run"], ["migrate"], ["read", "Test.Event"]):
-        found = run(golden.root, *words)
-        assert found.exit_code == 1 and "has no digest of its rows" in found.stderr, found.stderr
 
 
 @pytest.mark.parametrize("suffix", [".log", ".checkpoint", "history.json", "1.json", ".tlmi"])
@@ -134,16 +108,17 @@ def test_a_root_of_a_newer_release_is_refused_with_both_versions(tmp_path: Path,
     path = next(path for path in sorted(golden.root.rglob("*")) if path.name.endswith(suffix))
     data = path.read_bytes()
     if suffix == "history.json":
-        data = data.replace(b'"versions"', b'"format": 9, "versions"')
+        data = data.replace(b'"format": 4', b'"format": 9')
     elif suffix == ".tlmi":
         data = data[:7] + b"\x09" + data[8:]
     else:
         data = data[:6] + b"9" + data[7:]
     path.write_bytes(data)
-    for words in (["--dry-run"], []):
-        (failed,) = (line for line in golden.told("migrate", *words, code=1) if line.get("error"))
-        error = failed["error"]
-        assert error["type"] == "UnsupportedVersionError" and "9" in error["found"] and error["expected"]
+    table = path.name.removesuffix(".history.json")
+    words = ("schema", "history", table) if suffix == "history.json" else ("inspect", str(path))
+    (line,) = golden.told(*words, code=1)
+    error = line["error"] if "error" in line else line["findings"][0]
+    assert "9" in error["found"] and error["expected"]
     assert path.read_bytes() == data
     place = TablePlace(Fs(), Layout(golden.root), TableName.parse("Test.Event"))
     assert place.fs.stat(place.schema) is not None

@@ -1,4 +1,4 @@
-"""Bytes of log, checkpoint, head and removals; files written by any version open for ever."""
+"""Bytes of log, checkpoint, head and removals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from sparkhaven.store.epochs.files.removals import (
 )
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
-from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import (
     CommitRecord,
     OpenRecord,
@@ -40,7 +39,6 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import (
     LOG_MAGIC,
     REMOVALS_MAGIC,
-    REMOVALS_MAGIC_1,
     frame,
     header,
     read_header,
@@ -77,7 +75,7 @@ RECORDS: tuple[Record, ...] = (
 )
 LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RECORDS)
 REMOVAL = Removal(JFK, 1, 3, "truncate", 3, {"digest": "00ff"}, 1_357_000_002_000)
-REMOVALS = header(REMOVALS_MAGIC_1, 0) + frame(encode_removals([REMOVAL]))
+REMOVALS = header(REMOVALS_MAGIC, 0x6522DF << 40) + frame(encode_removals([REMOVAL]))
 MADE = replace(REMOVAL, made_ms=1_357_000_000_000, generation=1)
 GONE = (MADE, replace(MADE, phase="delete", epoch=4), replace(REMOVAL, key=LocationKey("EWR", "2013-01-01")))
 FOLDED = header(REMOVALS_MAGIC, 0x6D8CA3 << 40 | 300) + frame(encode_folded(GONE))
@@ -143,80 +141,70 @@ def _head() -> Head:
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("stream-v2.log", LOG),
-        ("stream-v2.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
-        ("stream-v2.head", encode_head(_head())),
-        ("stream-v1.removals", REMOVALS),
-        ("stream-v1-made.removals", header(REMOVALS_MAGIC_1, 0) + frame(encode_removals([MADE]))),
-        ("stream-v2.removals", FOLDED),
-        ("stream-v2-ranges.log", RANGE_LOG),
-        ("stream-v2-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
-        ("stream-v2-last.log", LAST_LOG),
-        ("stream-v2-last.checkpoint", encode_checkpoint(Checkpoint(_state(LAST_RECORDS), 0))),
-        ("stream-v2-rule.log", RULE_LOG),
-        ("stream-v2-rule.checkpoint", encode_checkpoint(Checkpoint(_state(RULE_RECORDS[:2]), 0))),
+        ("stream.log", LOG),
+        ("stream.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
+        ("stream.head", encode_head(_head())),
+        ("stream.removals", REMOVALS),
+        ("stream-made.removals", header(REMOVALS_MAGIC, 0x6522DF << 40) + frame(encode_removals([MADE]))),
+        ("stream-folded.removals", FOLDED),
+        ("stream-ranges.log", RANGE_LOG),
+        ("stream-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
+        ("stream-last.log", LAST_LOG),
+        ("stream-last.checkpoint", encode_checkpoint(Checkpoint(_state(LAST_RECORDS), 0))),
+        ("stream-rule.log", RULE_LOG),
+        ("stream-rule.checkpoint", encode_checkpoint(Checkpoint(_state(RULE_RECORDS[:2]), 0))),
     ],
 )
 def test_bytes(name: str, data: bytes) -> None:
     assert data == (HERE / name).read_bytes()
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize(("name", "records"), [("", RECORDS), ("-ranges", RANGE_RECORDS)])
-def test_golden_log_reads_as_its_records(version: str, name: str, records: tuple[Record, ...]) -> None:
-    data = (HERE / f"stream-{version}{name}.log").read_bytes()
+def test_golden_log_reads_as_its_records(name: str, records: tuple[Record, ...]) -> None:
+    data = (HERE / f"stream{name}.log").read_bytes()
     found = scan(data)
     assert (found.rest, found.beyond, read_header(data, LOG_MAGIC, "log")) == (0, (), 0)
     assert tuple(decode(part.payload, "log") for part in found.frames) == records
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize(("name", "records", "size"), [("", RECORDS, 16), ("-ranges", RANGE_RECORDS, 0)])
-def test_golden_checkpoint_reads_as_its_state(version: str, name: str, records: tuple[Record, ...], size: int) -> None:
-    found = decode_checkpoint((HERE / f"stream-{version}{name}.checkpoint").read_bytes(), "feed", "checkpoint")
+def test_golden_checkpoint_reads_as_its_state(name: str, records: tuple[Record, ...], size: int) -> None:
+    found = decode_checkpoint((HERE / f"stream{name}.checkpoint").read_bytes(), "feed", "checkpoint")
     state = _state(records)
     state.floor = state.durable = state.epoch
-    if version == "v1":  # it does not tell when a location was made
-        state.locations = Locations({key: replace(at, made_ms=0) for key, at in state.locations.items()})
     assert (found.state, found.removals) == (state, size)
     assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
 
 
 def test_the_golden_last_message_reads_as_it_was_written() -> None:
     """``last`` is not part of what makes two ranges equal."""
-    *_, found = (decode(part.payload, "log") for part in scan((HERE / "stream-v2-last.log").read_bytes()).frames)
+    *_, found = (decode(part.payload, "log") for part in scan((HERE / "stream-last.log").read_bytes()).frames)
     assert isinstance(found, CommitRecord) and [read.last for read in found.batch.ranges] == [LAST]
-    saved = decode_checkpoint((HERE / "stream-v2-last.checkpoint").read_bytes(), "feed", "checkpoint").state
+    saved = decode_checkpoint((HERE / "stream-last.checkpoint").read_bytes(), "feed", "checkpoint").state
     assert (saved.offsets["tr\u00e4des", 0].last, saved.offsets["tr\u00e4des", 1].last) == (LAST, None)
 
 
 def test_golden_partition_rules_read_as_they_were_written() -> None:
-    found = scan((HERE / "stream-v2-rule.log").read_bytes()).frames
+    found = scan((HERE / "stream-rule.log").read_bytes()).frames
     assert tuple(decode(part.payload, "log") for part in found) == RULE_RECORDS
-    saved = decode_checkpoint((HERE / "stream-v2-rule.checkpoint").read_bytes(), "feed", "checkpoint").state
+    saved = decode_checkpoint((HERE / "stream-rule.checkpoint").read_bytes(), "feed", "checkpoint").state
     assert (saved.rule, _state().rule, _state(RULE_RECORDS).rule) == (BY_DAY, None, ALL_IN_ONE)
     assert (saved.zone, _state().zone) == ("America/New_York", None)
     replay(saved, RULE_RECORDS[2:])
     assert (saved.rule, saved.zone) == (ALL_IN_ONE, "")
 
 
-def test_a_head_of_version_1_is_sound_but_not_bound_to_a_place() -> None:
-    data = (HERE / "stream-v1.head").read_bytes()
-    with pytest.raises(CorruptFileError, match="incomplete"):
-        decode_head(open_head(data, "head"), "feed", len(data))
-
-
 def test_golden_head_reads_as_it_was_written() -> None:
-    data = (HERE / "stream-v2.head").read_bytes()
+    data = (HERE / "stream.head").read_bytes()
     found = decode_head(open_head(data, "head"), "feed", len(data))
     found.state.floor = 0
     assert found == replace(_head(), size=len(data))
 
 
 def test_golden_removals_read_as_they_were_written() -> None:
-    data = (HERE / "stream-v1.removals").read_bytes()
+    data = (HERE / "stream.removals").read_bytes()
     assert [decode_removals(part.payload, "removals") for part in scan(data).frames] == [(REMOVAL,)]
-    made = (HERE / "stream-v1-made.removals").read_bytes()
+    made = (HERE / "stream-made.removals").read_bytes()
     assert [decode_removals(part.payload, "removals") for part in scan(made).frames] == [(MADE,)]
     one = scan(data).frames[0].payload
     assert encode_removals([REMOVAL, REMOVAL]) == b'{"group":[' + one + b"," + one + b"]}"
@@ -226,16 +214,17 @@ def test_golden_removals_read_as_they_were_written() -> None:
 def test_golden_folded_removals_read_as_they_were_written(tmp_path: Path) -> None:
     layout, table = Layout(tmp_path), TableName("Golden", "Rows")
     layout.streams(table).mkdir(parents=True)
-    data = (HERE / "stream-v2.removals").read_bytes()
+    data = (HERE / "stream-folded.removals").read_bytes()
     layout.stream_removals(table, "feed").write_bytes(data)
     found = read_removals(StreamPlace(Fs(), layout, table, "feed"))
     assert [removal for _, removal in found.entries] == list(GONE[1:])
     assert (found.end, read_named(StreamPlace(Fs(), layout, table, "feed"))) == (300 + len(data), Named(4, 1))
 
 
-def test_newer_versions_and_other_files_are_distinguished() -> None:
-    with pytest.raises(UnsupportedVersionError):
-        read_header(LOG.replace(b"SHVLOG2", b"SHVLOG3"), LOG_MAGIC, "log")
+def test_other_versions_and_other_files_are_distinguished() -> None:
+    for other in (b"SHVLOG1", b"SHVLOG3"):
+        with pytest.raises(UnsupportedVersionError):
+            read_header(LOG.replace(b"SHVLOG2", other), LOG_MAGIC, "log")
     with pytest.raises(CorruptFileError):
         read_header(REMOVALS, LOG_MAGIC, "log")
     with pytest.raises(CorruptFileError, match="inside its header"):
@@ -265,16 +254,12 @@ def test_withdrawn_rows_are_packed_behind_their_record() -> None:
             decode(WITHDRAW_TEXT + ranges, "log")
 
 
-def test_a_checkpoint_of_withdrawn_rows_has_a_version_of_its_own() -> None:
+def test_a_checkpoint_has_withdrawn_rows() -> None:
     state = _state(RECORDS[:4])
-    plain = encode_checkpoint(Checkpoint(state, 0))
     replay(state, (replace(WITHDRAW, n=5, epoch=3),))
     state.floor = state.durable = state.epoch
     data = encode_checkpoint(Checkpoint(state, 0))
-    assert (plain[:7], data[:7]) == (b"SHVCKP2", b"SHVCKP3")
     saved = decode_checkpoint(data, "feed", "checkpoint").state
     assert saved == state
     location = saved.locations[JFK]
     assert (location.rows, location.shown_rows, location.withdrawn.edges) == (5, 2, [0, 1, 3, 5])
-    with pytest.raises(UnsupportedVersionError):  # as the release before it does
-        read_header(data, b"SHVCKP2\n", "checkpoint")

@@ -60,7 +60,6 @@ def calls_of(base: Path) -> dict[str, Call]:
         "import": (TABLE, "--from", str(base / "tree"), "--layout", "nested", "--dates", NEW),
         "schema deploy": (str(base / "wider" / "Test.Event.schema"),),
         "recover": (TABLE,),
-        "migrate": (TABLE,),
         "streams remove": (TABLE, "t"),
         "restore": (str(base / "copy"), TABLE, "--replace", TABLE),
         "drop": (TABLE, "--yes", "--grace", "0"),

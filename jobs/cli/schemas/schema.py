@@ -126,7 +126,7 @@ def deploy(
     """Deploys a schema, with drops and renames if named.
 
     Columns that are added need no option. Roles, order, formula and rules are taken from the file. With NS.T in place
-    of a file, --restore deploys that version again, and --drop drops a column that an earlier release has retired.
+    of a file, --restore deploys that version again, and --drop drops a column that was retired without a command.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
@@ -187,7 +187,7 @@ def _text_of(place: TablePlace, restore: int | None) -> bytes:
     text = versions[number].text
     if text is None:
         raise SettingsError(
-            f"the file of version {number} was not kept. An earlier release deployed it",
+            f"the file of version {number} was not kept. It is not in UTF-8",
             expected="a schema file with the columns of that version",
             found=f"{place.table}: {', '.join(column.name for column in versions[number].columns)}",
             hint=f"`sparkhaven schema deploy FILE --restore {number}` takes the file",

@@ -1,7 +1,6 @@
 """The checkpoint of a stream: its state at the rollback floor, in one file that is replaced as a whole.
 
-``<stream>.checkpoint`` has the frames of ``store.framing.log_frames``, magic ``SHVCKP2``, number = the floor's epoch
-(``SHVCKP3`` once the stream has withdrawn rows, which older releases would show):
+``<stream>.checkpoint`` has the frames of ``store.framing.log_frames``, magic ``SHVCKP3``, number = the floor's epoch:
 
 1. head, JSON: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in); where there are some: ``offsets``
@@ -22,13 +21,6 @@ then the index, and decodes the requested locations; the taken files are decoded
 every decoded frame is verified, that of the whole file only by a writer's start and by ``verify``. If the log's base
 epoch is above the checkpoint's epoch, a compaction ran between the two reads: read both again. Records of the log with
 ``n`` up to that of the first frame are already folded in.
-
-*Version 1* of checkpoints and heads was JSON throughout, and is still read.
-Frames of ``store.framing.log_frames``, magic ``SHVCKP1`` or ``SHVHED1``: 1. head, as in version 2, with ``locations``
-and ``files`` (counts); 2. taken files, up to 1,000 a frame: ``taken`` [[path, size, mtime ns], ...] by (mtime, path);
-3. one frame a location, by key: ``at``, ``since``, ``epoch``, ``rows``, ``files`` {name: [bytes, crc]}, ``stats``
-{column: [range, ...]} (``store.epochs.state.log_records``), ``schema``, ``time``, ``truncated``; 4. tail: ``end`` true,
-``crc`` (CRC-32 of all bytes before this frame). Every byte is looked at when the file is opened.
 """
 
 from __future__ import annotations
@@ -36,7 +28,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -51,116 +42,36 @@ from sparkhaven.store.epochs.files.saved_state import (
     damaged,
     read_tail,
 )
-from sparkhaven.store.epochs.state.file_positions import Taken
 from sparkhaven.store.epochs.state.locations import encode_location
-from sparkhaven.store.epochs.state.log_records import decode_files, decode_location
-from sparkhaven.store.epochs.state.log_values import FileId, LocationState
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.offsets import encode_offsets
 from sparkhaven.store.epochs.state.packed_location import Numbering, encode_shapes
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load
 from sparkhaven.store.framing.log_frames import (
     CHECKPOINT_MAGIC,
-    CHECKPOINT_MAGIC_3,
     HEADER,
-    Frame,
     frame,
     frame_at,
     header,
     read_header,
-    scan,
-    version,
 )
-from sparkhaven.store.layout import LocationKey
-
-_V1_FILES_A_FRAME = 1000
-
-
-class _Locations(SavedLocations):
-    """Locations of version 1: all are decoded at once."""
-
-    def __init__(self, locations: list[LocationState], files: int) -> None:
-        self.files = files
-        self._found = {location.key: location for location in locations}
-
-    def keys(self) -> Iterator[LocationKey]:
-        return iter(sorted(self._found, key=lambda key: (key.value, key.internal)))
-
-    def values(self) -> list[str]:
-        return sorted({key.value for key in self._found})
-
-    def of_value(self, value: str) -> list[LocationKey]:
-        return sorted(key for key in self._found if key.value == value)
-
-    def find(self, key: LocationKey) -> LocationState | None:
-        return self._found.get(key)
-
-    def packed(self) -> None:
-        """They have no bytes: they are decoded."""
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._found
-
-
-@dataclass(frozen=True, slots=True)
-class _Saved(SavedState):
-    parts: tuple[Frame, ...] = ()
-
-    def check(self) -> None:
-        """It was looked at when it was opened."""
-
-    def files(self) -> Iterator[Taken]:
-        for part in self.parts:
-            try:
-                taken = decode_files(load(part.payload, self.where)["taken"])
-            except BROKEN as error:
-                raise damaged(self.where, part.offset, "taken files", repr(error)) from error
-            yield [f.path for f in taken], [f.size for f in taken], [f.mtime_ns for f in taken]
-
-
-def open_v1(data: bytes, epoch: int, where: object) -> SavedState:
-    """The file with its checksums looked at; CorruptFileError where they do not hold."""
-    scanned = scan(data)
-    if scanned.rest or len(scanned.frames) < 2:
-        raise damaged(where, scanned.end, "sound frames up to the end", f"{scanned.rest} other bytes")
-    first, *middle, tail = scanned.frames
-    end = load(tail.payload, where)
-    crc = zlib.crc32(data[: tail.offset])
-    if end.get("end") is not True or end.get("crc") != crc:
-        raise damaged(where, tail.offset, f"a tail record with crc {crc}", end)
-    head = load(first.payload, where)
-    try:
-        files, count = int(head["files"]), int(head["locations"])
-        of_files = -(-files // _V1_FILES_A_FRAME)
-        locations = [decode_location(load(part.payload, where)) for part in middle[of_files:]]
-    except BROKEN as error:
-        raise damaged(where, first.offset, "all keys of a checkpoint", repr(error)) from error
-    if len(locations) != count:
-        raise damaged(where, first.offset, f"{count} locations", len(locations))
-    return _Saved(epoch, head, _Locations(locations, files), (0, 0), data, where, tuple(middle[:of_files]))
-
 
 FILES_A_FRAME = 5000
-Magics = tuple[bytes, bytes]
-CHECKPOINT_MAGICS = CHECKPOINT_MAGIC, CHECKPOINT_MAGIC_3
-"""Magic of a file without and with withdrawn rows."""
 
 
 def encode_checkpoint(
-    checkpoint: Checkpoint, *, magics: Magics = CHECKPOINT_MAGICS, more: Mapping[str, Any] | None = None
+    checkpoint: Checkpoint, *, magic: bytes = CHECKPOINT_MAGIC, more: Mapping[str, Any] | None = None
 ) -> bytes:
     """The whole file; the state's floor is its epoch. ``more``: further keys of the first record."""
-    return b"".join(checkpoint_parts(checkpoint, checkpoint.state.files, magics=magics, more=more))
+    return b"".join(checkpoint_parts(checkpoint, checkpoint.state.files, magic=magic, more=more))
 
 
 def checkpoint_parts(
     checkpoint: Checkpoint,
     taken: Iterable[FileId],
     *,
-    magics: Magics = CHECKPOINT_MAGICS,
+    magic: bytes = CHECKPOINT_MAGIC,
     more: Mapping[str, Any] | None = None,
 ) -> Iterator[bytes]:
     """The file in pieces, with files ``taken`` by (mtime, path) in place of those of the state."""
@@ -172,9 +83,7 @@ def checkpoint_parts(
         crc, end = zlib.crc32(data, crc), end + len(data)
         return data
 
-    yield piece(
-        header(magics[bool(state.withdrawal)], state.epoch) + frame(dump(_first(state, checkpoint.removals, more)))
-    )
+    yield piece(header(magic, state.epoch) + frame(dump(_first(state, checkpoint.removals, more))))
     count, files = 0, iter(taken)
     while some := list(islice(files, FILES_A_FRAME)):
         count += len(some)
@@ -201,11 +110,9 @@ def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
     return checkpoint
 
 
-def open_saved(data: Data, where: object, *, magics: Magics = CHECKPOINT_MAGICS) -> SavedState:
+def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) -> SavedState:
     """Opens the file by its first frame, index and tail. CorruptFileError: their checksums do not match."""
-    epoch = read_header(data, magics[1], where)
-    if version(data) == 1:
-        return open_v1(bytes(data), epoch, where)
+    epoch = read_header(data, magic, where)
     index, first, _, _ = read_tail(data, where)
     if not HEADER.size < first <= index <= len(data) - TAIL_BYTES:
         raise damaged(where, len(data) - TAIL_BYTES, "offsets inside of the file", f"{first} and {index}")

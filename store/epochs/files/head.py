@@ -1,7 +1,7 @@
 """The head of a stream: a cache of its state at a recent record, so that the newest state needs few records.
 
-``<stream>.head`` is encoded as a checkpoint (``store.epochs.files.checkpoint``), magic ``SHVHED2`` (``SHVHED3``
-with withdrawn rows), number = the epoch of the state. Its first record has further keys:
+``<stream>.head`` is encoded as a checkpoint (``store.epochs.files.checkpoint``), magic ``SHVHED3``, number = the epoch
+of the state. Its first record has further keys:
 
 ``durable``        newest epoch that is known to be on disk
 ``at``             offset in the log of the frame of record ``n``, the last one folded in
@@ -39,10 +39,9 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BROKEN
-from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, HEAD_MAGIC_3, ByteSource
+from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
 from sparkhaven.store.places import StreamPlace
 
-HEAD_MAGICS = HEAD_MAGIC, HEAD_MAGIC_3
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
 
 
@@ -73,12 +72,12 @@ def encode_head(head: Head) -> bytes:
         "dead": [[to, epoch] for to, epoch in head.undone.dead],
         "deadLocations": [[key.internal, key.value] for key in sorted(head.undone.locations)],
     }
-    return encode_checkpoint(Checkpoint(head.state, head.removals), magics=HEAD_MAGICS, more=more)
+    return encode_checkpoint(Checkpoint(head.state, head.removals), magic=HEAD_MAGIC, more=more)
 
 
 def open_head(data: bytes | memoryview, where: object) -> SavedState:
     """The file with its checksums looked at; CorruptFileError where they do not hold."""
-    return open_saved(data, where, magics=HEAD_MAGICS)
+    return open_saved(data, where, magic=HEAD_MAGIC)
 
 
 def decode_head(

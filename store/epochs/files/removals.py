@@ -1,21 +1,19 @@
 """Removals of a stream: which of its locations were truncated or deleted, and with what proof.
 
-``<stream>.removals`` has the frames of ``store.framing.log_frames``, magic ``SHVREM1``, number 0. One payload a
+``<stream>.removals`` has the frames of ``store.framing.log_frames``, magic ``SHVREM2``. One payload a
 removal: ``at`` [internal, value], ``since`` (epoch that made the location), ``made`` (ms, time of the commit that made
 it, where that is known), ``rows`` (what it held), ``phase`` ("truncate" or "delete"), ``epoch`` and ``generation`` (of
 the stream at that time), ``proof`` (object), ``time`` (ms). Several removals that are recorded together are one
 payload, ``group`` [removal, ...], so that a power failure keeps all of them or none.
 
-A file that was replaced has magic ``SHVREM2``. Its number is by how many bytes it was shortened: a record keeps its
-*place*, which is the number and its byte in the file. The records before a place are then one record of
-*folded removals*, which ends at that place.
+The number is by how many bytes the file was shortened, with a checksum: a record keeps its *place*, which is the number
+and its byte in the file. The records before a place are then one record of *folded removals*, which ends at that place.
 
 *Writer.* Appends under the commit lock, a lock on this file; a commit of the stream takes the same lock, so no rows can
 arrive between the check and the record. The header is synced before the first frame is written; without a sound header
 and frame nothing was ever recorded. A file with several hard links (a backup) is replaced, never appended to. The
 stream's writer folds the records when they have outgrown the folded ones. To replace the file, the new one is locked
-first (``store.epochs.files.lock``). A process of an earlier release does not check whether its locked file was
-replaced; the other magic stops it before it reads or writes.
+first (``store.epochs.files.lock``).
 
 *Reader.* A location with the same key, ``since`` and ``made`` has rows 0 (truncate) or does not exist (delete), at
 every epoch. Checkpoint and head name the place up to which they have folded in removals; earlier ones are not read. If
@@ -57,7 +55,6 @@ from sparkhaven.store.framing.log_frames import (
     FRAME,
     HEADER,
     REMOVALS_MAGIC,
-    REMOVALS_MAGIC_1,
     ByteSource,
     Survey,
     ending,
@@ -66,7 +63,6 @@ from sparkhaven.store.framing.log_frames import (
     read_header,
     refuse_damage,
     survey,
-    version,
     walk,
 )
 from sparkhaven.store.io.fs import Fs, Lock
@@ -212,11 +208,6 @@ class _File:
     source: ByteSource
     base: int
     folded: int
-    magic: bytes
-
-    @property
-    def header(self) -> bytes:
-        return _header(self.base) if self.magic == REMOVALS_MAGIC else header(self.magic, 0)
 
     def placed(self, records: Survey) -> tuple[int, bytes]:
         return records.last[0] + self.base, records.last[1]
@@ -295,21 +286,20 @@ def _opened(fs: Fs, path: Path) -> _File | None:
     source = fs.open(path)
     try:
         first = source.read(0, HEADER.size)
-        number = read_header(first, REMOVALS_MAGIC, path)
+        base = read_header(first, REMOVALS_MAGIC, path) & ((1 << _BASE) - 1)
+        if first != _header(base):
+            number = int.from_bytes(first[8:], "little")
+            what = "the header of the removals is damaged"
+            raise _damaged(path, what, "a number with its checksum", f"{number:#x}")
     except CorruptFileError:
         torn = survey(source)
         if torn.end > HEADER.size or torn.beyond:
             raise
         return None  # a power failure while the header was written
-    if version(first) == 1:
-        return _File(source, 0, HEADER.size, REMOVALS_MAGIC_1)
-    base = number & ((1 << _BASE) - 1)
-    if first != _header(base):
-        raise _damaged(path, "the header of the removals is damaged", "a number with its checksum", f"{number:#x}")
     opening = source.read(HEADER.size, FRAME.size + len(OPENING))
     folded = opening[FRAME.size :] == OPENING
     end = HEADER.size + (FRAME.size + FRAME.unpack_from(opening)[0] if folded else 0)
-    return _File(source, base, end, REMOVALS_MAGIC)
+    return _File(source, base, end)
 
 
 def _damaged(path: Path, what: str, expected: str, found: str) -> CorruptFileError:
@@ -326,7 +316,7 @@ def _header(base: int) -> bytes:
 
 def new_file(removals: Sequence[Removal]) -> bytes:
     """A whole file of these removals, for a copy of their stream; empty without one."""
-    return header(REMOVALS_MAGIC_1, 0) + frame(encode_removals(removals)) if removals else b""
+    return _header(0) + frame(encode_removals(removals)) if removals else b""
 
 
 def write_removals(place: StreamPlace, removals: Sequence[Removal], *, commit_lock: Lock | None = None) -> None:
@@ -357,7 +347,7 @@ def _append(fs: Fs, path: Path, file: _File | None, records: Survey | None, new:
         with fs.during("removals-header"):
             if file is None:
                 fs.truncate(path, 0)
-            fs.write_at(path, 0, file.header if file else header(REMOVALS_MAGIC_1, 0))
+            fs.write_at(path, 0, _header(file.base if file else 0))
             fs.sync([path])
             fs.sync_dirs([path.parent])
     start = end = HEADER.size
@@ -378,8 +368,7 @@ def _append(fs: Fs, path: Path, file: _File | None, records: Survey | None, new:
 def fold_removals(place: StreamPlace, *, least_bytes: int, commit_lock: Lock | None = None) -> tuple[int, bytes] | None:
     """Folds the records if they have ``least`` bytes and a quarter of the folded size; returns ``Removals.last``.
 
-    None: nothing was changed. Only for the stream's writer: a writer of an earlier release does not notice that the
-    file became shorter.
+    None: nothing was changed.
     """
     path = place.stream_removals
     with _held(place.fs, path, commit_lock) as lock:

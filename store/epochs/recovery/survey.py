@@ -26,7 +26,7 @@ from sparkhaven.store.epochs.state.removed_locations import Named, Removal, Remo
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize, decode
-from sparkhaven.store.framing.log_frames import HEAD_MAGIC_3, HEADER, read_header
+from sparkhaven.store.framing.log_frames import HEAD_MAGIC, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
@@ -38,7 +38,7 @@ from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
     """The epoch of a head that is later than ``beyond``, else 0; also 0 for a missing or damaged head."""
     try:
-        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC_3, path)
+        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC, path)
         if epoch > beyond:
             open_head(fs.read(path), path)
             return epoch

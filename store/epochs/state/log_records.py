@@ -18,28 +18,23 @@ current one.
               ranges (``store.epochs.state.withdrawn_rows``); where it takes back epochs: ``undoes``, their numbers
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
 
-In logs of version 1 a commit has ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows], ``rows``,
-``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...] instead of ``reports``; a log of version 2 may begin
-with such records. A range is [start, stop, nulls, nans, low, high, exact to microseconds]; bounds are JSON values,
-infinities ["inf"] and ["-inf"]. Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
+Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from sparkhaven.store.epochs.state.commit_policy import Durability
-from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, OffsetRange
 from sparkhaven.store.epochs.state.offsets import decode_last, encode_last
-from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Reports, Stats, encode_reports
+from sparkhaven.store.epochs.state.packed_location import Reports, encode_reports
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule, decode_rule
 from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn, decode_withdrawn, encode_withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.committed_columns import FileState, decode_range
 from sparkhaven.store.types.model import TableSchema
 
 ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
@@ -148,8 +143,8 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
     if value.get("kind") == "withdraw":
         value["packed"] = payload[len(text) + len(BEHIND) :]
     elif not reports:
-        value |= {"locations": (), "reports": None}
-    elif value.get("reports") is not None:
+        value["reports"] = None
+    elif value.get("kind") == "commit":
         value["packed"] = payload, len(text) + len(BEHIND)
     kind = value.get("kind")
     decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
@@ -227,12 +222,11 @@ def _decode_open(v: dict[str, Any]) -> OpenRecord:
 
 
 def _decode_commit(v: dict[str, Any]) -> CommitRecord:
-    reports = v.get("reports")
     batch = Batch(
         query_id=str(v["query"]),
         batch_id=int(v["batch"]),
         files=decode_files(v["files"]),
-        reports=tuple(_decode_report(r) for r in v["locations"]) if reports is None else Reports(reports, *v["packed"]),
+        reports=() if v["reports"] is None else Reports(v["reports"], *v["packed"]),
         schema_version=int(v["schema"]),
         rows=int(v["rows"]),
         counts={str(name): int(count) for name, count in v["counts"].items()},
@@ -290,35 +284,5 @@ def _decode_ranges(value: Any) -> tuple[OffsetRange, ...]:
     )
 
 
-def decode_location(v: dict[str, Any]) -> LocationState:
-    """A location in a checkpoint of version 1; KeyError, TypeError or ValueError where a part is missing."""
-    return LocationState(
-        key=decode_key(v["at"]),
-        since=int(v["since"]),
-        epoch=int(v["epoch"]),
-        rows=int(v["rows"]),
-        files=_decode_sizes(v["files"]),
-        stats=Stats.of({str(name): tuple(decode_range(r) for r in ranges) for name, ranges in v["stats"].items()}),
-        schema_version=int(v["schema"]),
-        time_ms=int(v["time"]),
-        truncated=bool(v["truncated"]),
-    )
-
-
 def schema_columns(schema: TableSchema) -> tuple[ColumnEntry, ...]:
     return tuple((c.id, c.name, c.type.name, c.storage.value, c.encoding, c.kind.name.lower()) for c in schema.columns)
-
-
-def _decode_report(v: dict[str, Any]) -> LocationReport:
-    return LocationReport(
-        key=decode_key(v["at"]),
-        base_epoch=int(v["base"][0]),
-        base_rows=int(v["base"][1]),
-        rows=int(v["rows"]),
-        files=_decode_sizes(v["files"]),
-        stats=AppendedStats.of({str(name): decode_range(r) for name, r in v["stats"].items()}),
-    )
-
-
-def _decode_sizes(value: Mapping[str, Any]) -> Files:
-    return Files.of({str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()})

@@ -1,16 +1,14 @@
 """``<NS>.<Table>.history.json``: every deployed version of a schema, with the ids that its columns were given.
 
-One JSON object: ``format`` (2 to 4), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version
+One JSON object: ``format`` (4), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version
 has ``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema file), ``columns`` [[id, name, type,
 storage, charset or null, kind], ...], and where there are any ``dropped``, the ids of columns that a command dropped
-with it, and ``schema``, the text of the file. Format 1 has no ``format``, ``dropped`` and ``schema``; a column that
-is gone there was dropped by nobody. Files from before ``crc32`` lack it. Format 3 is written where a column has
-a codec: behind its kind stands [codec or null, arguments or null, width or null].
+with it, and ``schema``, the text of the file, where it is UTF-8. Where a column has a codec, [codec or null, arguments
+or null, width or null] stands behind its kind.
 
-An id belongs to one type, storage, charset and codec for ever; from format 2 on its name may change, and another id may
-have the name then. So the name of a file says nothing by itself: a location knows the version that began it, and
-``stems_of_ids`` says by which name each id goes there. A reader compares the id too. Format 4 is written where a column
-was widened (``store.types.widening``), so that releases which know one form of an id only do not read the table.
+An id belongs to one type, storage, charset and codec until the column is widened (``store.types.widening``). Its name
+may change, and another id may have the name then. So the name of a file says nothing by itself: a location knows the
+version that began it, and ``stems_of_ids`` says by which name each id goes there. A reader compares the id too.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Form, Kind, Storage
 from sparkhaven.store.types.widening import widens
 
-FORMAT, CODECS, WIDENED = 2, 3, 4
+FORMAT = 4
 Codec = tuple[str | None, str | None, int | None]
 
 
@@ -114,9 +112,7 @@ def encode_history(history: Sequence[Version]) -> bytes:
         }
         for v in history
     ]
-    coded = any(column.codec is not None for version in history for column in version.columns)
-    stated = WIDENED if any(forms_of_ids(history).values()) else CODECS if coded else FORMAT
-    content = {"format": stated, "versions": versions, "crc32": _crc(versions)}
+    content = {"format": FORMAT, "versions": versions, "crc32": _crc(versions)}
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -124,13 +120,12 @@ def decode_history(data: bytes, where: object) -> list[Version]:
     """The versions, oldest first; anything that no deployment leaves is a CorruptFileError."""
     try:
         content = json.loads(data)
-        stated = content.get("format", 1)
-        if stated not in (1, FORMAT, CODECS, WIDENED):
-            raise _newer(where, stated)
+        if content["format"] != FORMAT:
+            raise _other(where, content["format"])
         versions = [_version(entry) for entry in content["versions"]]
-        if ("crc32" in content or stated > 1) and content["crc32"] != _crc(content["versions"]):
+        if content["crc32"] != _crc(content["versions"]):
             raise ValueError(f"CRC-32 of the versions is {_crc(content['versions'])}, stored is {content['crc32']}")
-        _require_order(versions, names_change=stated > 1, forms_change=stated == WIDENED)
+        _require_order(versions)
     except (*BROKEN, RecursionError) as error:
         raise CorruptFileError(
             "schema history cannot be read",
@@ -195,13 +190,13 @@ def stems_of_ids(history: Sequence[Version]) -> dict[int, tuple[tuple[int, str],
     return {number: tuple(runs) for number, runs in stems.items()}
 
 
-def _newer(where: object, stated: object) -> UnsupportedVersionError:
+def _other(where: object, stated: object) -> UnsupportedVersionError:
     return UnsupportedVersionError(
         "schema history has a form that this release cannot read",
         where=where,
-        expected=f"format 1 to {WIDENED}",
+        expected=f"format {FORMAT}",
         found=repr(stated),
-        hint="a newer release wrote it. Read the table with that release",
+        hint="another release wrote it. Read the table with that release",
     )
 
 
@@ -234,9 +229,8 @@ def _column(entry: Any) -> ColumnVersion:
     return ColumnVersion(number, name, kind, storage, encoding, role, codec)
 
 
-def _require_order(versions: Sequence[Version], *, names_change: bool, forms_change: bool) -> None:
+def _require_order(versions: Sequence[Version]) -> None:
     owners: dict[int, ColumnVersion] = {}
-    ids: dict[object, int] = {}  # where names do not change, a column that is stored alike is the same one
     for number, version in enumerate(versions, 1):
         if version.version != number:
             raise ValueError(f"version {version.version} stands where {number} should")
@@ -245,9 +239,6 @@ def _require_order(versions: Sequence[Version], *, names_change: bool, forms_cha
                 raise ValueError(f"version {number} has a column {part} twice")
         for column in version.columns:
             owner = owners.get(column.id, column)
-            same = owner.stored == column.stored if names_change else owner.identity == column.identity
-            if not same and not (forms_change and owner.widens_to(column)):
-                raise ValueError(f"id {column.id} stands for {owner.identity} and for {column.identity}")
+            if owner.stored != column.stored and not owner.widens_to(column):
+                raise ValueError(f"id {column.id} stands for {owner.stored} and for {column.stored}")
             owners[column.id] = column
-            if not names_change and ids.setdefault(column.identity, column.id) != column.id:
-                raise ValueError(f"{column.identity} stands for ids {ids[column.identity]} and {column.id}")

@@ -31,7 +31,6 @@ WITHOUT_WRITES = {
     "partitions roll",
     "clean",
     "metadata update",
-    "migrate",
     "dates adopt",
 }  # of this life: they find nothing to do
 State = dict[str, Any]

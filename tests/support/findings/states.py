@@ -40,7 +40,6 @@ from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.moves.operations import Spot, copied_date_to_other_root, database
-from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.export_cases import NEXT
@@ -345,11 +344,6 @@ def _user_lock(case: Case) -> None:
     case.file.write_bytes(b"x")
 
 
-def _old_head(case: Case) -> None:
-    case.file = case.base / "s.head"
-    shutil.copy(REPOSITORY / "tests" / "golden" / "stream-v1.head", case.file)
-
-
 def _other_size(case: Case) -> None:
     _edit(case.live("table.size"), lambda data: table_size.encode(_more(table_size.decode(data, "x"))))
 
@@ -593,7 +587,6 @@ STATES = (
     State("N247", _doubled, lambda case: None, "deep"),
     State("E252", _parquet, _unproved_index, "verify deep doctor"),
     State("N281", _intraday, _half_dropped, "inspect"),
-    State("N309", _intraday, _old_head, "inspect"),
     State("N321", _intraday, lambda case: (case.place.extended / "x").mkdir(parents=True), "verify deep"),
     State("E335", _intraday, _lost_drop, "verify deep doctor"),
     State("E361", _intraday, _only_here, "compare"),

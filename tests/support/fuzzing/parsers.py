@@ -169,17 +169,15 @@ def parsers() -> Mapping[str, Parser]:
             lambda data: decode_rows(data, WHERE, 1 << 40),
             tuple(encode_rows(np.array([a]), np.array([b])) for a, b in ((0, 5), (7, 99_999))),
         ),
-        "log-record": Parser(lambda data: decode_log_record(data, WHERE), payloads("stream-v1.log", "stream-v2.log")),
+        "log-record": Parser(lambda data: decode_log_record(data, WHERE), payloads("stream.log", "stream-ranges.log")),
         "frames": Parser(lambda data: scan(data, 0), (frame(b'{"a":1}') + frame(b'{"b":2}'),)),
-        "checkpoint": Parser(_checkpoint, golden("stream-v1.checkpoint", "stream-v2.checkpoint")),
+        "checkpoint": Parser(_checkpoint, golden("stream.checkpoint", "stream-ranges.checkpoint")),
         "removal": Parser(
-            lambda data: decode_removals(data, WHERE), payloads("stream-v1.removals", "stream-v2.removals")
+            lambda data: decode_removals(data, WHERE), payloads("stream.removals", "stream-folded.removals")
         ),
         "merge-record": Parser(lambda data: decode_record(data, WHERE), golden("merge-v3.json", "merge-v3-drops.json")),
         "validation": Parser(lambda data: decode_validation(data, WHERE), golden("validation-v1.validation")),
-        "history": Parser(
-            lambda data: decode_history(data, WHERE), golden("schema-history-v1.json", "schema-history-v2.json")
-        ),
+        "history": Parser(lambda data: decode_history(data, WHERE), golden("schema-history.json")),
         "manifest": Parser(lambda data: decode_manifest(data, WHERE), golden("tree-v1-manifest.json")),
         "footer": Parser(lambda data: decode_footer(data, WHERE), (b'{"version": "1.2.3", "dataIndexes": []}',)),
         "schema": Parser(lambda data: parse_schema(data, "Test.Coded.schema"), (SCHEMA,)),

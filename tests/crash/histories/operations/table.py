@@ -60,7 +60,6 @@ COMMANDS: dict[str, tuple[float, Draw]] = {
     "recover": (0.7, plain("recover")),
     "clean": (0.7, plain("clean")),
     "metadata update": (0.4, plain("metadata", "update")),
-    "migrate": (0.3, plain("migrate")),
     "save_table": (1, users.save),
 }
 INTO_A_COPY = [draw for name, (_, draw) in COMMANDS.items() if name not in ("snapshot", "mirror", "ingest")]

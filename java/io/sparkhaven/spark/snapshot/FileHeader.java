@@ -7,26 +7,24 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.zip.CRC32;
 
-/** The header of a file of frames: version of its magic, and the number that the kind of file defines. */
-record FileHeader(int version, long number) {
+/** The header of a file of frames: the number that the kind of file defines. */
+record FileHeader(long number) {
   private static final int VERSION_AT = 6;
   private static final int PLACE_BITS = 40;
 
-  /** {@code magic}: of the newest version that is known. ReadFailure: another kind of file, or a newer one. */
+  /** ReadFailure: another kind of file than {@code magic} says, or another version. */
   static FileHeader of(byte[] data, String magic, Path path) throws ReadFailure {
     if (data.length < Frame.FILE_HEADER) {
       throw ReadFailure.of("CorruptFileError", "file ends inside its header", path.toString(), Frame.FILE_HEADER + " bytes",
           data.length + " bytes", null);
     }
     String stored = new String(data, 0, magic.length(), StandardCharsets.ISO_8859_1);
-    boolean same = kind(stored).equals(kind(magic));
-    char version = stored.charAt(VERSION_AT);
-    if (!same || version < '1' || version > magic.charAt(VERSION_AT)) {
+    if (!stored.equals(magic)) {
+      boolean same = kind(stored).equals(kind(magic));
       throw ReadFailure.of(same ? "UnsupportedVersionError" : "CorruptFileError",
           "file starts with other bytes", path + " at byte 0", quoted(magic), quoted(stored), null);
     }
-    long number = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN).getLong(magic.length());
-    return new FileHeader(version - '0', number);
+    return new FileHeader(ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN).getLong(magic.length()));
   }
 
   /** Whether the number holds a place of removals, with the checksum above it; see {@code removals.py}. */

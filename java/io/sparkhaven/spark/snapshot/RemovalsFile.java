@@ -32,7 +32,7 @@ final class RemovalsFile {
     try (FrameFile file = new FrameFile(path)) {
       FileHeader header = file.size() == 0 ? null : headerOf(file, path);
       if (header != null) {
-        return read(file, header.version() == 1 ? 0 : header.place(), start, path);
+        return read(file, header.place(), start, path);
       }
     } catch (NoSuchFileException error) {
       // as an empty file
@@ -43,20 +43,19 @@ final class RemovalsFile {
 
   /** Null where a power failure came while the header was written. */
   private static FileHeader headerOf(FrameFile file, Path path) throws IOException, ReadFailure {
-    FileHeader header;
     try {
-      header = file.header(MAGIC);
+      FileHeader header = file.header(MAGIC);
+      if (!header.holdsPlace()) {
+        throw damaged("the header of the removals is damaged", path, "a number with its checksum",
+            "0x" + Long.toHexString(header.number()));
+      }
+      return header;
     } catch (ReadFailure failure) {
       if (!failure.kind().equals("CorruptFileError") || file.frame(Frame.FILE_HEADER) != null) {
         throw failure;
       }
       return null;
     }
-    if (header.version() > 1 && !header.holdsPlace()) {
-      throw damaged("the header of the removals is damaged", path, "a number with its checksum",
-          "0x" + Long.toHexString(header.number()));
-    }
-    return header;
   }
 
   private static Content read(FrameFile file, long base, long start, Path path) throws IOException, ReadFailure {

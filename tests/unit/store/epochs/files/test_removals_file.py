@@ -24,7 +24,6 @@ from sparkhaven.store.epochs.reading.log_reader import read_newest
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.removed_locations import Named, Removal
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.log_frames import REMOVALS_MAGIC_1, read_header
 from sparkhaven.store.io.fs import Fs, Lock, Stat
 from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.layout import Layout, LocationKey
@@ -157,13 +156,6 @@ def test_every_flipped_bit_of_the_header_is_reported(made: Path) -> None:
             _entries(made)
     _path(made).write_bytes(data)
     assert load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)) == state
-
-
-def test_an_earlier_release_does_not_touch_a_file_that_was_replaced(made: Path) -> None:
-    assert read_header(_path(made).read_bytes(), REMOVALS_MAGIC_1, "removals") == 0
-    assert _fold(FS, made)
-    with pytest.raises(UnsupportedVersionError):
-        read_header(_path(made).read_bytes(), REMOVALS_MAGIC_1, "removals")
 
 
 # --- replacing what is a lock ------------------------------------------------------------------------------
