@@ -84,7 +84,7 @@ def test_every_section_is_shown_offline_without_a_complaint(browser: Browser, fi
     keys = [key for key, _, _ in SECTIONS]
     assert [each[0] for each in shown if each[0] in keys] == keys
     assert [each for each in shown if each[1] < 100 or each[2] < 20 or each[3] != "visible"] == []
-    assert [each[0] for each in shown].count("svg") == 6
+    assert [each[0] for each in shown].count("svg") == 5
     assert complaints(browser) == []
     assert asked(browser) == [file]
     back, text = browser.run("[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]")
@@ -108,7 +108,7 @@ def test_all_of_it_fits_into_a_small_window(browser: Browser, file: str, width: 
     if width in (420, 640):
         assert browser.run(WIDE_PARTS) == []
         assert max(right for _, right in bars) <= width
-    assert browser.run("[...document.querySelectorAll('figure svg')].filter(e => e.checkVisibility()).length") == 6
+    assert browser.run("[...document.querySelectorAll('figure svg')].filter(e => e.checkVisibility()).length") == 5
     assert complaints(browser) == []
 
 
@@ -145,7 +145,10 @@ def test_it_is_used_by_keyboard_in_the_order_in_which_it_is_read(browser: Browse
     assert order[8][0] == "div" and order[8][1].startswith("Findings of")
     assert order[9] == ["div", "Picture: 30 epochs, 735 rows"]
     assert order[10] == ["summary", "Table: 30 epochs, 735 rows"]
-    assert order[11] == ["div", "Picture: rows of NS.T, 5 dates and 2 sources"]  # a table that is closed is passed over
+    assert order[11] == [
+        "div",
+        "Picture: tiers and rows of NS.T, 5 dates and 2 sources",
+    ]  # a table that is closed is passed over
     assert browser.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     for _ in range(2):
         browser.press(*TAB, shift=True)

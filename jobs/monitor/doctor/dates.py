@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import date as day
+from datetime import timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
@@ -22,6 +24,7 @@ from sparkhaven.store.scan.selection import is_well_formed
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
 UTC = ZoneInfo("UTC")
+LEAST_RUN, DAY_SIGNS = 3, len("2026-01-01")  # days, and signs of one
 UNVALIDATED = (DateValidation.MISSING, DateValidation.STALE)
 STEPS: tuple[tuple[str, str, str, Callable[[DateStatus, bool], object]], ...] = (
     ("N451", "have an unfinished merge, which runs or was interrupted", "merge --dates",
@@ -72,7 +75,7 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
             pending = True
             command, *options = words.split()
             text = f"{table}: {len(values):,} dates {statement} ({named(values)})"
-            yield told(code, text, context.command(command, table, *options, *_asked(values)))
+            yield told(code, text, context.command(command, table, *options, *asked_dates(values)))
     if due_s:
         pending = True
         text = f"{table}: {len(due_s):,} dates are truncated ({named(list(due_s))}). Readers may still use their files"
@@ -87,12 +90,31 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
         yield f"{table}: {merged:,} dates are merged, none is pending"
 
 
-def _asked(values: list[str]) -> list[str]:
+def asked_dates(values: list[str]) -> list[str]:
     """What follows ``--dates`` for all of some dates; a text that is no date has an option of its own."""
     if all(map(is_well_formed, values)):
-        return [",".join(values)]
+        return [",".join(_runs(values))]
     first, *others = values
     return [first, *(word for value in others for word in ("--dates", value))]
+
+
+def _runs(values: list[str]) -> Iterator[str]:
+    """Three days or more that follow each other as one range: no table has another date between them."""
+    run: list[str] = []
+    for value in (*sorted(values), ""):
+        if run and not _follows(value, run[-1]):
+            yield from [f"{run[0]}..{run[-1]}"] if len(run) >= LEAST_RUN else run
+            run = []
+        run.append(value)
+
+
+def _follows(value: str, before: str) -> bool:
+    """Whether both are days, not hours of one, and the second of them comes next."""
+    try:
+        days = [day.fromisoformat(text) for text in (before, value)]
+    except ValueError:
+        return False
+    return len(value) == len(before) == DAY_SIGNS and days[0] + timedelta(days=1) == days[1]
 
 
 def _emptied(context: CheckContext, table: TableName) -> tuple[dict[str, int], dict[str, float]]:

@@ -54,14 +54,12 @@ from sparkhaven.store.errors import counted
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1f24; --back: #ffffff; --soft: #57606a; --line: #d0d7de;
   --raised: #f6f8fa; --link: #0550ae; --wrong: #a40e26; --note: #7a4b00; --ok: #116329; --rows: #2a6fbb;
-  --seconds: #8250df; --lag: #b35900; --rows1: #dbe9f8; --rows2: #a6cbee; --rows3: #64a2dc; --rows4: #2f74b8;
-  --rows5: #0f4580; --intraday: #f8c777; --merged: #a9d0f7; --validated: #a6dbad; --truncated: #d3d8de;
-  --letter: #111111; --used: #2a6fbb; --waste: #d1642b; --pending: #b3261e; --recent: #d98c2b;
+  --seconds: #8250df; --lag: #b35900; --intraday: #f8c777; --merged: #a9d0f7; --validated: #a6dbad;
+  --truncated: #d3d8de; --letter: #111111; --used: #2a6fbb; --waste: #d1642b; --pending: #b3261e; --recent: #d98c2b;
   --line0: #0550ae; --line1: #b35900; --line2: #116329; --line3: #8250df; --line4: #a40e26; --line5: #57606a; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --back: #0d1117; --soft: #9aa5b1; --line: #30363d;
   --raised: #161b22; --link: #79b8ff; --wrong: #ff8f87; --note: #e3b341; --ok: #6fdd8b; --rows: #5aa2ea;
   --seconds: #b392f0; --lag: #f0965a;
-  --rows1: #12283f; --rows2: #1b4470; --rows3: #2f6cab; --rows4: #5f9fdd; --rows5: #b3d7fb;
   --intraday: #7d5400; --merged: #1f5287; --validated: #22643a; --truncated: #454c55; --letter: #ffffff;
   --used: #5aa2ea; --waste: #f0965a; --pending: #ff8f87; --recent: #e3b341;
   --line0: #79b8ff; --line1: #f0965a; --line2: #6fdd8b; --line3: #b392f0; --line4: #ff8f87; --line5: #9aa5b1; } }
@@ -75,7 +73,8 @@ a { color: var(--link); } p { margin: .4rem 0; max-width: 60rem; overflow-wrap: 
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; list-style: none; margin: .5rem 0; padding: 0; }
 svg.narrow { display: none; }
-figure { margin: .75rem 0 1.25rem; } figcaption { font-weight: 600; } svg { display: block; overflow: visible; }
+figure { margin: .75rem 0 1.25rem; } figcaption { font-weight: 600; } svg { display: block; overflow: visible;
+  max-width: 100%; height: auto; }
 .scroll { overflow: auto; max-height: 34rem; padding: .25rem 0; }
 table { border-collapse: collapse; font-size: .9rem; }
 caption { text-align: left; color: var(--soft); padding: .25rem 0; }
@@ -87,6 +86,7 @@ p code span { display: inline-block; max-width: 100%; white-space: normal; }
 summary { cursor: pointer; color: var(--link); }
 .wrong { color: var(--wrong); font-weight: 600; } .note { color: var(--note); font-weight: 600; }
 .soft { color: var(--soft); } label { color: var(--soft); }
+@media (max-width: 52rem) { svg { max-width: none; } }
 @media (max-width: 40rem) { body { padding: .5rem .75rem 2rem; } svg.wide { display: none; }
   svg.narrow { display: block; } th, td { padding: .25rem .35rem; } nav ul { gap: .5rem 1rem; } }
 """
@@ -186,19 +186,17 @@ def dates(facts: PageFacts, draw: Draw) -> list[Element]:
             grid = heat(entry.cells)
             count, names = len({cell.date for cell in entry.cells}), len({cell.source for cell in entry.cells})
             title = f"{entry.name}, {counted(count, 'date')} and {counted(names, 'source')}"
-            rows, tiers = pictures.rows_heat(grid), pictures.tier_heat(grid)
             parts.append(element("h3", entry.name))
-            shown = f"rows per date of {title}" if grid.has_runs else f"rows of {title}"
-            parts.append(picture(shown, draw(rows), _heat(shown, grid, 0)))
-            parts.append(picture(f"tiers of {title}", draw(tiers), _heat(f"tiers of {title}", grid, 1)))
+            shown = f"tiers, and rows per date, of {title}" if grid.has_runs else f"tiers and rows of {title}"
+            parts.append(picture(shown, draw(pictures.date_map(grid)), _heat(shown, grid)))
             parts.append(_progress(entry, runs=grid.has_runs))
     return parts
 
 
-def _heat(title: str, grid: Heat, part: int) -> Element:
+def _heat(title: str, grid: Heat) -> Element:
     def row(number: int) -> Row:
         cells = (grid.cells.get((number, source)) for source in range(len(grid.sources)))
-        return [grid.spans[number].words, *(cell and cell[part] for cell in cells)]
+        return [grid.spans[number].words, *(cell and f"{cell[0]:,} {cell[1]}" for cell in cells)]
 
     return table(title, ["date", *grid.sources], map(row, reversed(range(len(grid.spans)))))
 

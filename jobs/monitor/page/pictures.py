@@ -14,14 +14,21 @@ from typing import Any
 
 from sparkhaven.jobs.monitor.dates import TIERS
 from sparkhaven.jobs.monitor.page.markup import moment, plain
-from sparkhaven.jobs.monitor.page.summary import DateSpan, Growth, Heat, Point, bands
+from sparkhaven.jobs.monitor.page.summary import BANDS, DateSpan, Growth, Heat, Point, bands
 from sparkhaven.store.errors import SettingsError
 
 Spec = dict[str, Any]
-STEP, WIDTH, PANEL = 16, 860, 90  # pixels
-NARROW, LABELS = 260, 120  # the width for small screens; what the names of bars take of it
+WIDTH, NARROW = 1100, 300  # pixels of a picture with its labels: as wide as the page, and for small screens
+STEP, CELL, PANEL = 16, 48, 90  # pixels: a line of cells, the widest cell, a panel of a stream
+AXIS, AROUND = 44, 76  # pixels: labels of a panel; these with title and padding
 DAY_MS, MINUTES_MS = 86_400_000, 20 * 60_000
-PADDING = {"left": 28, "right": 48, "top": 4, "bottom": 8}
+PADDING = {"left": 4, "right": 28, "top": 4, "bottom": 8}
+FAINTEST = 0.3  # of a cell with few rows
+COUNT_AXIS: Spec = {  # whole numbers only; Vega's own labels would be parts of the largest unit: 0.2k
+    "tickMinStep": 1,
+    "labelExpr": "format(datum.value, datum.value < 1e4 ? ',' : '~s')",
+}
+FIT = {"type": "fit-x", "contains": "padding"}  # the width is that of all with labels
 LEAST_BAR = 400  # a bar is at least the width / LEAST_BAR wide
 LETTERS = dict(zip(TIERS, "IMVT", strict=True))
 DASHES: tuple[list[int], ...] = ([], [6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [1, 3])
@@ -44,6 +51,7 @@ CONFIG: Spec = {
         "titleColor": "var(--text)",
         "labelLimit": 220,
         "orient": "top",
+        "layout": {"top": {"anchor": "start", "direction": "vertical", "margin": 8}},
         "columnPadding": 32,  # the browser's font may be wider than the one with which Vega has measured
     },
 }
@@ -82,51 +90,55 @@ def _time_axis(start_ms: int, stop_ms: int) -> Spec:
 
 
 def _panel(field: str, title: str, time: Spec, width: int) -> Spec:
+    axis = {"tickCount": 4, "minExtent": AXIS, **(COUNT_AXIS if field == "rows" else {"format": "~s"})}
     return {
-        "width": width,
+        "width": width - AROUND,
         "height": PANEL,
         "transform": [{"filter": f"isValid(datum.{field})"}],
         "mark": {"type": "bar", "color": f"var(--{field})"},
         "encoding": {
             "x": {"field": "from", "type": "temporal", **time},
             "x2": {"field": "to"},
-            "y": {"field": field, "type": "quantitative", "title": title, "axis": {"format": "~s", "tickCount": 4}},
+            "y": {"field": field, "type": "quantitative", "title": title, "axis": axis},
             "y2": {"datum": 0},
         },
     }
 
 
-def rows_heat(heat: Heat) -> Spec:
-    """Dates by sources, coloured by their number of rows."""
-    title = "rows per date" if heat.has_runs else "rows"
-    ranges = bands(rows for rows, _ in heat.cells.values())
-    names = [f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in ranges]
-
-    def band(rows: int) -> str:
-        return next(name for name, (low, high) in zip(names, ranges, strict=True) if low <= rows <= high)
-
-    values = [_cell(heat, key) | {"band": band(rows)} for key, (rows, _) in sorted(heat.cells.items())]
-    shades = [f"var(--rows{1 + number * 4 // max(1, len(names) - 1)})" for number in range(len(names))]
-    color = {"scale": {"domain": names, "range": shades}, "legend": {"title": title, "columns": 2}}
-    rect = {"mark": "rect", "encoding": {**_axes(heat), "color": {"field": "band", "type": "nominal", **color}}}
-    return _whole({**_steps(), **rect}, values)
-
-
-def tier_heat(heat: Heat) -> Spec:
-    """Dates by sources, coloured and lettered by how far they have come."""
+def date_map(heat: Heat) -> Spec:
+    """Dates by sources: coloured and lettered by how far they have come, the stronger the more rows."""
+    starts = [first for first, _ in bands(rows for rows, _ in heat.cells.values())]
     values = [
-        _cell(heat, key) | {"tier": f"{LETTERS[tier]} {tier}", "letter": LETTERS[tier]}
-        for key, (_, tier) in sorted(heat.cells.items())
+        _cell(heat, key) | {"tier": f"{LETTERS[tier]} {tier}", "letter": LETTERS[tier], "rows": rows}
+        for key, (rows, tier) in sorted(heat.cells.items())
     ]
-    names = [f"{LETTERS[tier]} {tier}" for tier in TIERS]
-    color = {
-        "scale": {"domain": names, "range": [f"var(--{tier})" for tier in TIERS]},
-        "legend": {"title": "tier", "columns": 2},
+    tiers = {"domain": [f"{LETTERS[tier]} {tier}" for tier in TIERS], "range": [f"var(--{tier})" for tier in TIERS]}
+    steps = max(1, len(starts) - 1)
+    shades = [1 - (1 - FAINTEST) * (steps - step) / steps for step in range(len(starts))]
+    columns = 2 if len(heat.spans) * CELL < WIDTH else BANDS
+    rows_legend = {
+        "columns": columns,
+        "title": "rows per date" if heat.has_runs else "rows",
+        "format": ",",
+        "symbolFillColor": "var(--soft)",
+        "symbolStrokeWidth": 0,
     }
-    rect = {"mark": "rect", "encoding": {**_axes(heat), "color": {"field": "tier", "type": "nominal", **color}}}
+    strength = {"type": "threshold", "domain": starts[1:], "range": shades}
+    encoding = {
+        **_axes(heat),
+        "color": {"field": "tier", "type": "nominal", "scale": tiers, "legend": {"title": "tier", "columns": columns}},
+        "opacity": {"field": "rows", "type": "quantitative", "scale": strength, "legend": rows_legend},
+    }
     mark = {"type": "text", "color": "var(--letter)", "fontSize": 9}
     text = {"mark": mark, "encoding": {**_axes(heat), "text": {"field": "letter", "type": "nominal"}}}
-    return _whole({**_steps(), "layer": [rect, text]}, values)
+    layers = {"layer": [{"mark": "rect", "encoding": encoding}, text]}
+    return _whole({**_wide(len(heat.spans)), "height": {"step": STEP}, **layers}, values)
+
+
+def _wide(dates: int) -> Spec:
+    """As wide as the page; of few dates less, so that a cell is not a bar."""
+    fitting = WIDTH if dates * CELL > WIDTH else {"step": CELL}
+    return {"width": fitting, **({"autosize": FIT} if fitting == WIDTH else {})}
 
 
 def _cell(heat: Heat, key: tuple[int, int]) -> Spec:
@@ -138,10 +150,6 @@ def _axes(heat: Heat) -> Spec:
     date = {"field": "date", "type": "ordinal", "scale": {"domain": dates}, "title": None}
     source = {"field": "source", "type": "ordinal", "scale": {"domain": sources}, "title": None}
     return {"x": {**date, "axis": {"labelAngle": -60}}, "y": source}
-
-
-def _steps() -> Spec:
-    return {"width": {"step": STEP}, "height": {"step": STEP}}
 
 
 def symbols(spans: Sequence[DateSpan], lines: Sequence[Growth]) -> Spec:
@@ -157,7 +165,7 @@ def symbols(spans: Sequence[DateSpan], lines: Sequence[Growth]) -> Spec:
     dash = {"domain": names, "range": list(DASHES[: len(names)])}
     dates = {"domain": [plain(span.label) for span in spans]}
     x = {"field": "date", "type": "ordinal", "title": None, "axis": {"labelAngle": -60}, "scale": dates}
-    y = {"field": "entries", "type": "quantitative", "title": "entries per date", "axis": {"format": "~s"}}
+    y = {"field": "entries", "type": "quantitative", "title": "entries per date", "axis": COUNT_AXIS}
     encoding = {
         "x": x,
         "y": y,
@@ -165,7 +173,7 @@ def symbols(spans: Sequence[DateSpan], lines: Sequence[Growth]) -> Spec:
         "strokeDash": {"field": "column", "type": "nominal", "title": None, "scale": dash},
     }
     line = {"mark": {"type": "line", "point": True}, "encoding": encoding}
-    return _whole({"width": {"step": STEP}, "height": 160, **line}, values)
+    return _whole({**_wide(len(spans)), "height": 160, **line}, values)
 
 
 def bars(
@@ -181,11 +189,12 @@ def bars(
             "field": "number",
             "type": "quantitative",
             "title": title,
-            "axis": {"format": "~s", "labelOverlap": True},
+            "axis": {"labelOverlap": True, **COUNT_AXIS},
         },
         "color": {"field": "kind", "type": "nominal", "title": None, "scale": scale},
     }
-    return _whole({"width": width - LABELS, "height": {"step": STEP + 4}, "mark": "bar", "encoding": encoding}, listed)
+    size = {"width": width, "autosize": FIT, "height": {"step": STEP + 4}}
+    return _whole({**size, "mark": "bar", "encoding": encoding}, listed)
 
 
 def _whole(spec: Spec, values: Sequence[Spec]) -> Spec:

@@ -7,6 +7,7 @@ Needs Chromium.
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 import time
 from itertools import groupby, takewhile
@@ -30,7 +31,7 @@ FOLDER = REPOSITORY / "docs" / "howto"
 PICTURES = (("page.png", "light", "next"), ("page-dark.png", "dark", "dates"))
 WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 300_000
-DATES, HOURS, HOST = 31, 6, "here"  # as in the lock of the stream
+DATES, HOURS, HOST = 31, 6, socket.gethostname()  # as in the locks of the streams
 
 
 def write_january(root: Path, until_s: float) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.monitor.doctor.checks import findings
+from sparkhaven.jobs.monitor.doctor.dates import asked_dates
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, checked, line_of
 from sparkhaven.jobs.monitor.doctor.machine import Mount, guarantees, mount_of
 from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME
@@ -93,6 +94,13 @@ def test_a_root_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
     assert "wrong" not in {each.state for each in found}
     assert of(found, "streams", "note")[0].what == "no stream has run in this database yet"
     assert not list((tmp_path / "db").iterdir())
+
+
+def test_days_that_follow_each_other_are_one_range() -> None:
+    days = ["2026-02-28", "2026-03-01", "2026-03-02", "2026-03-04", "2026-03-05", "2026-12-31T23", "2027-01-01"]
+    asked = asked_dates([*reversed(days)])
+    assert asked == ["2026-02-28..2026-03-02,2026-03-04,2026-03-05,2026-12-31T23,2027-01-01"]
+    assert asked_dates(["2026-03-01", "2026-03-02", "2026-03-03", "EWR"])[1::2] == ["--dates"] * 3
 
 
 def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:

@@ -66,7 +66,7 @@ def test_every_section_is_linked_and_titled(whole: Node) -> None:
 
 def test_every_picture_has_a_name_and_its_numbers_as_a_table(whole: Node) -> None:
     figures = list(whole.all("figure"))
-    assert len(figures) == 6  # epochs, rows, tiers, symbols, disk, quarantine
+    assert len(figures) == 5  # epochs, dates, symbols, disk, quarantine
     for figure in figures:
         table = figure.one("details").one("table")
         assert len(table.rows()) > 1
@@ -76,8 +76,8 @@ def test_every_picture_has_a_name_and_its_numbers_as_a_table(whole: Node) -> Non
         regions = [each for each in figure.all("div") if each.attributes.get("role") == "region"]
         assert all(each.attributes["tabindex"] == "0" and each.attributes["aria-label"] for each in regions)
     classes = [[svg.attributes.get("class") for svg in figure.all("svg")] for figure in figures]
-    both = ["wide", "narrow"]  # of pictures with a fixed width; others have steps
-    assert classes == [both, [None], [None], [None], both, both]
+    both = ["wide", "narrow"]  # of pictures without dates below each other
+    assert classes == [both, [None], [None], both, both]
     for table in whole.all("table"):
         assert table.one("caption").text
         widths = {len(row) for row in table.rows()}
@@ -88,11 +88,10 @@ def test_every_picture_has_a_name_and_its_numbers_as_a_table(whole: Node) -> Non
 
 def test_the_tables_say_what_the_facts_say(whole: Node) -> None:
     tables = {each.one("caption").text: each.rows() for each in whole.all("table")}
-    assert tables["tiers of NS.T, 5 dates and 2 sources"][:2] == [
-        ["date", "EWR", "JFK"],
-        ["2026-09-05", TIERS[1], TIERS[2]],
-    ]
-    assert tables["rows of NS.T, 5 dates and 2 sources"][-1] == ["2026-09-01", "100", "101"]
+    dates = tables["tiers and rows of NS.T, 5 dates and 2 sources"]
+    assert dates[0] == ["date", "EWR", "JFK"]
+    assert [cell.split()[1] for cell in dates[1][1:]] == [TIERS[1], TIERS[2]]
+    assert [cell.split()[0] for cell in dates[-1]] == ["2026-09-01", "100", "101"]
     assert tables["30 epochs, 735 rows"][1] == ["2026-09-21 14:13:20", "30", "39", "0", "60", "2.5"]
     findings = section(whole, "next").one("table").rows()
     assert [row[0] for row in findings] == ["state", "wrong", "note"]  # what is well is not said
@@ -187,10 +186,12 @@ def test_three_thousand_dates_of_fifty_sources_stay_small(draw: Drawings) -> Non
     data = page(facts(table), draw)
     assert len(data) < 1_000_000
     found = parse(data)
-    rows = next(each for each in found.all("table") if each.one("caption").text.startswith("rows per date of")).rows()
+    rows = next(
+        each for each in found.all("table") if each.one("caption").text.startswith("tiers, and rows per date, of")
+    ).rows()
     assert len(rows) == 61 and len(rows[0]) == 21 and rows[0][-1] == "31 other sources"
-    assert {row[-1] for row in rows[1:]} == {str(7 * 31)}  # of a run of dates the mean of each
-    assert {cell for row in rows[1:] for cell in row[1:-1]} == {"7"}
+    assert {row[-1] for row in rows[1:]} == {f"{7 * 31} truncated"}  # of a run of dates the mean of each
+    assert {cell for row in rows[1:] for cell in row[1:-1]} == {"7 truncated"}
     assert rows[1][0] == dates[-1] and rows[-1][0].startswith(f"{dates[0]} to ")
     epochs_ = next(each for each in found.all("table") if "epochs, " in each.one("caption").text).rows()
     assert len(epochs_) < 110
@@ -224,13 +225,13 @@ def test_a_picture_that_has_not_changed_is_not_drawn_again() -> None:
 
     keeping = Drawings(counted)
     page(facts(small_table()), keeping)
-    assert len(drawn) == 9  # six pictures, three of them in two widths
+    assert len(drawn) == 8  # five pictures, three of them in two widths
     page(facts(small_table(), now_ms=facts().now_ms + 1), keeping)
-    assert len(drawn) == 9
+    assert len(drawn) == 8
     page(facts(small_table(), now_ms=facts().now_ms + 3_600_000), keeping)
-    assert len(drawn) == 9  # the axis is that of the epochs, not of the present
+    assert len(drawn) == 8  # the axis is that of the epochs, not of the present
     page(facts(small_table(volumes={"intraday": VolumeUse(1, 0)})), keeping)
-    assert len(drawn) == 11
+    assert len(drawn) == 10
 
 
 def shades(dark: bool) -> dict[str, str]:
