@@ -214,8 +214,10 @@ def _name(node: PredicateNode) -> str:
     return f'"{node.value!s}"'
 
 
-def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...]) -> str:
+def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...] | None) -> str:
     """A literal beside a column, as ``comparisons`` takes it back."""
+    if value is None:
+        return "NULL"
     if column.sort is Sort.DECIMAL:
         assert column.digits is not None and isinstance(value, int | Decimal)  # noqa: S101 - of its sort
         return f"{Decimal(value).scaleb(-column.digits[1], _EXACT):f}"

@@ -7,6 +7,7 @@ float or a double becomes the nearest one, as DuckDB casts it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Context, Decimal
 
@@ -63,7 +64,12 @@ def beside(column: Column, node: PredicateNode, literal: PredicateNode, sign: st
 
 
 def exact_beside(column: Column, literal: PredicateNode) -> bool:
-    """Whether a comparison of numbers is the same in 64 bits as in the type that DuckDB casts both sides to."""
+    """Whether a comparison of numbers is the same in 64 bits as in the type that DuckDB casts both sides to.
+
+    It is not for a NaN, which Arrow and statistics do not order.
+    """
+    if isinstance(literal.value, float) and math.isnan(literal.value):
+        return False
     whole = column.type.name not in ("float", "double")
     return not (whole and isinstance(literal.value, float) and abs(literal.value) >= _EXACT)
 

@@ -71,7 +71,7 @@ def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     if node.op in COMPARISONS:
         return _compared(node, rows)
     if node.op == "literal":
-        return pa.array(np.full(rows.num_rows, bool(node.value)))
+        return pa.repeat(pa.scalar(node.value, pa.bool_()), rows.num_rows)
     return _plain(_value(node, rows))
 
 
@@ -225,7 +225,7 @@ ANY = TRUE | FALSE | NULL
 def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int:
     """Every outcome that some row of the range may have; may name too many, never too few."""
     if node.op == "literal":
-        return TRUE if node.value else FALSE
+        return NULL if node.value is None else TRUE if node.value else FALSE
     if node.op == "not":
         inner = outcomes(node.parts[0], stats)
         return (inner & NULL) | (FALSE if inner & TRUE else 0) | (TRUE if inner & FALSE else 0)
@@ -248,9 +248,9 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
         return ANY if any(o & TRUE for o in members) else FALSE | (members[0] & NULL)
     if node.op in COMPARISONS:
         left, right = node.parts
-        if right.op == "literal" and not isinstance(right.value, tuple):
+        if right.op == "literal" and not isinstance(right.value, tuple | None):
             return _column_outcomes(node.op, left, right.value, stats)
-        if left.op == "literal" and not isinstance(left.value, tuple):
+        if left.op == "literal" and not isinstance(left.value, tuple | None):
             return _column_outcomes(MIRROR[node.op], right, left.value, stats)
     return ANY
 

@@ -70,6 +70,8 @@ _LITERALS = {
 class PredicateNode:
     """One operation. ``value`` is a literal, the name of a column, the set of an ``in``, or the text of ``sql``.
 
+    A literal without a value is NULL, neither true nor false.
+
     The parts of ``sql`` are the columns that DuckDB is given for it. ``digits``: precision and scale of a column of
     decimals.
     """
@@ -77,7 +79,7 @@ class PredicateNode:
     op: str  # literal column = <> < <= > >= and or not in isnull isnan sql
     sort: Sort
     parts: tuple[PredicateNode, ...] = field(default=())
-    value: Literal | tuple[Literal, ...] = False
+    value: Literal | tuple[Literal, ...] | None = False
     digits: tuple[int, int] | None = None
 
 

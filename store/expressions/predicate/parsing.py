@@ -214,7 +214,7 @@ class ConditionParser(ExpressionParser):
         node = super().sql(tree)
         if (kind := self.bound_type(tree)) != "BOOLEAN":
             raise PredicateError(TYPES, self.character(tree), "a condition", kind, "compare it with something")
-        return node
+        return node if node.parts else self._constant_condition(tree)
 
     def condition(self, tree: Tree) -> PredicateNode:
         self._depth += 1
@@ -416,9 +416,7 @@ class ConditionParser(ExpressionParser):
 
     def _constant_condition(self, tree: Tree) -> PredicateNode:
         node = self._computed(tree)
-        if node is None:  # NULL, which keeps no row
-            return PredicateNode("literal", Sort.BOOLEAN, (), False)
-        return node
+        return PredicateNode("literal", Sort.BOOLEAN, (), None) if node is None else node
 
 
 _MAKERS = {  # methods, which a parser of plans has of its own

@@ -38,7 +38,9 @@ VALUES = {
     "f": st.sampled_from(FLOATS[:-1]),
 }
 ROWS = st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()})
-LITERALS = st.sampled_from(["0", "-0.0", "1", "1.5", "-7", "7.0", str(2**53 + 1), "9e15", str(2**70), "-1e300"])
+WRITTEN = ["0", "-0.0", "1", "1.5", "-7", "7.0", str(2**53 + 1), "9e15", str(2**70), "-1e300"]
+COMPUTED = ["'nan'::double", "'nan'::float", "'inf'::double", "-'inf'::double", "null", "null::int"]
+LITERALS = st.sampled_from([*WRITTEN, *COMPUTED])
 OPS = ["=", "<>", "<", "<=", ">", ">="]
 Row = dict[str, Any]
 Tree = tuple[Any, ...]
@@ -77,7 +79,7 @@ LEAVES: st.SearchStrategy[Tree] = st.one_of(
     st.tuples(st.just("between"), st.sampled_from(NUMBERS), LITERALS, LITERALS),
     st.tuples(st.just("like"), st.just("s"), st.sampled_from(["'a%'", "'%b'", "'a'", "''", "'_b%'", "'\uffee%'"])),
     st.tuples(st.just("="), st.just("abs(i) % 2"), st.sampled_from(["0", "1"])),
-    st.tuples(st.just("column"), st.just("b")),
+    st.tuples(st.just("column"), st.sampled_from(["b", "null", "null::boolean", "null is null", "1 = null"])),
     st.tuples(st.just("in"), st.sampled_from(NUMBERS), st.lists(LITERALS, min_size=1, max_size=3)),
     st.tuples(st.just("in"), st.just("s"), st.lists(TEXT_LITERALS, min_size=1, max_size=3)),
 )

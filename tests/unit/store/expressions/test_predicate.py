@@ -93,6 +93,37 @@ def test_nan_is_above_everything_and_equal_to_itself() -> None:
     assert kept("d >= f", **pairs) == [True, True, False, False, True]
 
 
+@pytest.mark.parametrize("name", ["d", "f", "i"])
+@pytest.mark.parametrize("sign", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("nan", ["'nan'::double", "'nan'::float"])
+def test_a_nan_that_is_written_compares_as_one_that_is_stored(name: str, sign: str, nan: str) -> None:
+    values = [0, 5, None] if name == "i" else [math.nan, math.inf, 0.0, None]
+    above = [value is not None and math.isnan(value) for value in values]
+    below = [value is not None and not math.isnan(value) for value in values]
+    told = {"=": above, "<>": below, "<": below, "<=": [v is not None for v in values], ">=": above}
+    expected = told.get(sign, [False] * len(values))
+    assert kept(f"{name} {sign} {nan}", **{name: values}) == expected
+    assert kept(f"not ({name} {sign} {nan})", **{name: values}) == [
+        value is not None and not keep for value, keep in zip(values, expected, strict=True)
+    ]
+    assert kept(f"{name} between 0 and {nan}", **{name: values}) == [value is not None for value in values]
+    assert kept(f"{name} in (0, {nan})", **{name: values}) == [
+        value == 0 or keep for value, keep in zip(values, above, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("text", ["null", "null::boolean", "1 = null", "null > 1", "(null = 1) and null"])
+def test_a_null_that_is_written_is_neither_true_nor_false(text: str) -> None:
+    assert not any(kept(text, b=[True, False, None]))
+    assert not any(kept(f"not ({text})", b=[True, False, None]))
+    assert kept(f"b or {text}", b=[True, False, None]) == [True, False, False]
+    assert not any(kept(f"not (b or {text})", b=[True, False, None]))
+    assert kept(f"not (b and {text})", b=[True, False, None]) == [False, True, False]
+    assert kept(f"({text}) is null", b=[True, False, None]) == [True] * 3
+    stats = {"b": RangeStats(0, 3, 1)}
+    assert not parse_predicate(f"not ({text})", COLUMNS).may_match(stats)
+
+
 def test_zeros_are_equal() -> None:
     assert kept("d = 0", d=[0.0, -0.0]) == [True, True]
     assert kept("d in (0)", d=[0.0, -0.0]) == [True, True]
