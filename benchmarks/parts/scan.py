@@ -133,7 +133,7 @@ def ours(form: str, feed: Feed, data: bytes, *, compiled: bool) -> Callable[[], 
 
     def csv_records() -> Made:
         options = CsvOptions(header=False, names=tuple(feed.columns))
-        rejects, decoder = Rejects(BUDGET), CsvDecoder(targets, [], options, by="scanner" if compiled else "pyarrow")
+        rejects, decoder = Rejects(BUDGET), CsvDecoder(targets, [], options, compiled=compiled)
         typed, rest = [], None
         for block in line_blocks([data]):
             whole = block if rest is None else rest.before(block)

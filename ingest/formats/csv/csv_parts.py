@@ -17,7 +17,7 @@ import numpy as np
 from sparkhaven.ingest.content.file_parts import pieces
 from sparkhaven.ingest.content.lines import BOM, LineBlock, line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.csv.csv_records import commented, sort_lines
+from sparkhaven.ingest.formats.csv.csv_records import commented, open_lines
 from sparkhaven.ingest.formats.csv.spans import RecordEnd
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
@@ -73,7 +73,7 @@ class OutsideLines:
             next_line = self._mark(outside, block, -1, self._end.find(block.data, 0, stop))
         if self._end.open:
             return outside
-        for line in sort_lines(block, first, self._options)[1].tolist():
+        for line in open_lines(block, first, self._options).tolist():
             if line >= next_line:
                 next_line = self._mark(outside, block, line, self._end.find(block.data, int(block.ends[line]), stop))
         return outside

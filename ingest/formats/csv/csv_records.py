@@ -1,4 +1,4 @@
-"""CSV text to records: a small exact reader, and a sorter that tells which lines need it.
+"""CSV text to records: a small exact reader, and which lines may be records that go on in the next line.
 
 Whether the first line names the fields, or is a row, is told by comparing it with those below. A name speaks for a row
 if it is a number or an instant over a column of the same, or a value that stands below it too; for a header if it is a
@@ -12,12 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.sample_rows import shown
@@ -119,60 +117,13 @@ def read_header(line: bytes, options: CsvOptions, where: str, taken: Collection[
     return Header(tuple(names))
 
 
-def sort_lines(block: LineBlock, first: int, options: CsvOptions, *, one_field: bool = False) -> tuple[Ints, Ints]:
-    """Lines from ``first`` that are plain records, and the others; blank lines are in neither unless ``one_field``."""
-    octets = np.frombuffer(block.data, np.uint8)
-    starts, stops = block.ends[:-1].astype(np.int64), block.ends[1:].astype(np.int64)
+def open_lines(block: LineBlock, first: int, options: CsvOptions) -> Ints:
+    """Lines from ``first`` on that may end inside of quotes: all others end outside of them."""
     odd = np.zeros(len(block), np.bool_)
-    # A carriage return inside a line would end a record for PyArrow.
-    returns = np.flatnonzero(octets == 0x0D)
-    inside = returns[(returns + 1 >= len(octets)) | (octets[np.minimum(returns + 1, len(octets) - 1)] != 0x0A)]
-    _mark(odd, block, inside)
-    sound = block.utf8()
-    if sound is not None:
-        odd |= ~sound
-    ends = stops - (octets[np.maximum(stops - 1, 0)] == 0x0A) if len(octets) else stops
-    returned = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == 0x0D) if len(octets) else ends > starts
-    blank = ends - returned <= starts
-    if block.framed:  # an empty message is a record, and a line feed in one does not end it
-        odd |= blank
-        feeds = np.flatnonzero(octets == 0x0A)
-        _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
     if options.quote:
-        odd |= _oddly_quoted(octets, block, options, judged=~odd)
-    kept = ~blank | block.framed | one_field
-    kept[:first] = False
-    kept &= ~commented(block, options)
-    return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
-
-
-def _oddly_quoted(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions, *, judged: Mask) -> Mask:
-    """Which lines are no records by themselves because of their quotes; of the ``judged`` ones it is found exactly.
-
-    Quotes inside of a field that does not begin with one stand for themselves, for PyArrow too.
-    """
-    odd = np.zeros(len(block), np.bool_)
-    quotes = np.flatnonzero(octets == ord(options.quote))
-    _mark(odd, block, _misplaced_quotes(octets, block, options))
-    odd |= np.diff(np.searchsorted(quotes, block.ends)) % 2 == 1
-    if not (odd & judged).any():
-        return odd
-    quoted = np.zeros(len(block), np.bool_)
-    at_start = np.isin(quotes, block.ends[:-1]) | (octets[np.maximum(quotes - 1, 0)] == ord(options.delimiter))
-    _mark(quoted, block, quotes[at_start])
-    odd &= quoted | ~judged
-    whole = _whole_record(options.delimiter, options.quote)
-    for line in np.flatnonzero(odd & judged).tolist():
-        odd[line] = whole.fullmatch(block.lines(line, line + 1)) is None
-    return odd
-
-
-@lru_cache(16)
-def _whole_record(delimiter: str, quote: str) -> re.Pattern[bytes]:
-    """A line that is a record: each field ends with its closing quote, or does not begin with one. Never goes back."""
-    q, d = re.escape(quote.encode()), re.escape(delimiter.encode())
-    field = rb"(?:%b(?:[^%b]++|%b%b)*+%b|(?!%b)[^%b]*+)" % (q, q, q, q, q, q, d)
-    return re.compile(rb"%b(?:%b%b)*+" % (field, d, field))
+        odd |= _oddly_quoted(block, options)
+    odd[:first] = False
+    return np.flatnonzero(odd & ~commented(block, options))
 
 
 def blank(block: LineBlock, index: int) -> bool:
@@ -194,22 +145,13 @@ def commented(block: LineBlock, options: CsvOptions) -> Mask:
     return mask
 
 
-def ends_with_delimiter(block: LineBlock, lines: Ints, options: CsvOptions) -> Mask:
-    """Which of some lines, in which all quotes are closed, have a delimiter behind their last field."""
-    octets = np.frombuffer(block.data, np.uint8)
-    last_bytes = block.ends[lines + 1].astype(np.int64) - 1
-    for byte in (0x0A, 0x0D):
-        last_bytes -= octets[np.maximum(last_bytes, 0)] == byte
-    mask: Mask = (last_bytes >= block.ends[lines]) & (octets[np.maximum(last_bytes, 0)] == ord(options.delimiter))
-    return mask
-
-
-def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:
-    """Positions of quotes that neither open, close nor double as they should, counted within each line."""
+def _oddly_quoted(block: LineBlock, options: CsvOptions) -> Mask:
+    """Which lines have an odd number of quotes, or one that neither opens, closes nor doubles as it should."""
+    odd, octets = np.zeros(len(block), np.bool_), np.frombuffer(block.data, np.uint8)
     quote, delimiter = ord(options.quote), ord(options.delimiter)
     quotes: Ints = np.flatnonzero(octets == quote)
     if not len(quotes):
-        return quotes
+        return odd
     line = np.searchsorted(block.ends, quotes, side="right") - 1
     first = np.searchsorted(quotes, block.ends[line])  # index of the first quote of the same line
     opening = (np.arange(len(quotes)) - first) % 2 == 0
@@ -218,13 +160,9 @@ def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: 
     after = np.where(quotes + 1 < len(octets), after, 0x0A)
     opens = (before == delimiter) | (before == 0x0A) | (before == quote)
     closes = (after == delimiter) | (after == 0x0A) | (after == 0x0D) | (after == quote)
-    wrong: Ints = quotes[~np.where(opening, opens, closes)]
-    return wrong
-
-
-def _mark(odd: Mask, block: LineBlock, offsets: Ints) -> None:
-    if len(offsets):
-        odd[np.searchsorted(block.ends, offsets, side="right") - 1] = True
+    odd[line[~np.where(opening, opens, closes)]] = True
+    odd |= np.diff(np.searchsorted(quotes, block.ends)) % 2 == 1
+    return odd
 
 
 Kind = Literal["number", "instant", "boolean", "text", "nothing"]

@@ -1,13 +1,8 @@
-"""CSV records to typed rows: a fast pass that takes what it knows for certain, all else by a small exact reader.
+"""CSV records to typed rows: one pass of the compiled scanner, and an exact pass over what it leaves.
 
-The fast pass is the compiled scanner (``ingest.formats.csv.spans``). Of a block that was not read whole, PyArrow
-takes the plain records. Everything else is read character by character: errors,
-and without the scanner the records whose quoted fields span lines. A record is bad as a whole, with all of its lines
-(``ingest.formats.csv.spans``).
-
-PyArrow cuts plain records as the exact reader does, or not at all. A record is plain if it stands on one physical line,
-and each field that begins with a quote ends with its closing one, with doubled ones between; in other fields quotes are
-taken as they stand (``ingest.formats.csv.csv_records.sort_lines``).
+The fast pass is the compiled scanner (``ingest.formats.csv.spans``). Everything else is read character by character:
+errors, and whole blocks of which a line is missing because it was too long. A record is bad as a whole, with all of its
+lines (``ingest.formats.csv.spans``).
 """
 
 from __future__ import annotations
@@ -15,24 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, exact_rows, too_long, tried
-from sparkhaven.ingest.content.lines import BOM, LineBlock
+from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.csv.csv_records import (
     CsvRecordError,
     Header,
     blank,
     commented,
-    ends_with_delimiter,
     read_header,
     read_record,
     repeated,
-    sort_lines,
 )
 from sparkhaven.ingest.formats.csv.spans import (
     MAX_RECORD,
@@ -48,104 +39,19 @@ from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
-from sparkhaven.ingest.values.arrow_columns import Mask, compact
+from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.typed_columns import csv_texts
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.quarantine.reasons import Reason
 
-
-def plain_records(
-    block: LineBlock, plain: Ints, names: Sequence[str], targets: Sequence[Target], options: CsvOptions
-) -> tuple[Ints, list[pa.Array], Ints]:
-    """Plain records of fields with these names, with their columns, and those in doubt."""
-    nothing = np.empty(0, np.int64), no_columns(targets), plain
-    if not len(plain) or not names:
-        return nothing
-    parsed = plain
-    if options.trailing_delimiter:
-        parsed = plain[ends_with_delimiter(block, plain, options)]
-    while len(parsed) and block.data.startswith(BOM, int(block.ends[parsed[0]])):
-        parsed = parsed[1:]  # PyArrow would take it for the mark of a file
-    table, kept = _parse(block, parsed, names, targets, options) if len(parsed) else (None, parsed)
-    if table is None:
-        return nothing
-    doubt = np.zeros(len(kept), np.bool_)
-    columns = []
-    for target in targets:
-        if target.source not in names:
-            columns.append(pa.nulls(len(kept), target.column.type.arrow))
-            continue
-        array, odd = csv_texts(compact(table[target.source]), target)
-        columns.append(array)
-        if odd is not None:
-            doubt |= odd
-    if doubt.any():
-        good = pa.array(~doubt)
-        columns = [column.filter(good) for column in columns]
-        kept = kept[~doubt]
-    rest = plain if not len(kept) else plain[~np.isin(plain, kept, assume_unique=True)]
-    return kept, columns, rest
-
-
-def _parse(
-    block: LineBlock, plain: Ints, fields: Sequence[str], targets: Sequence[Target], options: CsvOptions
-) -> tuple[dict[str, pa.StringArray] | None, Ints]:
-    """Texts of the wanted fields of plain lines with the right number of fields; None if PyArrow cuts otherwise."""
-    lines = block.array()
-    chosen = lines if len(plain) == len(block) else lines.take(pa.array(plain))
-    offsets = np.frombuffer(chosen.buffers()[1], np.int32)[: len(chosen) + 1]
-    data = pa.py_buffer(memoryview(chosen.buffers()[2])[offsets[0] : offsets[-1]])
-    wrong: list[int] = []
-
-    def note(row: pa.csv.InvalidRow) -> str:
-        wrong.append(row.number or 0)
-        return "skip"
-
-    names = [f"f{index}" for index in range(len(fields) + options.trailing_delimiter)]
-    wanted = {t.source: names[fields.index(t.source)] for t in targets if t.source in fields}
-    if not wanted:
-        return None, plain
-    try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(data),
-            pa.csv.ReadOptions(use_threads=False, block_size=max(data.size, 1) + 1, column_names=names),
-            pa.csv.ParseOptions(
-                delimiter=options.delimiter,
-                quote_char=options.quote or False,
-                ignore_empty_lines=False,
-                invalid_row_handler=note,
-            ),
-            pa.csv.ConvertOptions(
-                check_utf8=False,
-                column_types={name: pa.string() for name in wanted.values()},
-                include_columns=list(wanted.values()),
-                null_values=list(options.null),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=options.quoted_null,
-            ),
-        )
-    except pa.ArrowInvalid:
-        return None, plain
-    if table.num_rows + len(wrong) != len(plain):
-        return None, plain
-    kept = np.delete(plain, np.array(wrong, np.int64) - 1) if wrong else plain
-    return {source: _one_chunk(table[name]) for source, name in wanted.items()}, kept
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.StringArray:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-CsvPass = Literal["scanner", "pyarrow", "exact"]
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 
 
 @dataclass(slots=True)
 class _Decoded:
-    """Records of a block taken by a fast pass with their columns, and those left to the exact pass."""
+    """Records of a block taken by the scanner with their columns, and those left to the exact pass."""
 
     fast: Ints
     columns: list[pa.Array]
@@ -166,13 +72,13 @@ class CsvDecoder:
         options: CsvOptions,
         *,
         alias: bool = False,
-        by: CsvPass = "scanner",
+        compiled: bool = True,
         missing: MissingColumns = "fail",
         strict: bool = False,
         room: TextRoom = ROOM,
     ) -> None:
-        """``by``: the fastest pass that is used. ``strict``: records with other fields than these are bad."""
-        self._only_exact, self._missing, self._room, self._strict = by == "exact", missing, room, strict
+        """``compiled``: with the scanner. ``strict``: records with other fields than these are bad."""
+        self._missing, self._room, self._strict = missing, room, strict
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or not 0 < ord(mark) < 0x80 or mark in "\r\n":
                 raise SettingsError(
@@ -195,7 +101,7 @@ class CsvDecoder:
         self._spans = Spans(options)
         self._held: tuple[LineBlock, Ints, Ints] = (LineBlock.empty(), np.empty(0, np.int64), np.empty(0, np.int64))
         self._scanner: CsvScanner | None = None
-        self._compiled = by == "scanner"  # whether a scanner may be made, once there is a header
+        self._compiled = compiled  # whether a scanner may be made, once there is a header
         self.lines_left = 0  # of the block decoded last: lines that are no record, or not the first of one
         self._header: Header | None = None if options.header else Header(options.names)
         self._head_lines = options.skip_lines  # of a file, with its header once that is known
@@ -228,7 +134,7 @@ class CsvDecoder:
         decoded = None if refused else tried(lambda: self._scanned(block, first, header, last), rejects)
         if decoded is None:
             self._spans = spans
-            decoded = self._sorted(block, first, header, last, hidden, file, rejects)
+            decoded = self._unscanned(block, first, last, hidden, file, rejects)
         self._held = block, decoded.starts, decoded.stops
         rejects.read += len(decoded.fast)
         exact, values = exact_rows(self._exact(block, decoded.todo, header, file, rejects), rejects)
@@ -348,34 +254,18 @@ class CsvDecoder:
                 rejects.read += 1
                 rejects.add_all([too_long(file, line)])
 
-    def _sorted(
-        self,
-        block: LineBlock,
-        first: int,
-        header: Header,
-        last: bool,
-        hidden: float,
-        file: str,
-        rejects: Rejects,
+    def _unscanned(
+        self, block: LineBlock, first: int, last: bool, hidden: float, file: str, rejects: Rejects
     ) -> _Decoded:
-        """Without the scanner: plain records by PyArrow. Lines before the number ``hidden`` are no records."""
-        plain, odd = sort_lines(block, first, self._options, one_field=header.one_field)
-        cut = self._spans.cut(block, odd, last)
-        plain = plain[~cut.inner(len(block))[plain]]
+        """All records for the exact pass. Lines before the number ``hidden`` are no records."""
+        begin = ~commented(block, self._options)
+        begin[:first] = False
+        cut = self._spans.cut(block, np.flatnonzero(begin), last)
         if block.too_long:
             self._reject_long_lines(block, [(0, hidden), *cut.numbers(block)], file, rejects)
-        fast, columns, doubtful = self._plain(block, plain, header, rejects)
-        todo = sorted([*cut.spans, *(RecordSpan(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
         starts, stops = (np.array([getattr(s, end) for s in cut.spans], np.int64) for end in ("start", "stop"))
-        return _Decoded(fast, columns, todo, cut.used, cut.stop, starts, stops)
-
-    def _plain(
-        self, block: LineBlock, plain: Ints, header: Header, rejects: Rejects
-    ) -> tuple[Ints, list[pa.Array], Ints]:
-        parsed = None
-        if not self._only_exact and self._refused(header) is None:
-            parsed = tried(lambda: plain_records(block, plain, header.names, self._targets, self._options), rejects)
-        return (np.empty(0, np.int64), no_columns(self._targets), plain) if parsed is None else parsed
+        nothing = np.empty(0, np.int64), no_columns(self._targets)
+        return _Decoded(*nothing, cut.spans, cut.used, cut.stop, starts, stops)
 
     def _scanned(self, block: LineBlock, first: int, header: Header, last: bool) -> _Decoded | None:
         """By the scanner; None where there is none, or lines are missing."""

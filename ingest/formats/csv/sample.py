@@ -14,7 +14,7 @@ class CsvRecords(CsvDecoder):
     """A decoder without columns, which keeps the fields of each record that is one: (number, text by name)."""
 
     def __init__(self, options: CsvOptions) -> None:
-        super().__init__((), (), options, by="exact")
+        super().__init__((), (), options, compiled=False)
         self.records: list[tuple[int, dict[str, str]]] = []
 
     @property

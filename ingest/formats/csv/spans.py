@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import HEAD, MAX_LINE, LineBlock
@@ -106,17 +105,11 @@ class CutBlock:
     used: int
     spans: list[RecordSpan] = field(default_factory=list)
 
-    def inner(self, lines: int) -> npt.NDArray[np.bool_]:
-        """Which lines of the block begin no record that is to be decoded."""
-        mask = np.zeros(lines, np.bool_)
-        for span in self.spans:
-            mask[span.start + 1 : span.stop] = True
-        mask[self.stop :] = True
-        return mask
-
     def numbers(self, block: LineBlock) -> list[tuple[int, float]]:
         """The first and the last line number of each record over lines, also of the one that goes on in the next."""
-        ranges = [(int(block.numbers[s.start]), float(block.numbers[s.stop - 1])) for s in self.spans]
+        ranges = [
+            (int(block.numbers[s.start]), float(block.numbers[s.stop - 1])) for s in self.spans if s.stop - s.start > 1
+        ]
         return ranges if self.stop == len(block) else [*ranges, (int(block.numbers[self.stop]), np.inf)]
 
 
@@ -172,15 +165,15 @@ class Spans:
             size = stop - start + long_bytes(block, number)
             self.open = LongRecord(number, block.data[start : start + HEAD], size)
 
-    def cut(self, block: LineBlock, odd: Ints, last: bool) -> CutBlock:
-        """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
+    def cut(self, block: LineBlock, lines: Ints, last: bool) -> CutBlock:
+        """Records that begin at some lines of a block (indices, ascending), none of them inside another."""
         cut = CutBlock(len(block), len(block))
         if block.framed:
-            cut.spans = [RecordSpan(start, start + 1) for start in odd.tolist()]
+            cut.spans = [RecordSpan(start, start + 1) for start in lines.tolist()]
             return cut
         stop, next_line = int(block.ends[-1]), -1
         bytes_seen, self._seen = self._seen, 0
-        for line in odd.tolist():
+        for line in lines.tolist():
             if line < next_line:
                 continue
             if block.numbers[line] == self.alone:

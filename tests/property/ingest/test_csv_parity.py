@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder, CsvPass
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import NUMBERS, QUICK, SUITED, TARGETS, TEXTS, WORDS, block_of, rejected, typed
@@ -51,11 +51,10 @@ def test_csv_fast_passes_and_exact_pass_agree(lines: list[bytes]) -> None:
     block = block_of(lines)
     assert block is not None
     outcomes = []
-    ways: tuple[CsvPass, ...] = ("scanner", "pyarrow", "exact")
-    for by in ways:
+    for compiled in (True, False):
         rejects = Rejects(PLENTY)
-        decoder = CsvDecoder(CSV_TARGETS, [], CSV, by=by)
+        decoder = CsvDecoder(CSV_TARGETS, [], CSV, compiled=compiled)
         rows, used = decoder.decode(block, "f", rejects)
         assert used == len(block) == len(rows) + rejects.bad + decoder.lines_left
         outcomes.append((typed(rows, CSV_TARGETS), rejected(rejects), rejects.read, +rejects.ignored))
-    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0] == outcomes[1]

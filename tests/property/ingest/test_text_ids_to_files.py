@@ -57,7 +57,7 @@ def decoded(
     first = 0
     names = ("place", "s", "n")
     options = CsvOptions(header=False, names=names)
-    records = CsvDecoder(TARGETS, [], options, by="scanner" if compiled else "exact", room=room)
+    records = CsvDecoder(TARGETS, [], options, compiled=compiled, room=room)
     lines = JsonDecoder(TARGETS, [], compiled=compiled, room=room)
     for block in blocks:
         numbers = np.arange(first, first + len(block), dtype=np.int64)

@@ -83,14 +83,12 @@ def test_lines_of_json(compiled: bool) -> None:
     assert rejects.others[FAILED_BLOCKS] == compiled
 
 
-@pytest.mark.parametrize(("compiled", "exact"), [(True, False), (False, False), (False, True)])
-def test_records_of_csv(compiled: bool, exact: bool) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_records_of_csv(compiled: bool) -> None:
     block = next(line_blocks(["".join(f"{text}\n" for text in TEXTS).encode()]))
     rejects = Rejects(PLENTY)
     options = CsvOptions(header=False, names=("v",))
-    rows, _ = CsvDecoder([POISON], [], options, by="exact" if exact else "scanner" if compiled else "pyarrow").decode(
-        block, "f", rejects
-    )
+    rows, _ = CsvDecoder([POISON], [], options, compiled=compiled).decode(block, "f", rejects)
     assert (rows.numbers.tolist(), bad(rejects), rejects.read) == ([1, 3, 4, 7], EXPECTED, 7)
 
 

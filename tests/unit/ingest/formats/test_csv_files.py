@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.csv_records import Header
-from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder, CsvPass
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.ingest.values.refusals import Value
@@ -119,15 +119,15 @@ ONE_FIELD = [
 
 
 @pytest.mark.parametrize("text", ONE_FIELD)
-@pytest.mark.parametrize("way", ["scanner", "pyarrow", "exact"])
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("header", [True, False])
 def test_an_empty_line_of_a_file_with_one_field_is_a_record(
-    tmp_path: Path, text: str, way: CsvPass, header: bool
+    tmp_path: Path, text: str, compiled: bool, header: bool
 ) -> None:
     """As DuckDB reads it. pandas writes ``""`` for a null, so that no line is empty."""
     body = text if header else text.partition("\n")[2]
     options = CsvOptions() if header else CsvOptions(header=False, names=("S",))
-    rejects, decoder = Rejects(PLENTY), CsvDecoder([target("String", "S")], [], options, by=way)
+    rejects, decoder = Rejects(PLENTY), CsvDecoder([target("String", "S")], [], options, compiled=compiled)
     found: list[object] = []
     for block in line_blocks([body.encode()]):
         rows, used = decoder.decode(block, "f", rejects)
@@ -174,9 +174,7 @@ def test_delimiters(tmp_path: Path, mark: str, count: int) -> None:
     for compiled in (True, False):
         block = next(line_blocks([rows.encode()]))
         options = CsvOptions(header=False, names=("a", "b"), delimiter=mark)
-        decoder = CsvDecoder(
-            [target("int", "a"), target("String", "b")], [], options, by="scanner" if compiled else "pyarrow"
-        )
+        decoder = CsvDecoder([target("int", "a"), target("String", "b")], [], options, compiled=compiled)
         made = decoder.decode(block, "f", Rejects(PLENTY))[0]
         assert made.columns[1].to_pylist() == ["x"] * count + [f"y{mark}\nz"]
     routed, _ = decode(split, stream(form="csv", csv=CsvOptions(delimiter=mark)), schema(a="int", b="String"))

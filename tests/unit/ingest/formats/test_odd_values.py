@@ -106,7 +106,7 @@ def _inner(one: Target, texts: list[bytes], exact: bool) -> pa.Array:
 
 
 def _csv(one: Target, texts: list[bytes], exact: bool) -> pa.Array:
-    decoder = CsvDecoder([one], [], CsvOptions(header=False, names=("v",)), by="exact" if exact else "scanner")
+    decoder = CsvDecoder([one], [], CsvOptions(header=False, names=("v",)), compiled=not exact)
     return decoder.decode(block_of(texts), "f", Rejects(PLENTY))[0].columns[0]
 
 
