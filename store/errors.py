@@ -385,6 +385,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun.removesuffix('s')}{'' if count == 1 else 's'}"
 
 
+_OF_ONE = {"are": "is", "have": "has", "wait": "waits"}
+
+
+def counted_with(count: int, noun: str, statement: str) -> str:
+    """``counted``, and what is said of them, in the plural: ``are merged`` becomes ``is merged`` of one."""
+    words = statement if count != 1 else re.sub(r"\b(are|have|wait)\b", lambda verb: _OF_ONE[verb[1]], statement)
+    return f"{counted(count, noun)} {words}"
+
+
 def near(wanted: str, names: Collection[str]) -> str:
     """Names close to a wanted one for a message; else the first and last of what there is."""
     close = get_close_matches(wanted, sorted(names), n=5, cutoff=0.5)

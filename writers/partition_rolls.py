@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError, counted
 from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, check_identifier
@@ -208,8 +208,8 @@ class _Roll:
                 raise RetryableStorageError(
                     f"the volume has less free space than that of storage partition {name}",
                     where=target,
-                    expected=f"more than {fs.free_bytes(old):,} bytes free",
-                    found=f"{room:,} bytes free",
+                    expected=f"more than {counted(fs.free_bytes(old), 'byte')} free",
+                    found=f"{counted(room, 'byte')} free",
                     hint=hint,
                 )
 

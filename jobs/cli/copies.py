@@ -14,7 +14,7 @@ from sparkhaven.jobs.cli.options import DirectIo, DryRun, EpochOption, epochs_na
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.errors import SettingsError, TableNotFoundError, counted
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -79,7 +79,7 @@ def snapshot(
             pinned = pinned_of(open_table(database.root, str(table), epoch=epochs, fs=fs))
             rows = pinned.plan().rows
             record = {"table": str(table), "out": str(path), "rows": rows, "epochs": pinned.epochs, "dry_run": True}
-            cli.result(record, f"{table}: {rows:,} rows would be copied to {path}")
+            cli.result(record, f"{table}: {counted(rows, 'row')} would be copied to {path}")
         return
     now_ms = int(time.time() * 1000)
     taken = take_snapshot(fs, database, tables, out, epoch=epochs, time_ms=now_ms, since=since, progress=cli.note)
@@ -89,7 +89,8 @@ def snapshot(
 def _show(cli: CliContext, taken: TakenSnapshot, out: Path) -> None:
     for name, copied in taken.manifest.tables.items():
         sizes = {"bytes_copied": taken.copied[name], "bytes_linked": taken.linked[name]}
-        shown = f"{name}: {copied.rows:,} rows, {_size(taken.copied[name])} copied, {_size(taken.linked[name])} linked"
+        parts = f"{_size(taken.copied[name])} copied, {_size(taken.linked[name])} linked"
+        shown = f"{name}: {counted(copied.rows, 'row')}, {parts}"
         cli.result({**_json(name, copied), "out": str(out), **sizes}, shown)
     for name in taken.dropped:
         cli.result({"table": name, "out": str(out), "dropped": True}, f"{name}: dropped, no longer in the mirror")
@@ -183,7 +184,7 @@ def _json(name: str, table: CopiedTable) -> dict[str, Any]:
 
 def _line(restored: RestoredTable) -> str:
     words = {"restored": "restored", "present": "there already", "planned": "would be restored"}
-    return f"{restored.name}: {restored.table.rows:,} rows, {words[restored.outcome.value]}"
+    return f"{restored.name}: {counted(restored.table.rows, 'row')}, {words[restored.outcome.value]}"
 
 
 def _size(size: int) -> str:

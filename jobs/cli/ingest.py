@@ -298,7 +298,7 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, accept
         cli.note(f"{spec.stream}: {unbuilt}")
     passed += "".join(f"\n  {remark}" for remark in remarks)
     if trial is not None and trial.rejected:
-        passed += f"\n  would reject {trial.rejected:,} of the first {trial.rows:,} rows: {trial.first[0]}"
+        passed += f"\n  would reject {trial.rejected:,} of the first {counted(trial.rows, 'row')}: {trial.first[0]}"
     passed += "".join(f"\n  {line}" for line in other_fields(trial, spec.contract))
     cli.result(record, f"{text}, after epoch {record['epoch']}{new}{passed}")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from sparkhaven.jobs.monitor.texts import iso_time
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry
 from sparkhaven.store.epochs.state.log_values import add_count
+from sparkhaven.store.errors import counted
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values
 from sparkhaven.store.places import TablePlace
@@ -58,7 +59,7 @@ def rates(epochs: Sequence[EpochEntry], partitions: Iterable[str]) -> dict[str, 
 def field_words(counts: Mapping[str, int]) -> str:
     """Fields, or columns, with their number of rows, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} ({rows:,} rows)" for name, rows in ordered)
+    return ", ".join(f"{name} ({counted(rows, 'row')})" for name, rows in ordered)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from sparkhaven.jobs.monitor.source_watch import SourceState, SourceWatch
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import STREAM, TABLE
-from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
+from sparkhaven.store.errors import RetryableFeedError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 
 
@@ -66,7 +66,9 @@ def passed_lines(passed: Mapping[str, PassedFiles]) -> list[str]:
     for reason, files in passed.items():
         more = files["count"] - len(files["first"])
         names = ", ".join(files["first"]) + (f" and {more:,} more" if more > 0 else "")
-        lines.append(f"{files['count']:,} files, {reason}: {names}" if files["count"] else f"{reason}: {names}")
+        lines.append(
+            f"{counted(files['count'], 'file')}, {reason}: {names}" if files["count"] else f"{reason}: {names}"
+        )
     return lines
 
 

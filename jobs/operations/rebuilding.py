@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.recovery.survey import StreamSurvey, find
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.position_kinds import VERSIONS, packed
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError, counted
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey
@@ -100,7 +100,7 @@ def rebuild_stream(
         else:
             state = rebuild(place, stored, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
     rows, unknown = sum(location.rows for location in state.locations.values()), _unknown(stored, state, choice)
-    note(f"{place.stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {rows:,} rows")
+    note(f"{place.stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {counted(rows, 'row')}")
     for line in unknown:
         note(f"  not known: {line}")
     return RebuiltStream(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from sparkhaven.store.errors import counted
+
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
@@ -34,7 +36,7 @@ class LocalLimits:
     merged_rows: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.bytes >> 20} MiB or {self.rows:,} rows"
+        return f"{self.bytes >> 20} MiB or {counted(self.rows, 'row')}"
 
 
 LIMITS = LocalLimits()
@@ -109,7 +111,7 @@ def choose_for_merge(
     while rows <= parallel_rows:
         date = next(dates, None)
         if date is None:
-            return RunChoice(True, f"{rows:,} rows to merge. Spark starts above {parallel_rows:,}")
+            return RunChoice(True, f"{counted(rows, 'row')} to merge. Spark starts above {parallel_rows:,}")
         rows += date.rows_in
     return RunChoice(False, f"more than {parallel_rows:,} rows to merge")
 

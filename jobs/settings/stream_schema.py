@@ -12,7 +12,7 @@ from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.stream_file import StreamSettings, names_of
 from sparkhaven.store.epochs.generation import require_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
-from sparkhaven.store.errors import SchemaChangeError, SettingsError, SparkhavenError, replaced
+from sparkhaven.store.errors import SchemaChangeError, SettingsError, SparkhavenError, counted, replaced
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -75,7 +75,7 @@ def counted_columns(place: TablePlace, names: Sequence[str]) -> str:
         rows = filled_rows(place, names)
     except (SparkhavenError, OSError) as error:
         return f"{', '.join(names)} (values not counted: {str(error).splitlines()[0]})"
-    return ", ".join(f"{name} ({count:,} rows with values)" for name, count in rows.items())
+    return ", ".join(f"{name} ({counted(count, 'row')} with values)" for name, count in rows.items())
 
 
 def filled_rows(place: TablePlace, names: Sequence[str]) -> dict[str, int]:

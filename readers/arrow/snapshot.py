@@ -12,7 +12,7 @@ from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, Names, PinnedTable
 from sparkhaven.readers.arrow.slices import arrow_type
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
-from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError, counted
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.scan.selection import Tier
 from sparkhaven.store.types.model import Column, TableSchema
@@ -51,7 +51,7 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the first rows, and where the snapshot stands."""
-        return html_table(self.head(), f"{self!r}, {len(self):,} rows")
+        return html_table(self.head(), f"{self!r}, {counted(len(self), 'row')}")
 
     def __len__(self) -> int:
         """Number of rows; no data file is opened."""

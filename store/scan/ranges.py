@@ -20,7 +20,7 @@ from typing import Protocol
 
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.errors import CorruptFileError, SettingsError
+from sparkhaven.store.errors import CorruptFileError, SettingsError, counted
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import (
     MergeInput,
@@ -282,7 +282,7 @@ def refuse_doubled(place: TablePlace, seen: SeenDate, located: Iterable[Location
             "history of the date has no merge record, and may have the rows that are intraday too",
             where=place.history_location(location.key),
             expected=f"a record in {place.merges / seen.value}",
-            found=f"none, and {rows:,} rows of the date in intraday",
+            found=f"none, and {counted(rows, 'row')} of the date in intraday",
             hint="if a merge has written it, restore the record from a copy. Else "
             f"`sparkhaven dates adopt {place.table} --dates {seen.value}` counts both. Until then name a tier to read",
         )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sparkhaven.store.errors import SnapshotMovedError, UnsupportedVersionError, ValidationFailedError
+from sparkhaven.store.errors import SnapshotMovedError, UnsupportedVersionError, ValidationFailedError, counted
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.parquet.location_files import NAME as PARQUET
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
@@ -78,7 +78,9 @@ def refuse_lost(place: TablePlace, seen: SeenDate) -> None:
         raise ValidationFailedError(
             "history was removed by hand",
             where=[*gone, *lost][0],
-            expected=f"{seen.gone[0].rows:,} rows, as the merge record says" if gone else "the files of a column",
+            expected=f"{counted(seen.gone[0].rows, 'row')}, as the merge record says"
+            if gone
+            else "the files of a column",
             found="nothing, in any storage partition" if gone else "nothing",
             hint="restore it from a copy. To go on without it run "
             f"`sparkhaven dates adopt {place.table} --dates {seen.value} --accept-loss`",
@@ -224,7 +226,7 @@ def remarks(place: TablePlace, dates: Sequence[SeenDate]) -> dict[str, str]:
 
 
 def _rows(numbers: Iterable[int]) -> str:
-    return f"{sum(numbers):,} rows"
+    return f"{counted(sum(numbers), 'row')}"
 
 
 def _names(names: Iterable[str]) -> str:

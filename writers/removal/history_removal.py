@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import MergeError, TableNotFoundError, TooEarlyError
+from sparkhaven.store.errors import MergeError, TableNotFoundError, TooEarlyError, counted
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
 from sparkhaven.store.merges.merge_run import LeftOut, MergePhase, MergeRun, Proof
@@ -126,7 +126,7 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
             "intraday still has rows of the date",
             where=where,
             expected="a date that was deleted from intraday",
-            found=f"{sum(location.rows for location in standing):,} rows in {len(standing)} locations",
+            found=f"{counted(sum(location.rows for location in standing), 'row')} in {len(standing)} locations",
             hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete"
             f" {place.table} --dates {history.value}`",
         )

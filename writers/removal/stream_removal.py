@@ -24,7 +24,7 @@ from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream, fin
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside, missing_rows
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import LockLostError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.errors import LockLostError, SettingsError, TableExistsError, TableNotFoundError, counted
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -120,7 +120,7 @@ def require_removable(place: TablePlace, state: StreamState) -> None:
             f"stream {state.stream!r} of {place.table} still has rows or locations. Nothing was changed",
             where=directory,
             expected="no location of the stream, because each is merged, truncated and deleted",
-            found="a truncated location" if location.truncated else f"{location.rows:,} rows of {key.value}",
+            found="a truncated location" if location.truncated else f"{counted(location.rows, 'row')} of {key.value}",
             hint=f"{after if location.truncated else before}. A rollback drops rows that were not merged",
         )
     for aside in list_set_aside(place):
@@ -130,7 +130,7 @@ def require_removable(place: TablePlace, state: StreamState) -> None:
                 f"stream {state.stream!r} of {place.table} has rows that were set aside. Nothing was changed",
                 where=aside.path,
                 expected="no location that was set aside",
-                found=f"{missing:,} rows of {aside.internal}/{aside.value}",
+                found=f"{counted(missing, 'row')} of {aside.internal}/{aside.value}",
                 hint="restore its files from a copy and merge the date, or remove directory and note by hand",
             )
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.store.digest.column_digest import MODULUS, add, from_hex, to_hex
-from sparkhaven.store.errors import MergeError, SchemaMismatchError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import MergeError, SchemaMismatchError, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.format.manifest import DETACHED
 from sparkhaven.store.layout import without_generation
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
@@ -55,7 +55,7 @@ def missing_parts(place: TablePlace, directory: Path, attached: list[Path]) -> I
                 error = MergeError(
                     "a detached part of the date is not in the directory",
                     where=path,
-                    expected=f"detachment {part.id}, {part.rows:,} rows",
+                    expected=f"detachment {part.id}, {counted(part.rows, 'row')}",
                     found="no manifest, or that of another part",
                     hint=f"restore it from a copy, then `sparkhaven dates attach {place.table} {path}`",
                 )

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError
+from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.io.walking import stats_below
@@ -247,8 +247,8 @@ def not_enough_space(path: Path, size: int, free: int) -> RetryableStorageError:
     return RetryableStorageError(
         "not enough space for the copy of the date",
         where=path,
-        expected=f"{size:,} bytes",
-        found=f"{free:,} bytes free",
+        expected=f"{counted(size, 'byte')}",
+        found=f"{counted(free, 'byte')} free",
         hint="free space on that volume, or choose fewer dates or another one",
         phase="plan",
     )
@@ -266,10 +266,11 @@ def require_output(fs: Fs, schema: TableSchema, value: str, directory: Path, out
     whole = has_digests_of(schema, output.digests, output.named_by)
     if differing or (whole and there.rows != output.row_digest):
         what = f"values of column {differing[0]} are" if differing else "rows, all columns together, are"
+        digest = recorded[differing[0]] if differing else output.row_digest
         raise ValidationFailedError(
             f"{what} not those of the merge",
             where=directory,
-            expected=f"digest {recorded[differing[0]] if differing else output.row_digest} over {output.rows:,} rows",
+            expected=f"digest {digest} over {counted(output.rows, 'row')}",
             found=there.columns[differing[0]] if differing else there.rows,
             hint=f"`sparkhaven verify {schema.full_name} --deep` looks at the original",
         )

@@ -25,7 +25,7 @@ from pathlib import Path
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.store.errors import CorruptFileError, SparkhavenError, ValidationFailedError
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError, ValidationFailedError, counted
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest, decode_manifest, encode_manifest
 from sparkhaven.store.format.parquet.trees import (
     COMMON_METADATA,
@@ -134,7 +134,7 @@ def follow(place: TablePlace, on_progress: Callable[[str], None] = lambda _: Non
         failed = as_ours(error)
         failed.what = f"history is committed, and its {schema.extended} tree is not in step: {failed.what}"
         raise failed from error
-    done = f"{len(changes.written):,} dates written, {len(changes.removed):,} removed"
+    done = f"{counted(len(changes.written), 'date')} written, {len(changes.removed):,} removed"
     on_progress(f"{schema.extended}: {done}, {changes.path}")
 
 
@@ -200,7 +200,7 @@ class _Follow:
         """The plan without locations that nothing proves: the digests of a leaf are those of a merge record."""
         if not plan.unvouched:
             return plan
-        left_out = f"{len(plan.unvouched):,} locations of history have no merge record, and are not in the tree"
+        left_out = f"{counted(len(plan.unvouched), 'location')} of history without merge record left out of the tree"
         self.on_progress(f"{left_out} until they are adopted")
         kept = ((value, tuple(s for s in slices if s.key not in plan.unvouched)) for value, slices in plan.dates)
         return replace(plan, dates=tuple((value, slices) for value, slices in kept if slices))

@@ -26,7 +26,7 @@ import pyarrow as pa
 import xxhash
 
 from sparkhaven.store.digest.column_digest import add, value_hashes
-from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError, meant
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError, counted, meant
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
@@ -296,16 +296,16 @@ def run_reader(
     """What gives the rows of a stream, once; it reports every ``EVERY_S`` seconds by ``clock`` how many were read."""
 
     def run(plan: StagePlan, on_progress: Progress) -> list[StagedShare]:
-        def counted() -> Iterator[pa.RecordBatch]:
+        def passing() -> Iterator[pa.RecordBatch]:
             rows, last = 0, clock()
             for batch in reader:
                 yield batch
                 rows, now = rows + batch.num_rows, clock()
                 if now - last >= EVERY_S:
-                    on_progress(f"{rows:,} rows read")
+                    on_progress(f"{counted(rows, 'row')} read")
                     last = now
 
-        return [stage_rows(fs, plan, 0, "", counted())]
+        return [stage_rows(fs, plan, 0, "", passing())]
 
     return run
 
@@ -381,7 +381,9 @@ class FrameRows:
                 totals[value] = rows + date.rows, size + date.bytes
         if not self._choice.allow_missing:
             self._require(totals)
-        on_progress(f"{sum(rows for rows, _ in totals.values()):,} rows of {len(totals):,} dates read")
+        on_progress(
+            f"{counted(sum(rows for rows, _ in totals.values()), 'row')} of {counted(len(totals), 'date')} read"
+        )
         return [Part(value, (), *totals[value]) for value in sorted(totals)]
 
     def _require(self, totals: dict[str, tuple[int, int]]) -> None:

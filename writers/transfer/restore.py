@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.files.failure_note import failed_streams
 from sparkhaven.store.epochs.files.lock import take_lock
 from sparkhaven.store.epochs.files.removal_note import noted_streams
 from sparkhaven.store.epochs.reading.stream_state import list_streams
-from sparkhaven.store.errors import CorruptFileError, RetryableStorageError, SettingsError, TableExistsError
+from sparkhaven.store.errors import CorruptFileError, RetryableStorageError, SettingsError, TableExistsError, counted
 from sparkhaven.store.format.manifest import SNAPSHOT
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -173,7 +173,7 @@ def _restore(
         placement.ready(mark, replacing=replacing)
     placement.put()
     require_copy(placement.place, table, lambda _: False)
-    progress(f"{name}: restored, {table.rows:,} rows")
+    progress(f"{name}: restored, {counted(table.rows, 'row')}")
 
 
 def _stage(fs: Fs, snapshot: Path, placement: Placement, table: CopiedTable, progress: Progress) -> None:

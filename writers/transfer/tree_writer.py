@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
-from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError, counted
 from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer, field_of, file_schema
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, TreeLeaf, TreeManifest, encode_manifest
 from sparkhaven.store.format.parquet.trees import COMMON_METADATA, LOCATIONS_TABLE, MANIFEST, METADATA, leaf_path
@@ -102,7 +102,7 @@ class TreeWriter:
             rows = plan.options.group_rows
             written = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec, rows)
         self.files += written.files
-        self.on_progress(f"{value}: {written.rows:,} rows written, {number + 1} of {len(plan.dates)} dates")
+        self.on_progress(f"{value}: {counted(written.rows, 'row')} written, {number + 1} of {len(plan.dates)} dates")
         totals = dict(written.digests)
         for column, array in zip(plan.by, [] if part is None else part.arrays(written.rows), strict=True):
             totals[column.name] = digest_array(column, array)

@@ -42,6 +42,8 @@ from sparkhaven.store.errors import (
     SettingsError,
     TableNotFoundError,
     ValidationFailedError,
+    counted,
+    counted_with,
     meant,
 )
 from sparkhaven.store.format.parquet.location_files import NAME
@@ -93,7 +95,11 @@ class FoundTree:
     def remark(self) -> str | None:
         """What somebody has to know of files that are not taken."""
         count = len(self.left_out)
-        return f"{count:,} files are left out ({UNCOMMITTED}). First: {self.left_out[0]}" if count else None
+        return (
+            f"{counted_with(count, 'file', 'are left out')} ({UNCOMMITTED}). First: {self.left_out[0]}"
+            if count
+            else None
+        )
 
 
 def find_tree(
@@ -331,7 +337,7 @@ class TreeRows:
                 phase="stage",
             )
         state = FileState(written.bytes, checksum(fs, directory / NAME, 0, written.bytes))
-        on_progress(f"{part.value}: {written.rows:,} rows of {len(part.leaves)} files read")
+        on_progress(f"{part.value}: {counted(written.rows, 'row')} of {len(part.leaves)} files read")
         return ConvertedRows((parquet_rows(fs, directory, written.rows, state, stored),), written.digests)
 
     def release(self) -> None:

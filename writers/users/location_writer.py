@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import CACHED_ROWS, add, digest_rows, row_hashes, to_hex
 from sparkhaven.store.epochs.files.published_size import physical_size
-from sparkhaven.store.errors import CorruptFileError, LockLostError, SchemaMismatchError, ValidationFailedError
+from sparkhaven.store.errors import CorruptFileError, LockLostError, SchemaMismatchError, ValidationFailedError, counted
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -134,7 +134,7 @@ class LocationWriter:
             raise ValidationFailedError(
                 "the saved rows are not those that were given",
                 where=self.directory,
-                expected=f"{self.rows - self._first:,} rows with digest {to_hex(self._given)}",
+                expected=f"{counted(self.rows - self._first, 'row')} with digest {to_hex(self._given)}",
                 found=f"rows with digest {to_hex(there)} in the files",
                 hint="nothing was published. Look at the disk of this path, then save again",
                 phase="check",

@@ -16,7 +16,7 @@ from functools import partial
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.errors import CorruptFileError, TableNotFoundError, ValidationFailedError
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError, ValidationFailedError, counted
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, more_values, newest
@@ -116,7 +116,7 @@ def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: s
         "history lacks columns that intraday has",
         where=f"{table} {value}",
         expected="every value of every column in history, or dropped by a command",
-        found=", ".join(f"{count.name}: {count.lost:,} values" for count in lost),
+        found=", ".join(f"{count.name}: {counted(count.lost, 'value')}" for count in lost),
         hint=f"to keep the columns, restore a version that `sparkhaven schema history {table}` lists, by schema deploy"
         f" --restore. To lose them, run `sparkhaven schema deploy {table} {drops}`. Then run `sparkhaven merge {table}"
         f" --dates {value} --rewrite`",
@@ -186,9 +186,8 @@ def validate_date(
 
 
 def _kept(count: ColumnCount) -> RuleResult:
-    message = (
-        f"{count.intraday:,} values in intraday, {count.history:,} in history, {count.dropped:,} dropped by command"
-    )
+    elsewhere = f"{count.history:,} in history, {count.dropped:,} dropped by command"
+    message = f"{counted(count.intraday, 'value')} in intraday, {elsewhere}"
     return RuleResult("ColumnKept", count.name, count.lost, 0, 0, not count.lost, message)
 
 

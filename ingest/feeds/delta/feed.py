@@ -30,6 +30,7 @@ from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
@@ -93,7 +94,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         versions.look()
         files, size = versions.waiting()
         counts = WaitingCounts(waiting_files=files, waiting_bytes=size)
-        return Waiting(counts, f"{files:,} data files, {size:,} bytes", bytes=size)
+        return Waiting(counts, f"{files:,} data files, {counted(size, 'byte')}", bytes=size)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

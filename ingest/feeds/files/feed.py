@@ -52,7 +52,7 @@ from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.managed_trees.directories import refuse_managed, refuse_managed_above
@@ -201,7 +201,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
             passed=passed,
             remarks=remarks,
         )
-        return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size, nothing=not files)
+        return Waiting(counts, f"{counted(files, 'file')}, {counted(size, 'byte')}", bytes=size, nothing=not files)
 
     def trial(self, fs: Fs, state: StreamState | None, schema: TableSchema) -> Trial | None:
         """The beginnings of the first files. Where the newest row of a file is the clock, large ones are left out."""

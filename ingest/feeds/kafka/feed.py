@@ -26,6 +26,7 @@ from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
@@ -77,7 +78,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         ends_by_name = {partition_name(*partition): end for partition, end in sorted(partition_ends(view).items())}
         waiting = sum(left.values())
         counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=ends_by_name)
-        return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not ends_by_name)
+        return Waiting(counts, f"{counted(waiting, 'message')}", rows=waiting, nothing=not ends_by_name)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

@@ -25,7 +25,7 @@ from sparkhaven.jobs.cli.options import (
     help_end,
 )
 from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
-from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
@@ -104,14 +104,18 @@ def adopt(
             continue
         adopted, rows = adopted + done.differs, rows + done.rows
         shown = {"table": name, "date": done.value, "rows": done.rows, "moved": done.moved, "lost": done.lost}
-        parts = [f"{done.rows:,} rows without a record", f"{done.moved:,} locations moved", f"{done.lost:,} rows gone"]
+        parts = [
+            f"{counted(done.rows, 'row')} without a record",
+            f"{counted(done.moved, 'location')} moved",
+            f"{counted(done.lost, 'row')} gone",
+        ]
         text = ", ".join(parts) if done.differs else "is as its record says"
         cli.result({**shown, "generation": done.generation, "dry_run": dry_run}, f"{done.value}: {text}")
     if not dry_run:
         follow(place, cli.note)
     end = " would be adopted (dry run)" if dry_run else " adopted"
     shown = {"table": name, "dates": adopted, "rows": rows, "dry_run": dry_run}
-    cli.result(shown, f"{adopted:,} dates, {rows:,} rows{end}")
+    cli.result(shown, f"{counted(adopted, 'date')}, {counted(rows, 'row')}{end}")
     exit_with(code)
 
 
@@ -150,7 +154,7 @@ def expire(
             "the dates that would go are not confirmed",
             where=name,
             expected="--yes",
-            found=f"{len(old):,} dates from {old[0]} to {old[-1]}, {rows:,} rows",
+            found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(rows, 'row')}",
             hint=f"`sparkhaven dates expire {name} --keep {shlex.quote(keep)} --zone {zone} --yes` drops them",
         )
     exit_with(code)
@@ -172,12 +176,14 @@ def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *,
         dates, rows, size = dates + bool(done.generation), rows + done.rows, size + done.size
         shown = {"table": name, "date": value, "rows": done.rows, "bytes": done.size, "generation": done.generation}
         verb = "would drop" if dry_run else "dropped" if done.generation else "dropped before,"
-        cli.result({**shown, "dry_run": dry_run}, f"{value}: {verb} {done.rows:,} rows, {done.size:,} bytes")
+        cli.result(
+            {**shown, "dry_run": dry_run}, f"{value}: {verb} {counted(done.rows, 'row')}, {counted(done.size, 'byte')}"
+        )
     if not dry_run:
         follow(place, cli.note)
     cli.result(
         {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run},
-        f"{dates:,} dates, {rows:,} rows, {size:,} bytes"
+        f"{counted(dates, 'date')}, {counted(rows, 'row')}, {counted(size, 'byte')}"
         + (" (dry run)" if dry_run else f". {_later(place)}" if dates else ""),
     )
     return code, rows
@@ -344,11 +350,11 @@ class _Summary:
         """``generation`` 0: nothing was done. ``text``: with a place for rows and bytes."""
         self.dates, self._rows, self._size = self.dates + bool(generation), self._rows + rows, self._size + size
         sizes = {"table": self._table, "date": value, "rows": rows, "bytes": size}
-        line = text.format(f"{rows:,} rows, {size:,} bytes")
+        line = text.format(f"{counted(rows, 'row')}, {counted(size, 'byte')}")
         self._cli.result({**sizes, **shown, "dry_run": self._dry_run}, f"{value}: {line}")
 
     def end(self, later: str) -> None:
-        text = f"{self.dates:,} dates, {self._rows:,} rows, {self._size:,} bytes"
+        text = f"{counted(self.dates, 'date')}, {counted(self._rows, 'row')}, {counted(self._size, 'byte')}"
         sizes = {"table": self._table, "dates": self.dates, "rows": self._rows, "bytes": self._size}
         then = f". {later}" if later and self.dates else ""
         self._cli.result({**sizes, "dry_run": self._dry_run}, text + (" (dry run)" if self._dry_run else then))

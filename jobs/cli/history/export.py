@@ -23,6 +23,7 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.jobs.operations.exporting import ExportKeywords, export_snapshot
 from sparkhaven.readers.arrow.opening import open_place
+from sparkhaven.store.errors import counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
@@ -134,12 +135,13 @@ def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dic
         "seconds": round(seconds, 3),
         "dry_run": exported.outcome is ExportOutcome.PLANNED,
     }
+    rows = counted(plan.rows, "row")
+    done = f"{rows} of {counted(len(plan.dates), 'date')} to {out}"
     text = {
-        ExportOutcome.PLANNED: f"would export {plan.rows:,} rows of {len(plan.dates):,} dates to {out}",
-        ExportOutcome.UNCHANGED: f"{out} has this export already, {plan.rows:,} rows",
+        ExportOutcome.PLANNED: f"would export {done}",
+        ExportOutcome.UNCHANGED: f"{out} has this export already, {rows}",
     }
-    done = f"{plan.rows:,} rows of {len(plan.dates):,} dates to {out}, layout {plan.options.layout}"
-    cli.result(record, text.get(exported.outcome, done))
+    cli.result(record, text.get(exported.outcome, f"{done}, layout {plan.options.layout}"))
     if closed:
         open_to_spark = ",".join(column.name for column in plan.columns if column.name not in closed) or "COLUMNS"
         types = "a LocalTime, or a decimal of more than 38 digits"

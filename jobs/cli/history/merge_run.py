@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.operations.merging import MergeJob, days_without_history
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError, counted
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError, counted, counted_with
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
@@ -77,11 +77,11 @@ def show_dates(
         if merged.clean_error is not None:
             cli.note(_left_behind(name, merged, as_ours(merged.clean_error)))
         if merged.waiting and merged.error is None:
-            left_out = f"{merged.waiting:,} rows are not synced to disk yet and are left out"
+            left_out = counted_with(merged.waiting, "row", "are not synced to disk yet and are left out")
             cli.note(f"{merged.value}: {left_out}. To do: {after_sync(job.place.table)}, then merge again")
         if merged.intraday and merged.error is None:
-            stay = "stay there: reads show them too, and the next merge adds them"
-            cli.note(f"{merged.value}: {merged.intraday:,} rows of this date are intraday, not merged, and {stay}")
+            there = f"intraday still has {counted(merged.intraday, 'row')} of this date, not merged"
+            cli.note(f"{merged.value}: {there}. Reads show these too, and the next merge adds them")
     planned = " to merge (dry run)" if dry_run else ""
     cli.note(f"{counted(dates, 'date')}, {counted(rows, 'row')}{planned} in {seconds:.1f} s")
     return code
@@ -153,7 +153,7 @@ def report_missing(cli: CliContext, job: MergeJob, done: Collection[str]) -> int
     if not missing:
         return EXIT_DONE
     more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
-    text = f"{len(missing):,} days without history: {', '.join(missing[:SHOWN])}{more}"
+    text = f"{counted(len(missing), 'day')} without history: {', '.join(missing[:SHOWN])}{more}"
     record = {"table": job.name, "outcome": "missing", "dates": list(missing), "dry_run": job.run.dry_run}
     cli.result(record, text)
     cli.note("merge with --fill-missing writes an empty location for each of them")

@@ -24,7 +24,7 @@ from sparkhaven.readers.checks.location_index import (
     stored_entries,
 )
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.format.table.locations import LocationEntry
 from sparkhaven.store.io.fs import Fs
@@ -102,7 +102,7 @@ def _listed(place: TablePlace, stored: Mapping[str, LocationEntry] | None) -> Lo
         }
         for entry in (stored or {}).values()
     ]
-    words = "no Locations table" if stored is None else f"Locations table, {len(entries):,} leaves"
+    words = "no Locations table" if stored is None else f"Locations table, leaves: {len(entries):,}"
     record = {"index": stored is not None, "entries": entries}
     header = ("leaf", "date", "rows", "modified_ns", "format", "column_version")
     return LocationsPart(record, True, f"{place.table}: {words}", header)
@@ -118,7 +118,7 @@ def validated(place: TablePlace) -> LocationsPart | None:
         if schema is None:
             return None
         different = list(location_differences(place, schema))
-    text = "right" if not different else f"{len(different):,} differences"
+    text = "right" if not different else f"{counted(len(different), 'difference')}"
     return _differences(place, different, {}, text)
 
 
@@ -139,7 +139,7 @@ def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
 
 def _updated(place: TablePlace, different: list[LeafDifference], *, written: bool, dry_run: bool) -> LocationsPart:
     verb = "would be written" if dry_run else "written"
-    text = f"{len(different):,} differences, {verb}" if different else "right, nothing to write"
+    text = f"{counted(len(different), 'difference')}, {verb}" if different else "right, nothing to write"
     return _differences(place, different, {"written": written}, text)
 
 
@@ -181,7 +181,9 @@ def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
         entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
         header = ["internal", "date", "rows", "modified_ms", "format"]
         record = {"table": str(place.table), "index": stored is not None, "entries": entries}
-        text = f"{place.table}: {len(entries):,} locations" if stored is not None else f"{place.table}: no index"
+        text = (
+            f"{place.table}: {counted(len(entries), 'location')}" if stored is not None else f"{place.table}: no index"
+        )
 
         def print_text() -> None:
             print(text)
@@ -208,7 +210,7 @@ def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
     def run(place: TablePlace) -> int:
         wanted = wanted_entries(place)
         index, locations = IndexUpdate(tuple(differences(place, wanted)), wanted), validated(place)
-        text = "right" if not index.differences else f"{len(index.differences):,} differences"
+        text = "right" if not index.differences else f"{counted(len(index.differences), 'difference')}"
         _show(cli, place, index, {}, text, locations)
         return EXIT_BAD_DATA if index.differences or not (locations is None or locations.right) else EXIT_DONE
 
@@ -226,7 +228,9 @@ def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = 
     def run(place: TablePlace) -> int:
         done = update_entries(place, dry_run=dry_run)
         verb = "would be written" if dry_run else "written"
-        text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
+        text = (
+            f"{counted(len(done.differences), 'difference')}, {verb}" if done.differences else "right, nothing to write"
+        )
         more = {"written": done.written, "dry_run": dry_run}
         _show(cli, place, done, more, text, updated(place, dry_run=dry_run))
         return EXIT_DONE
@@ -278,7 +282,7 @@ def _show(
     header = ["code", "kind", "internal", "date", "expected", "found"]
 
     def print_text() -> None:
-        print(f"{place.table}: {len(index.entries):,} locations, {text}")
+        print(f"{place.table}: {counted(len(index.entries), 'location')}, {text}")
         if lines:
             table(header, [[line.get(column) for column in header] for line in lines])
         if locations is not None:

@@ -10,7 +10,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.places import TablePlace
@@ -82,7 +82,8 @@ def add(
     partition = add_partition(Fs(), layout, namespace, name, volume=volume)
     result = {"namespace": namespace, "name": name, "directory": partition.directory, "new": new, "dry_run": False}
     cli.result(
-        result, f"storage partition {name} of {namespace}: {partition.directory}, {partition.free_bytes:,} bytes free"
+        result,
+        f"storage partition {name} of {namespace}: {partition.directory}, {counted(partition.free_bytes, 'byte')} free",
     )
 
 
@@ -125,7 +126,7 @@ def _as_json(rolled: RolledPartition) -> dict[str, str | int | float]:
 def roll_line(rolled: RolledPartition, *, dry_run: bool) -> str:
     """What was done with a storage partition, in a line."""
     verb = "would write" if dry_run else "write"
-    where = f"{rolled.directory}, {rolled.free_bytes:,} bytes free"
+    where = f"{rolled.directory}, {counted(rolled.free_bytes, 'byte')} free"
     return (
         f"merges {verb} to storage partition {rolled.new} ({where}) instead of {rolled.name} ({rolled.used:.1%} in use)"
     )

@@ -13,7 +13,7 @@ from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, remove_intraday
-from sparkhaven.store.errors import EXIT_DONE
+from sparkhaven.store.errors import EXIT_DONE, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
@@ -85,7 +85,8 @@ def _remove(cli: CliContext, phase: Phase, asked: IntradayDates, grace: float = 
         locations, rows = locations + len(done.locations), rows + done.rows
         listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
         result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}
-        text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
+        text = f"{value}: {done.phase} of {counted(len(listed), 'location')}, {counted(done.rows, 'row')}"
+        text += " (dry run)" if dry_run else ""
         if not (listed or done.since):
             text = f"{value}: nothing to {done.phase}, intraday has no rows of it"
         cli.result({**result, "dry_run": dry_run}, text)
@@ -93,6 +94,6 @@ def _remove(cli: CliContext, phase: Phase, asked: IntradayDates, grace: float = 
             cli.note(line)
         if done.since:
             later = sum(count for _, _, count in done.since)
-            cli.note(f"{value}: {later:,} rows came since. They stay: merge the date again")
-    cli.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")
+            cli.note(f"{value}: {counted(later, 'row')} came since. Merge the date again")
+    cli.note(f"{counted(locations, 'location')}, {counted(rows, 'row')} in {time.monotonic() - begun:.1f} s")
     exit_with(code)

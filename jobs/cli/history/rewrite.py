@@ -13,7 +13,7 @@ from sparkhaven.jobs.cli.groups import DatedRun, with_groups
 from sparkhaven.jobs.cli.options import DatesOption, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.rewriting import rewrite_dates
-from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
@@ -145,7 +145,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
                 f"{done.value}: files of an earlier generation could not be removed. `sparkhaven clean {name}` does"
             )
         cli.result(record, f"{done.value}: {_sentence(done, count)}")
-    cli.note(f"{dates:,} dates, {rows:,} rows{' to rewrite (dry run)' if dry_run else ''}")
+    cli.note(f"{counted(dates, 'date')}, {counted(rows, 'row')}{' to rewrite (dry run)' if dry_run else ''}")
     return code
 
 
@@ -155,7 +155,7 @@ def _sentence(done: DateResult, rows: int) -> str:
     if done.outcome is MergeOutcome.FAILED:
         return done.outcome
     here = [correction for correction in done.corrections if correction.generation == done.generation]
-    parts = [f"{c.name} changed in {c.changed:,} rows" for c in here]
-    parts += [f"without {column} ({count:,} rows with values)" for column, count in done.drops]
+    parts = [f"{c.name} changed in {counted(c.changed, 'row')}" for c in here]
+    parts += [f"without {column} ({counted(count, 'row')} with values)" for column, count in done.drops]
     verb = "would rewrite" if done.outcome is MergeOutcome.PLANNED else done.outcome
-    return ", ".join([f"{verb} {rows:,} rows as generation {done.generation}", *parts])
+    return ", ".join([f"{verb} {counted(rows, 'row')} as generation {done.generation}", *parts])

@@ -12,7 +12,7 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, TableArgument, YesOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation, table_status
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, TableDrop, doomed, drop_path, dropped_tables
@@ -56,7 +56,7 @@ def _show_table(cli: CliContext, name: TableName, dates: list[DateStatus]) -> No
 
     def print_text() -> None:
         numbers = ", ".join(f"{number:,} {state}" for state, number in counts.items() if state != "dates")
-        print(f"{name}, {counts['dates']:,} dates: {numbers}")
+        print(f"{name}, {counted(counts['dates'], 'date')}: {numbers}")
         rows = [
             (e.value, e.unmerged, e.merged, e.validation, e.untruncated, e.unfinished, len(e.replaced))
             for e in (dates if cli.verbose else unfinished)
@@ -112,7 +112,9 @@ def clean_command(ctx: typer.Context, name: AnyTableArgument = None, dry_run: Dr
         lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
         size = sum(old.size for old in gone)
         verb = "would remove" if dry_run else "removed"
-        text = f"{verb} {len(gone)} replaced locations, {size:,} bytes. {len(later)} in their grace period"
+        text = (
+            f"{verb} {counted(len(gone), 'replaced location')}, {counted(size, 'byte')}. In grace period: {len(later)}"
+        )
         lines = [f"{table_name}: {text}", *(f"  {old.path}" for old in gone)]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
         cli.result({"table": str(table_name), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
@@ -187,7 +189,7 @@ def drop(
         raise SettingsError(
             f"dropping {name} is not confirmed",
             expected="--yes",
-            found=f"{planned.intraday_rows:,} intraday rows, {planned.history_rows:,} rows of history",
+            found=_rows(planned),
             hint=f"`sparkhaven snapshot {name} --out DIR` keeps a copy. `sparkhaven drop {name} --yes` drops it",
         )
     dropped = drop_table(place, reason, clock=time.time, grace_s=grace, dry_run=dry_run, note=cli.note)
@@ -212,10 +214,13 @@ def drop_json(place: TablePlace, dropped: TableDrop, waits: float) -> dict[str, 
     }
 
 
+def _rows(dropped: TableDrop) -> str:
+    return f"{counted(dropped.intraday_rows, 'intraday row')}, {counted(dropped.history_rows, 'row')} of history"
+
+
 def drop_line(dropped: TableDrop, waits: float, *, dry_run: bool) -> str:
     """A drop in a line, and one for each quarantine that other streams share."""
-    rows = f"{dropped.intraday_rows:,} intraday rows, {dropped.history_rows:,} rows of history"
-    what = f"{dropped.table}: {{}} {rows}, {dropped.size:,} bytes"
+    what = f"{dropped.table}: {{}} {_rows(dropped)}, {counted(dropped.size, 'byte')}"
     if dry_run:
         return what.format("would drop")
     if dropped.phase is not DropPhase.REMOVED:

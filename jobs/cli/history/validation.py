@@ -18,7 +18,7 @@ from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableA
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.validating import ValidationRun, stores_nothing, validate_dates
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, counted, counted_with
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
@@ -128,7 +128,9 @@ def validate(
         if date.error is not None:
             failed = report(cli, as_ours(date.error), table=name, date=date.date)
             code, wrong = code or failed, wrong + 1
-    cli.note(f"{dates_done:,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
+    cli.note(
+        f"{counted(dates_done, 'date')} validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else "")
+    )
     exit_with(code)
 
 
@@ -142,12 +144,12 @@ def _show_removed(cli: CliContext, name: str, value: str, removed: RemovedDate, 
     about = {"table": name, "date": value, "phase": "removal", **listed, "waiting": list(removed.waiting)}
     affected = max(sum(rows for *_, rows in locations) for locations in parts.values())
     words = [
-        f"{len(locations):,} locations {part}, {sum(rows for *_, rows in locations):,} rows"
+        f"{counted(len(locations), 'location')} {part}, {counted(sum(rows for *_, rows in locations), 'row')}"
         for part, locations in parts.items()
         if locations
     ]
     if removed.waiting:
-        words.append(f"{len(removed.waiting):,} sources wait for readers: {removed.reason}")
+        words.append(f"{counted_with(len(removed.waiting), 'source', 'wait for readers')}: {removed.reason}")
     text = f"{value}: {'; '.join(words) or 'no intraday rows are left'}{' (dry run)' if dry_run else ''}"
     cli.result({**about, "reason": removed.reason, "affected": affected, "dry_run": dry_run}, text)
     for line in removed.unfinished:
@@ -169,7 +171,8 @@ def show_validation(cli: CliContext, validation: Validation) -> None:
     }
 
     def print_text() -> None:
-        print(f"{validation.value}: {_outcome(validation)}, {validation.rows:,} rows, {len(validation.results)} rules")
+        rows, rules = counted(validation.rows, "row"), counted(len(validation.results), "rule")
+        print(f"{validation.value}: {_outcome(validation)}, {rows}, {rules}")
         shown = [rule for rule in ordered(validation) if cli.verbose or _matters(rule)]
         cells = [[_cell(cli, rule, name) for name in NAMES] for rule in shown]
         if cells:

@@ -36,6 +36,7 @@ from sparkhaven.store.errors import (
     SparkhavenError,
     StorageError,
     TableNotFoundError,
+    counted,
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -66,8 +67,9 @@ def verify(
     progress = cli.note if cli.verbose else lambda _: None
     report = verify_tables(Fs(), cli.database(), table, deep=deep, progress=progress)
     ending = (
-        f"{report.tables} tables, {report.streams} streams, {report.locations:,} locations, {report.rows:,} rows, "
-        f"{report.bytes:,} bytes: {report.errors} errors, {len(report.findings) - report.errors} remarks"
+        f"{counted(report.tables, 'table')}, {counted(report.streams, 'stream')}, "
+        f"{counted(report.locations, 'location')}, {counted(report.rows, 'row')}, {counted(report.bytes, 'byte')}: "
+        f"{counted(report.errors, 'error')}, {counted(len(report.findings) - report.errors, 'remark')}"
     )
     cli.result(report.to_json(), "\n".join([*(finding.text() for finding in report.findings), ending]))
     if report.errors:
@@ -193,7 +195,7 @@ def _json(table: TableName, compared: TableComparison) -> dict[str, Any]:
 
 def _finding(table: TableName, date: DateComparison) -> Finding:
     here, there = (
-        f"{rows:,} rows, {own:,} of them {side}"
+        f"{counted(rows, 'row')}, {own:,} of them {side}"
         for rows, own, side in (
             (date.rows, date.only_here, "only here"),
             (date.other_rows, date.only_there, "only there"),
@@ -205,7 +207,7 @@ def _finding(table: TableName, date: DateComparison) -> Finding:
 def _lines(table: TableName, compared: TableComparison) -> list[str]:
     rows, others = (sum(getattr(date, side) for date in compared.dates) for side in ("rows", "other_rows"))
     verdict = "equal" if compared.equal else "different"
-    lines = [f"{table}: {verdict}, {rows:,} rows here, {others:,} there, {compared.rows_read:,} read"]
+    lines = [f"{table}: {verdict}, {counted(rows, 'row')} here, {others:,} there, {compared.rows_read:,} read"]
     lines += [f"  column {name}: {difference}" for name, difference in compared.columns.items()]
     lines += [f"  {_date(date)}" for date in compared.dates if not date.equal]
     for row in compared.differences:
@@ -217,5 +219,7 @@ def _lines(table: TableName, compared: TableComparison) -> list[str]:
 def _date(date: DateComparison) -> str:
     columns = ", ".join(name for name, equal in date.columns.items() if not equal) or "none by itself"
     sources = [source for source, equal in date.sources.items() if not all(equal.values())]
-    parts = f"{date.date}: {date.only_here:,} rows only here, {date.only_there:,} only there. Columns: {columns}"
+    parts = (
+        f"{date.date}: {counted(date.only_here, 'row')} only here, {date.only_there:,} only there. Columns: {columns}"
+    )
     return parts + (f". Sources: {', '.join(sources)}" if sources else "")

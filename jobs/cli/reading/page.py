@@ -18,7 +18,7 @@ from sparkhaven.jobs.monitor.page.pictures import Drawings, require_library
 from sparkhaven.jobs.monitor.page.server import LOOPBACK, PageCache, own_hosts, serving
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.jobs.streams.starting import load_streams
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName
@@ -96,7 +96,7 @@ def write(fs: Fs, collector: FactCollector, drawings: Drawings, out: Path, cli: 
     record = {"out": str(out), "bytes": len(text), "tables": [table_facts.name for table_facts in facts.tables]}
     cli.result(
         {**record, "wrong": wrong, "notes": notes},
-        f"{out}: {len(facts.tables):,} tables, {len(text):,} bytes, {wrong} wrong, {notes} notes",
+        f"{out}: {counted(len(facts.tables), 'table')}, {counted(len(text), 'byte')}, {wrong} wrong, {notes} notes",
     )
 
 

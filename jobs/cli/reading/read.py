@@ -30,6 +30,7 @@ from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import Snapshot
+from sparkhaven.store.errors import counted
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
@@ -127,7 +128,7 @@ def read(ctx: typer.Context, name: TableArgument, rows: RowChoice, snapshot: Sna
     if (out := shown.out) is not None:
         check_target(out)
         count = export(opened.to_batches(rows.names, dictionaries=False, **rows.selection), out)
-        cli.result({**record, "rows": count, "out": str(out)}, f"{count:,} rows to {out} {pinned(opened)}")
+        cli.result({**record, "rows": count, "out": str(out)}, f"{counted(count, 'row')} to {out} {pinned(opened)}")
         return
     count = opened.count(**rows.selection)
     first = opened.head(shown.limit, rows.names, **rows.selection)
@@ -139,7 +140,7 @@ def read(ctx: typer.Context, name: TableArgument, rows: RowChoice, snapshot: Sna
 
 def _show(opened: Snapshot, names: list[str], listed: list[dict[str, Any]], rows: int, vertical: bool) -> None:
     show_rows(names, [[row[name] for name in names] for row in listed], vertical, f"--vertical shows all, {CHOOSE}")
-    print(f"{rows:,} rows {pinned(opened)}, {len(listed)} shown")
+    print(f"{counted(rows, 'row')} {pinned(opened)}, {len(listed)} shown")
 
 
 def show_rows(names: list[str], rows: list[list[Any]], vertical: bool, hint: str) -> None:
@@ -161,7 +162,7 @@ def cell_text(value: object) -> object:
 def note_set_aside(cli: CliContext, opened: Snapshot) -> None:
     """Says on standard error which rows a read leaves out."""
     for aside in opened.set_aside:
-        cli.note(f"{aside.rows:,} rows of {aside.internal}/{aside.value} are missing, set aside: {aside.path}")
+        cli.note(f"{aside.internal}/{aside.value} lacks {counted(aside.rows, 'row')}, set aside: {aside.path}")
 
 
 def pinned(opened: Snapshot) -> str:

@@ -30,7 +30,7 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end, seconds_of
 from sparkhaven.readers.checks.committed import CommittedFile, check_file, committed_files
 from sparkhaven.readers.checks.findings import Finding
-from sparkhaven.store.errors import EXIT_BAD_DATA, CorruptFileError, LockLostError, SettingsError
+from sparkhaven.store.errors import EXIT_BAD_DATA, CorruptFileError, LockLostError, SettingsError, counted
 from sparkhaven.store.framing.canonical import dump, load
 from sparkhaven.store.framing.log_frames import frame, frame_at
 from sparkhaven.store.io.fs import Fs
@@ -130,7 +130,9 @@ class ScrubRound:
     def _table(self, place: TablePlace) -> bool:
         files, unread = committed_files(place)
         if str(place.table) != self.position.table:
-            self.note(f"{place.table}: {len(files):,} files, {sum(file.state.size for file in files):,} bytes")
+            self.note(
+                f"{place.table}: {counted(len(files), 'file')}, {counted(sum(f.state.size for f in files), 'byte')}"
+            )
             self.position = replace(self.position, table=str(place.table), after="", file="")
             self._keep(unread)
         return all(self._file(place, file) for file in files if str(file.path) > self.position.after)
@@ -316,7 +318,9 @@ def _round(cli: CliContext, running: ScrubRound) -> int:
     }
     state = "complete" if complete else f"paused in {done.table}"
     cli.result(
-        record, f"round {done.round} {state}: {done.files:,} files, {done.size:,} bytes, {len(done.findings)} errors"
+        record,
+        f"round {done.round} {state}: {counted(done.files, 'file')}, {counted(done.size, 'byte')}, "
+        f"{counted(len(done.findings), 'error')}",
     )
     return len(done.findings)
 
@@ -327,7 +331,9 @@ def _plan(cli: CliContext, fs: Fs, layout: Layout, table: TableName | None, pace
     sizes = [file.state.size for name in names for file in committed_files(TablePlace(fs, layout, name))[0]]
     seconds = sum(sizes) / pace.rate
     record = {"round": position.round, "files": len(sizes), "bytes": sum(sizes), "seconds": round(seconds, 3)}
-    cli.result(record, f"a whole round: {len(sizes):,} files, {sum(sizes):,} bytes, {seconds:,.0f} seconds")
+    cli.result(
+        record, f"a whole round: {counted(len(sizes), 'file')}, {counted(sum(sizes), 'byte')}, {seconds:,.0f} seconds"
+    )
 
 
 def _rate(text: str) -> int:

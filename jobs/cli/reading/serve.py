@@ -19,7 +19,7 @@ from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_column import served_schema
 from sparkhaven.readers.live.live_root import Health, LiveRoot
 from sparkhaven.readers.live.service import Engine, EngineOptions, is_installed
-from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
@@ -115,7 +115,7 @@ def _show(cli: CliContext, root: LiveRoot, options: EngineOptions, port: int) ->
 
 def _line(now: Health) -> str:
     lag = "no new epoch" if now.lag_ms is None else f"new epochs shown {now.lag_ms:,} ms after their commit or sooner"
-    return f"{now.tables:,} tables, {now.rows:,} rows, {lag}"
+    return f"{counted(now.tables, 'table')}, {counted(now.rows, 'row')}, {lag}"
 
 
 def _apart_from_engine() -> TextIO:

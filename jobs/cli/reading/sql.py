@@ -19,7 +19,7 @@ from sparkhaven.readers.arrow.cell_values import cell_values
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening_together import feed_positions
 from sparkhaven.readers.arrow.snapshot import Snapshot
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.scan.selection import check_tier
 
 if TYPE_CHECKING:
@@ -96,13 +96,15 @@ def sql(
 
     def print_text() -> None:
         if out is not None:
-            print(f"{rows:,} rows to {out}{_pinned(opened)}")
+            print(f"{counted(rows, 'row')} to {out}{_pinned(opened)}")
         else:
             show_rows(names, lines, shown.vertical, "--vertical shows all")
-            print(f"{rows:,} rows{_pinned(opened)}, {len(lines)} shown")
+            print(f"{counted(rows, 'row')}{_pinned(opened)}, {len(lines)} shown")
         for scan in record["tables"] if cli.verbose else ():
             condition = f" where {scan['where']}" if scan["where"] else ""
-            print(f"{scan['table']}: {scan['rows_read']:,} rows read of {', '.join(scan['columns'])}{condition}")
+            print(
+                f"{scan['table']}: {counted(scan['rows_read'], 'row')} read of {', '.join(scan['columns'])}{condition}"
+            )
 
     cli.result(record, print_text)
 

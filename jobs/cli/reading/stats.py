@@ -25,7 +25,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.offsets import settle_hint
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import TREES
 from sparkhaven.store.layout import Layout, TableName
@@ -127,8 +127,8 @@ def _listed(layout: Layout, all_tables: bool) -> list[TableName]:
 
 
 def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
-    waste = "" if figures["waste"] is None else f", {figures['waste']:,} bytes of waste"
-    print(f"{figures['table']}: {figures['rows']:,} rows, {figures['bytes']:,} bytes{waste}")
+    waste = "" if figures["waste"] is None else f", {counted(figures['waste'], 'byte')} of waste"
+    print(f"{figures['table']}: {counted(figures['rows'], 'row')}, {counted(figures['bytes'], 'byte')}{waste}")
     tiers = [{"tier": tier, **numbers} for tier, numbers in figures["tiers"].items()]
     by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
     shown_apart = {"absent", "ignored", "older", "passed", "positionsUnknown", "remarks", "schemaBehind"}
@@ -172,9 +172,9 @@ def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
             print(f"\n{line['stream']}, not ingested: {files}")
     for aside in figures.get("set_aside", ()):
         location = f"{aside['internal']}/{aside['value']}"
-        print(f"\n{aside['rows']:,} rows of {location} are missing, set aside: {aside['path']}")
+        print(f"\n{location} lacks {counted(aside['rows'], 'row')}, set aside: {aside['path']}")
     if "dates" not in parts:
-        print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}. Option -v lists them")
+        print(f"\n{counted(len(dates), 'date')}, {dates[0]['date']} to {dates[-1]['date']}. Option -v lists them")
 
 
 def _joined(value: object) -> object:

@@ -18,7 +18,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DryRun, help_end
-from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError, counted, counted_with
 from sparkhaven.store.format.table.tbl import read_definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -185,14 +185,14 @@ def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
     if sample.unreadable:
         first = sample.unreadable[0]
         cli.note(
-            f"{len(sample.unreadable):,} records cannot be read and are bad rows."
+            f"{counted_with(len(sample.unreadable), 'record', 'cannot be read: bad rows')}."
             f" First {first.position}: {first.reason}"
         )
     for remark in sample.remarks:
         cli.note(remark)
     for fitted in fit.columns if fit is not None else ():
         if fitted.bad:
-            bad = f"{fitted.bad:,} values of the sample cannot be stored and are bad rows"
+            bad = f"{counted(fitted.bad, 'value')} of the sample cannot be stored and are bad rows"
             cli.note(f"column {fitted.column.name}: {bad}")
 
 

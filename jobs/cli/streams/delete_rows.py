@@ -9,7 +9,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, help_end
 from sparkhaven.jobs.operations.row_deletions import delete_rows
-from sparkhaven.store.errors import EXIT_DONE
+from sparkhaven.store.errors import EXIT_DONE, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
@@ -68,8 +68,8 @@ def delete_rows_command(
         record["errors"] = errors
     for date, count in counts.items():
         of_history = f", {merged[date]:,} of them in history" if date in merged else ""
-        cli.note(f"{date}: {count:,} of {matching.dates.get(date, count):,} rows{of_history}")
-    _show(cli, record, done, f"{rows:,} rows of {len(counts):,} dates", dry_run)
+        cli.note(f"{date}: {count:,} of {counted(matching.dates.get(date, count), 'row')}{of_history}")
+    _show(cli, record, done, f"{counted(rows, 'row')} of {counted(len(counts), 'date')}", dry_run)
     exit_with(code)
 
 

@@ -20,7 +20,7 @@ from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_oth
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.stream_run import settle
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.places import StreamPlace
@@ -205,7 +205,7 @@ def drop(
             dropped = rejected.quarantine().drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
     record = {"stream": place.stream, "dropped": dropped, "dry_run": dry_run}
-    cli.result(record, f"{place.stream}: {words} {dropped:,} rows")
+    cli.result(record, f"{place.stream}: {words} {counted(dropped, 'row')}")
 
 
 def _show_requeued(
@@ -223,18 +223,18 @@ def _show_requeued(
     record |= {"epochs": epochs, "epoch": epochs[-1] if epochs else None, "dry_run": dry_run}
     record["refusals"] = [str(row) for row in refused[:10]]
     where = f" in epoch {', '.join(map(str, epochs))}" if epochs else ""
-    lines = [f"{stream}: {'would ingest' if dry_run else 'ingested'} {sent:,} rows{where}"]
+    lines = [f"{stream}: {'would ingest' if dry_run else 'ingested'} {counted(sent, 'row')}{where}"]
     if refused:
         lines += [
-            f"{len(refused):,} rows are still bad and stay in the quarantine:",
+            f"still bad, and stay in the quarantine: {counted(len(refused), 'row')}",
             *(f"  {row}" for row in refused[:10]),
         ]
     if cut:
-        lines.append(f"{cut:,} rows are longer than 1 MiB and were cut. Requeue them with --from and a whole payload")
+        lines.append(f"longer than 1 MiB, and cut: {counted(cut, 'row')}. Requeue with --from and a whole payload")
     if before:
-        lines.append(f"{len(before):,} rows of the file were ingested before")
+        lines.append(f"ingested before: {counted(len(before), 'row')} of the file")
     if unknown:
-        lines.append(f"{len(unknown):,} rows of the file are not pending: dropped, or never rejected")
+        lines.append(f"not pending, dropped or never rejected: {counted(len(unknown), 'row')} of the file")
     cli.result(record, "\n".join(lines))
     if done is not None and done.unmarked is not None:
         cli.note(f"they are committed. The next start of the stream marks them in the quarantine: {done.unmarked}")

@@ -23,7 +23,14 @@ from sparkhaven.store.epochs.recovery.rebuild import PositionChoice
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport, preview_recovery
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import (
+    EXIT_BAD_DATA,
+    EXIT_DONE,
+    SettingsError,
+    SparkhavenError,
+    TableNotFoundError,
+    counted,
+)
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import is_copy
@@ -206,7 +213,7 @@ def set_locations_aside(
             reason = damage_of(place, state, key) or "requested"
             done = set_aside(place, key, reason=reason, time_ms=now)
             reports.append(done)
-            cli.note(f"{done.rows:,} rows of {location} are set aside: {done.path}")
+            cli.note(f"set aside {counted(done.rows, 'row')} of {location}: {done.path}")
     return reports
 
 

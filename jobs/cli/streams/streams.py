@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_strea
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -196,7 +196,10 @@ def show(
         table(header, [[location[key] for key in header] for location in located])
         if state.offsets:
             table(["topic partition", "next offset"], [list(position) for position in positions.items()])
-        print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
+        print(
+            f"epoch {state.epoch}: {counted(rows, 'row')} in {counted(len(located), 'location')}, "
+            f"generation {state.generation}"
+        )
         if ignored_in(counts):
             print(f"fields without a column: {field_words(ignored_in(counts))}")
         if absent_in(counts):
@@ -225,7 +228,7 @@ def rollback(
     record = {**_about(place), "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
     verb = "drop" if dropped >= 0 else "bring back"  # rows that an epoch since has withdrawn
     words = f"would {verb}" if dry_run else {"drop": "dropped", "bring back": "brought back"}[verb]
-    said = f"{words} {abs(dropped):,} rows"
+    said = f"{words} {counted(abs(dropped), 'row')}"
     cli.result(record, said if dry_run else f"epoch {to} is restored as epoch {epoch}, {said}")
 
 
@@ -272,7 +275,7 @@ def undo(
         "dry_run": dry_run,
     }
     numbers = f"epoch{'s' if len(undone) > 1 else ''} {', '.join(map(str, undone))}"
-    words = f"{done.rows:,} rows of {numbers} in {len(done.locations):,} locations"
+    words = f"{counted(done.rows, 'row')} of {numbers} in {counted(len(done.locations), 'location')}"
     if not done.locations:
         words = f"nothing to do: {numbers} {'were' if len(undone) > 1 else 'was'} {done.reason}"
     else:

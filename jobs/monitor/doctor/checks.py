@@ -7,7 +7,7 @@ from sparkhaven.jobs.monitor.doctor.finding import Check, CheckContext, DoctorFi
 from sparkhaven.jobs.monitor.doctor.machine import file_systems, free_space, jdk, permissions, spark, versions
 from sparkhaven.jobs.monitor.doctor.streams import clock, epochs, failures, fields, lag, locks, logs, quarantined
 from sparkhaven.jobs.monitor.doctor.tables import schemas, tables
-from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.errors import TableNotFoundError, counted
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 CHECKS: dict[str, Check] = {
@@ -61,4 +61,4 @@ def _root(context: CheckContext) -> list[Found]:
             f"no table {missing[0]}", where=context.layout.root, found=", ".join(map(str, tables)) or "no table",
             hint=context.command("stats"),
         )  # fmt: skip
-    return [f"{context.layout.root} has {len(tables):,} tables"]
+    return [f"{context.layout.root} has {counted(len(tables), 'table')}"]

@@ -15,7 +15,7 @@ from sparkhaven.jobs.monitor.texts import named
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.state.removed_locations import RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, counted, counted_with
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 from sparkhaven.store.merges.merge_run import MergePhase
@@ -67,27 +67,28 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     ]
     emptied, due_s = _emptied(context, table)
     due = [value for value in emptied if value not in due_s]
-    waste = f"are truncated, and {sum(emptied[value] for value in due):,} bytes of their files not deleted"
+    waste = f"are truncated, and {counted(sum(emptied[value] for value in due), 'byte')} of their files not deleted"
     waiting.append(("N453", waste, "delete --dates", due))
     pending = False
     for code, statement, words, values in waiting:
         if values:
             pending = True
             command, *options = words.split()
-            text = f"{table}: {len(values):,} dates {statement} ({named(values)})"
+            text = f"{table}: {counted_with(len(values), 'date', statement)} ({named(values)})"
             yield told(code, text, context.command(command, table, *options, *asked_dates(values)))
     if due_s:
         pending = True
-        text = f"{table}: {len(due_s):,} dates are truncated ({named(list(due_s))}). Readers may still use their files"
+        truncated = counted_with(len(due_s), "date", "are truncated")
+        text = f"{table}: {truncated} ({named(list(due_s))}). Readers may still use the files"
         yield told("N453", f"{text}: `delete` removes them in {max(due_s.values()):,.0f} s")
     old = [location for date in statuses for location in date.replaced]
     if old:
         size = sum(location.size for location in old)
-        text = f"{table}: {len(old):,} replaced locations of history are still on disk, {size:,} bytes"
+        text = f"{table}: {counted(len(old), 'replaced location')} of history still on disk, {counted(size, 'byte')}"
         yield told("N453", text, context.command("clean", table))
     if not pending:
         merged = sum(bool(date.generation) for date in statuses)
-        yield f"{table}: {merged:,} dates are merged, none is pending"
+        yield f"{table}: {counted_with(merged, 'date', 'are merged')}, none is pending"
 
 
 def asked_dates(values: list[str]) -> list[str]:

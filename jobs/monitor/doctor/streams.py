@@ -26,7 +26,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_strea
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import rule_words
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import SparkhavenError, counted, counted_with
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.quarantine.row_choice import Chosen
@@ -46,7 +46,7 @@ def epochs(context: CheckContext) -> Iterator[Found]:
             continue  # reported by ``logs``
         stat = context.fs.stat(context.layout.stream_log(table, stream))
         age = f", {ago(context.now_s - stat.mtime_ns / 1e9)} old" if stat is not None and state.epoch else ""
-        many = f"{len(state.locations):,} intraday locations"
+        many = counted(len(state.locations), "intraday location")
         yield f"{table} {stream}: epoch {state.epoch}{age}, durability {state.durability}, {many}"
     if not count:
         yield told("N431", "no stream has run in this database yet", context.command("ingest", "STREAM.toml"))
@@ -83,7 +83,9 @@ def _trial(context: CheckContext, settings: StreamSettings, state: StreamState |
         yield told("E432", f"{name}: a run would stop, {headline(error)}", command)
         return
     if trial is not None and trial.rejected:
-        yield told("N432", f"{name}: {trial.rejected:,} of the first {trial.rows:,} rows that wait are bad", command)
+        yield told(
+            "N432", f"{name}: {trial.rejected:,} bad of the first {counted(trial.rows, 'row')} that wait", command
+        )
     for line in other_fields(trial, settings.spec.contract):
         yield told("N432", f"{name}: first rows that wait, {line}", command)
 
@@ -130,7 +132,7 @@ def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Fo
                 "correct `from` of the column, or the producer. With `required` such rows are refused",
             )
         else:
-            words = f"{rows:,} of {newest.rows:,} rows of epoch {newest.epoch}"
+            words = f"{rows:,} of {counted(newest.rows, 'row')} of epoch {newest.epoch}"
             yield told("N433", f"{table} {stream}: {words} have no field for column {name}", command)
 
 
@@ -168,7 +170,7 @@ def logs(context: CheckContext) -> Iterator[Found]:
         yield from results
         sound += not results and not unsettled
     if sound:
-        yield f"{sound:,} logs are sound"
+        yield counted_with(sound, "log", "are sound")
 
 
 def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
@@ -291,4 +293,4 @@ def _of_stream(context: CheckContext, table: TableName, state: StreamState, comm
     rows = rejected_rows(TablePlace(context.fs, context.layout, table), state)
     count = rows.count(Chosen(state="pending")) if rows is not None else 0
     if count:
-        yield told("N439", f"{table} {state.stream}: {count:,} rows are in quarantine", command)
+        yield told("N439", f"{table} {state.stream}: {counted_with(count, 'row', 'are in quarantine')}", command)

@@ -13,7 +13,7 @@ from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.readers.checks.verify import verify, verify_users
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.reading.stream_state import list_streams
-from sparkhaven.store.errors import InvalidNameError, SchemaError
+from sparkhaven.store.errors import InvalidNameError, SchemaError, counted_with
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
@@ -32,7 +32,7 @@ def tables(context: CheckContext) -> Iterator[Found]:
     if not context.only:
         yield from of_damage(context, "", verify_users(context.fs, context.layout).findings)
     if sound:
-        yield f"{sound:,} tables are as their logs and merge records say"
+        yield counted_with(sound, "table", "are as logs and merge records say")
 
 
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:

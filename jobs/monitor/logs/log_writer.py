@@ -27,7 +27,7 @@ from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
-from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError
+from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, LocationKey
@@ -104,7 +104,9 @@ class LogWriter:
             self._waiting[table].clear()
         if lost:
             self._on_failure(str(table.table), lost)
-            self._warn(f"{lost:,} rows of {table.table} are lost: more than {self._max_rows:,} waited to be written")
+            self._warn(
+                f"lost {counted(lost, 'row')} of {table.table}: more than {self._max_rows:,} waited to be written"
+            )
         if not rows:
             return
         try:
@@ -154,7 +156,7 @@ class LogWriter:
         if self._thread.is_alive():
             self._warn(f"the log tables are not written within {self._end_s:g} s. Rows of the last minute may be lost")
         elif unwritten:
-            self._warn(f"{unwritten:,} rows of log tables are lost. They could not be written")
+            self._warn(f"lost {counted(unwritten, 'row')} of log tables, which could not be written")
 
 
 STREAMS = 64  # that one log table may have: processes that write to it at the same time

@@ -368,7 +368,7 @@ def _next(facts: PageFacts, draw: Draw) -> list[Element]:
         step: Content = command(next_) if next_.startswith("sparkhaven ") else next_
         rows.append([element("span", finding.state, class_=finding.state), finding.check, finding.what, step])
     count = sum(finding.state == "wrong" for finding in findings)
-    counts = f"{count:,} wrong, {len(findings) - count:,} notes"
+    counts = f"{count:,} wrong, {counted(len(findings) - count, 'note')}"
     return [table(f"Findings of `sparkhaven doctor`: {counts}", ["state", "check", "finding", "next"], rows)]
 
 

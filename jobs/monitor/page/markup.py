@@ -8,6 +8,8 @@ from xml.etree.ElementTree import Element, tostring
 
 from defusedxml.ElementTree import fromstring
 
+from sparkhaven.store.errors import counted
+
 Content = Element | str
 Row = Sequence[Content | float | None]
 _TAGS = frozenset({"svg", "g", "path", "text", "line", "rect", "tspan"})
@@ -128,4 +130,4 @@ def size(length: int) -> str:
     amount, units = float(length), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]
-    return f"{length:,} bytes" if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"
+    return f"{counted(length, 'byte')}" if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"

@@ -17,6 +17,7 @@ from sparkhaven.jobs.monitor.storage import VolumeUse
 from sparkhaven.jobs.monitor.streams import StreamFacts
 from sparkhaven.jobs.monitor.symbols import SymbolSizes
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry
+from sparkhaven.store.errors import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class DateSpan:
 
     @property
     def words(self) -> str:
-        return self.first if self.count == 1 else f"{self.first} to {self.last} ({self.count:,} dates)"
+        return self.first if self.count == 1 else f"{self.first} to {self.last} ({counted(self.count, 'date')})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_USAGE, CorruptFileError, SparkhavenError
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_USAGE, CorruptFileError, SparkhavenError, counted
 from sparkhaven.store.framing.canonical import BROKEN, dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -96,7 +96,7 @@ def load_failure(fs: Fs, path: Path) -> tuple[tuple[str, str], StreamFailure]:
     """Table and stream of a note, and the failure. FileNotFoundError; CorruptFileError: it is damaged."""
     stat = fs.stat(path)
     if stat is not None and stat.size > MOST:
-        raise _damaged(path, f"{stat.size:,} bytes")
+        raise _damaged(path, f"{counted(stat.size, 'byte')}")
     return decode_failure(fs.read(path), path)
 
 

@@ -44,7 +44,7 @@ from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.epochs.state.rollbacks import restored
-from sparkhaven.store.errors import FormatError
+from sparkhaven.store.errors import FormatError, counted
 from sparkhaven.store.format.table.table_size import published
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey, check_stream
@@ -210,7 +210,7 @@ class RecoveryReport:
         lines += [f"rename {move.path} to {move.to.name}: a location {move.reason}" for move in self.moved]
         lines += [f"keep {path}: no epoch has it, and it names no stream" for path in self.unpublished_locations]
         if self.log_bytes:
-            lines.append(f"drop {self.log_bytes:,} bytes of the log: a record that was never committed")
+            lines.append(f"drop {counted(self.log_bytes, 'byte')} of the log: a record that was never committed")
         return lines
 
 

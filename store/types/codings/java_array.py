@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.errors import SchemaMismatchError, counted
 from sparkhaven.store.types.codings import byte_array
 from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, binary_parts, from_base64, is_bytes
 from sparkhaven.store.types.codings.coding import (
@@ -179,7 +179,7 @@ class JavaArrays(BlobCoding):
             raise SchemaMismatchError(
                 "rows have more elements together than one Arrow list can hold",
                 expected=f"at most {MOST_ELEMENTS:,}",
-                found=f"{offsets[-1]:,} in {len(null):,} rows",
+                found=f"{offsets[-1]:,} in {counted(len(null), 'row')}",
                 hint="read fewer rows at once",
             )
         longest = int(np.diff(ends).max(initial=front))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
-from sparkhaven.store.errors import MergeError, SnapshotMovedError
+from sparkhaven.store.errors import MergeError, SnapshotMovedError, counted
 from sparkhaven.store.expressions.formula.evaluation import Formula, parse_formula
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
@@ -96,7 +96,7 @@ def _joined(one: ColumnDrop | None, other: ColumnDrop) -> ColumnDrop:
 
 
 def _undeclared(schema: TableSchema, value: str, lost: Sequence[ColumnDrop]) -> MergeError:
-    names = ", ".join(f"{drop.name} ({drop.rows:,} rows with values)" for drop in lost)
+    names = ", ".join(f"{drop.name} ({counted(drop.rows, 'row')} with values)" for drop in lost)
     drops = " ".join(f"--drop {drop.name}" for drop in lost)
     return MergeError(
         "the date has columns that the deployed schema lacks and that no command dropped",

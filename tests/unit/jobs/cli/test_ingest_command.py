@@ -113,7 +113,7 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
     ]
     assert "others stopped: column time_hour" in found.stderr
     found = run(tmp_path / "db", "ingest", *files, "--dry-run")
-    assert (found.exit_code, "flights: would ingest 1 files" in found.stdout) == (2, True)
+    assert (found.exit_code, "flights: would ingest 1 file" in found.stdout) == (2, True)
 
 
 def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_a_dry_run_and_stats_name_what_is_not_taken(tmp_path: Path) -> None:
     file = write_stream(tmp_path)
     (tmp_path / "feed" / "two.json.tmp").write_text("{}\n")
     found = run(tmp_path / "db", "ingest", str(file), "--dry-run")
-    assert f"not ingested: 1 files, unfinished: {tmp_path / 'feed' / 'two.json.tmp'}" in found.stdout
+    assert f"not ingested: 1 file, unfinished: {tmp_path / 'feed' / 'two.json.tmp'}" in found.stdout
 
 
 @pytest.mark.parametrize("command", ["list", "drop"])

@@ -117,7 +117,7 @@ def test_of_the_output_of_a_sink_its_log_decides(base: Path, place: str) -> None
     (base / "link").symlink_to(out / f"Date={DATE}")
     found = run(base / "db", *COMMANDS["import"](base, base / place))
     assert (found.exit_code, committed(base)) == (0, [1, 2]), found.output
-    assert "1 files are left out (not committed by _spark_metadata)" in found.stderr
+    assert "1 file is left out (not committed by _spark_metadata)" in found.stderr
 
 
 @pytest.mark.parametrize("damage", ["gone", "shorter"])

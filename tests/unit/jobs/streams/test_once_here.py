@@ -111,7 +111,7 @@ def test_spark_is_started_where_it_is_asked_for(
     monkeypatch.setattr(process, "build_session", start)
     assert "Spark would start here" in run(tmp_path / "db", "ingest", file, *words).stderr
     found = run(tmp_path / "db", "ingest", file, "--once", limits=LocalLimits(9))
-    assert "s runs in Spark: 1 files, 10 bytes to ingest, more than" in found.stderr
+    assert "s runs in Spark: 1 file, 10 bytes to ingest, more than" in found.stderr
     assert "Spark would start here" in found.stderr
     code, value = run_json(tmp_path / "db", "ingest", file, "--once", "--local")
     assert (code, value["rows"]) == (0, 1)
@@ -123,7 +123,7 @@ def test_streams_of_one_command_are_counted_together(tmp_path: Path) -> None:
         put(tmp_path, number, name=name)
     found = run(tmp_path / "db", "ingest", *files, "--once", "--json", limits=LocalLimits(20))
     assert [json.loads(line)["rows"] for line in found.stdout.splitlines()] == [1, 1] and ids(tmp_path) == [0, 1]
-    assert "b runs in this process, without Spark: 1 files, 10 bytes and 1 files, 10 bytes to ingest" in found.stderr
+    assert "b runs in this process, without Spark: 1 file, 10 bytes and 1 file, 10 bytes to ingest" in found.stderr
 
 
 def test_what_the_choice_depends_on() -> None:

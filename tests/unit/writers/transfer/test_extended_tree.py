@@ -85,7 +85,7 @@ def test_history_without_a_record_comes_into_the_tree_once_it_is_adopted(
     shutil.copytree(there, there.parents[1] / "1" / ADOPTED)
     merged = run(tmp_path, "merge", str(TABLE), "--dates", NEXT, "--local")
     assert merged.exit_code == 0, merged.output
-    assert "1 locations of history have no merge record, and are not in the tree" in merged.stderr
+    assert "1 location of history without merge record left out of the tree" in merged.stderr
     assert rows_of(db, kind) == wanted(rows)
     command = ("dates", words[0], str(TABLE), *words[1:])
     if killed:

@@ -80,7 +80,7 @@ def test_a_tree_that_merges_do_not_write_is_refused_before_a_row_is_stored(
 def test_commands_that_change_history_bring_the_extended_tree_in_step(tmp_path: Path) -> None:
     found = run(tmp_path / "db", *extended(tmp_path, "parquet:kv"))
     tree = tmp_path / "db" / "Systems" / "NS" / "Extended" / "T"
-    assert (found.exit_code, f"parquet:kv: 1 dates written, 0 removed, {tree}" in found.stderr) == (0, True)
+    assert (found.exit_code, f"parquet:kv: 1 date written, 0 removed, {tree}" in found.stderr) == (0, True)
     (leaf,) = tree.rglob("*.parquet")
     assert leaf.relative_to(tree).as_posix() == "Date=d/part-history-00000.parquet"
     leaf.unlink()

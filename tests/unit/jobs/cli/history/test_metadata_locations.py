@@ -158,7 +158,7 @@ def test_leaves_are_listed(db: IntradayRows) -> None:
     leaves = value["locations"]["entries"]
     assert code == 0 and [(leaf["date"], leaf["rows"]) for leaf in leaves] == [(DAY, 20), (NEXT, 9)]
     assert all((tree(db) / leaf["leaf"]).exists() for leaf in leaves)
-    assert "Locations table, 2 leaves" in run(db.root, "metadata", "list", NAME).stdout
+    assert "Locations table, leaves: 2" in run(db.root, "metadata", "list", NAME).stdout
     assert "Locations table, right" in run(db.root, "metadata", "validate", NAME).stdout
 
 

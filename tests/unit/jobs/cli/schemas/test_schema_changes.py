@@ -63,7 +63,7 @@ def test_a_start_refuses_what_is_no_addition_and_a_command_does_it(site: Site, c
     said = site.ingest(code=2)
     assert f"found: {found}\n" in said and f" schema deploy {site.file}" in said
     if change in ("drop", "rename"):
-        assert "columns: B (1 rows with values)" in said
+        assert "columns: B (1 row with values)" in said
     looks = (
         run(site.root, "ingest", str(site.base / "s.toml"), "--dry-run"),
         run(site.root, "schema", "check", str(site.file), "--against", str(site.root)),
@@ -202,7 +202,7 @@ def test_what_nobody_dropped_is_not_lost_at_night(site: Site) -> None:
         found = run(site.root, *words)
         assert found.exit_code == 1
         assert "columns that the deployed schema lacks and that no command dropped" in found.stderr
-        assert "B (1 rows with values)" in found.stderr
+        assert "B (1 row with values)" in found.stderr
     assert site.rows("B") == [{"B": "x"}]
     assert "no command dropped B" in run(site.root, "doctor", TABLE).stdout
     gone = site.do("schema", "history", TABLE)["retired"]

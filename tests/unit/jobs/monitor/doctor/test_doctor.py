@@ -125,9 +125,9 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     small.merge_by_hand("2013-01-01", 1)
     notes = [each.what for each in of(run_checks(root), "dates", "note")]
     assert notes == [
-        f"{name}: 1 dates are published, but files that their merge has left behind were not removed (2013-01-01)",
-        f"{name}: 1 dates have ended and are not merged (2013-01-02)",
-        f"{name}: 1 dates are merged and not validated (2013-01-01)",
+        f"{name}: 1 date is published, but files that their merge has left behind were not removed (2013-01-01)",
+        f"{name}: 1 date has ended and is not merged (2013-01-02)",
+        f"{name}: 1 date is merged and not validated (2013-01-01)",
     ]
 
 
@@ -222,11 +222,9 @@ def test_truncated_dates_and_their_waste(tmp_path: Path) -> None:
     later = of(run_checks(tmp_path, now_s=NOW + 3600), "dates", "note")
     told = {each.what.partition(": ")[2]: each.next for each in later}
     (deletes,) = [what for what in told if "truncated, and" in what]
-    assert re.fullmatch(rf"1 dates are truncated, and [1-9][0-9,]+ bytes of their files not deleted \({DAY}\)", deletes)
+    assert re.fullmatch(rf"1 date is truncated, and [1-9][0-9,]+ bytes of their files not deleted \({DAY}\)", deletes)
     assert told[deletes] == f"sparkhaven --root {tmp_path} delete Test.Every --dates {DAY}"
-    assert any(
-        re.search(r"2 replaced locations of history are still on disk, [1-9][0-9,]+ bytes", what) for what in told
-    )
+    assert any(re.search(r"2 replaced locations of history still on disk, [1-9][0-9,]+ bytes", what) for what in told)
 
 
 def test_mounts_and_what_they_guarantee() -> None:

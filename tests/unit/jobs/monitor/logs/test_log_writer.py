@@ -116,7 +116,7 @@ def test_a_full_disk_is_a_warning_and_counted(tmp_path: Path) -> None:
     log.add(ADMIN, {"Command": "a"})
     with log:
         pass
-    assert "no space left" in said[0] and said[1] == "1 rows of log tables are lost. They could not be written"
+    assert "no space left" in said[0] and said[1] == "lost 1 row of log tables, which could not be written"
     value = metrics.registry.get_sample_value("sparkhaven_log_failures_total", {"table": "SparkhavenInternal.AdminLog"})
     assert value == 1
 

@@ -279,7 +279,7 @@ def test_the_same_root_at_the_same_time_gives_the_same_bytes(small: SmallTable) 
 
 def test_findings_are_those_of_doctor(small: SmallTable) -> None:
     found = collector(small.root).collect()
-    assert DoctorFinding("root", "ok", f"{small.root} has 1 tables") in found.findings
+    assert DoctorFinding("root", "ok", f"{small.root} has 1 table") in found.findings
     next_ = [each.next or "" for each in found.findings if each.check == "dates"]
     merges = [command for command in next_ if f"sparkhaven --root {small.root} merge NS.T --dates " in command]
     assert any("2026-01-02" in command for command in merges)
