@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs.console import Block, Session, blocks, matches, rewrite, steps
+from tests.support.docs.console import PROGRAM, Block, Session, blocks, matches, rewrite, steps
 from tests.support.docs.pages import PAGES, RUN_ALONE, RUN_IN_ORDER
 from tests.support.places import REPOSITORY
+from tests.support.spark.forked_python import forked_program
 
 ALL = "SPARKHAVEN_ALL_PAGES"  # `make pages` sets it; README alone takes a third of the time
 
@@ -28,7 +29,8 @@ def test_every_page_with_a_session_is_run() -> None:
 @pytest.mark.parametrize("name", RUN_ALONE)
 def test_a_page_about_a_night_shows_what_happens(name: str, tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "examples/trades", tmp_path / "trades")
-    differs = Session(tmp_path / "trades").follow(REPOSITORY / name)
+    program = PROGRAM if os.environ.get(ALL) else forked_program()  # the pages in order run the real one
+    differs = Session(tmp_path / "trades", program=program).follow(REPOSITORY / name)
     assert not differs, "\n".join(differs)
 
 

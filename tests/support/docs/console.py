@@ -22,6 +22,8 @@ FENCE = re.compile(r"^```(\w*)\s*$")
 FILE = re.compile(r"^<!-- file: (\S+) -->$")
 ERROR = "sparkhaven: "
 PATIENCE = 900
+PYTHON = shlex.quote(sys.executable)
+PROGRAM = f"{PYTHON} -m sparkhaven.jobs.cli.main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +51,21 @@ class Step:
 
 @dataclass(slots=True)
 class Session:
-    """A directory in which commands are run one after the other, as in a shell; exported names stay."""
+    """A directory in which commands are run one after the other, as in a shell; exported names stay.
+
+    ``program``: what the shell runs as ``sparkhaven``, with its first words. Default: the command of this environment.
+    """
 
     base: Path
     environ: dict[str, str] = field(default_factory=dict)
+    program: str = PROGRAM
 
     def __post_init__(self) -> None:
         programs = self.base / ".programs"
         programs.mkdir(parents=True)
-        for name, line in (("sparkhaven", "-m sparkhaven.jobs.cli.main"), ("python", "")):
+        for name, line in (("sparkhaven", self.program), ("python", PYTHON)):
             program = programs / name
-            program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {line} "$@"\n', encoding="utf-8")
+            program.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
             program.chmod(0o755)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARKHAVEN")}
         path = f"{programs}{os.pathsep}{kept['PATH']}"

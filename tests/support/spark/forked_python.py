@@ -15,6 +15,7 @@ import importlib
 import os
 import pkgutil
 import runpy
+import shlex
 import signal
 import socket
 import subprocess
@@ -65,6 +66,13 @@ def start_server() -> None:
         folder.cleanup()
 
     atexit.register(end)
+
+
+def forked_program() -> str:
+    """What a shell runs as ``sparkhaven``, as a fork of the server, whatever its environment is."""
+    start_server()
+    given = (f"{name}={shlex.quote(os.environ[name])}" for name in ("SPARKHAVEN_PYTHON", FORKS))
+    return " ".join(["env", *given, shlex.quote(str(PROGRAM))])
 
 
 def serve(path: str) -> None:
