@@ -379,7 +379,10 @@ class ConditionParser(ExpressionParser):
         if kind not in ("INTEGER", "NUMERIC"):
             return None
         if "e" in text.lower():
-            number = float(text)
+            try:
+                number = float(text)
+            except ValueError:
+                raise PredicateError(SYNTAX, self.character(tree), "a number", text) from None
             if not math.isfinite(number):
                 raise PredicateError(SYNTAX, self.character(tree), "a number that a double can hold", text)
             return literal_node(number)

@@ -223,6 +223,7 @@ def test_columns() -> None:
         ("", SYNTAX, "a SQL expression", "SELECT clause without selection list at character 1"),
         ("i >", SYNTAX, "a SQL expression", "syntax error"),
         ("i > 1 1", SYNTAX, "a SQL expression", "syntax error"),
+        ("i > 0e", SYNTAX, "a number", "0e at character"),
         ("i > 1; drop table x", SYNTAX, "one SQL expression", "i > 1; drop table x"),
         ("i > 1; select 1", SYNTAX, "one SQL expression", "i > 1; select 1"),
         ("i > 1, b", SYNTAX, "one SQL expression", "i > 1, b"),
