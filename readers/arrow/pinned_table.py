@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,14 +28,14 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.narrowing import Filter
+from sparkhaven.store.scan.narrowing import Filter, settled
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.seen_history import remarks
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import has_other_null
-from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
@@ -277,7 +277,36 @@ def filter_of(predicate: Predicate | None, schema: TableSchema, *, by_rows: bool
         return Filter(frozenset(), predicate.may_match)
     odd = {column.name for column in schema.columns if has_other_null(column)}
     named = frozenset(predicate.columns)
-    return Filter(named - odd, predicate.may_match, None if named & odd else lookup_of(predicate.node))
+    lookup = None if named & odd else lookup_of(predicate.node)
+    return Filter(named - odd, predicate.may_match, lookup, predicate.all_match)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A slice that may have rows which match a condition.
+
+    ``settled``: those of which statistics say so. ``open``: the part whose rows must be read to know; None: there is
+    none.
+    """
+
+    slice: Slice
+    settled: RowRanges
+    open: Slice | None
+
+    @classmethod
+    def of(cls, pinned: PinnedTable, slice_: Slice, where: Predicate) -> Doubt:
+        """What statistics leave open of a slice of a plan of that condition."""
+        schema = pinned.schema.readable
+        named = filter_of(where, schema)
+        known = NO_ROWS if named is None else settled(schema, slice_, named)
+        return cls(slice_, known, slice_.limited(known.outside(slice_.start, slice_.stop)))
+
+    def matching(self, pinned: PinnedTable, where: Predicate) -> Slice | None:
+        """The slice with the rows that match; None: there is none. Reads the part that is open."""
+        rows = self.settled
+        for _, matching in matching_rows(pinned, [self.open] if self.open else [], where):
+            rows = rows.union(matching)
+        return self.slice.limited(rows)
 
 
 def matching_rows(pinned: PinnedTable, slices: Iterable[Slice], where: Predicate) -> Iterator[tuple[Slice, RowRanges]]:

@@ -29,7 +29,7 @@ from sparkhaven.store.scan.location_files import LocationFiles
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import UNKNOWN, RangeStats, Scalar
 from sparkhaven.store.types.model import Column, Kind, TableSchema
-from sparkhaven.store.types.row_ranges import RowRanges
+from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 
 MayMatch = Callable[[Mapping[str, RangeStats]], bool]
 
@@ -38,12 +38,13 @@ MayMatch = Callable[[Mapping[str, RangeStats]], bool]
 class Filter:
     """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match.
 
-    ``lookup``: what of it an index answers.
+    ``lookup``: what of it an index answers. ``all_match``: whether every row of a range matches; None: never known.
     """
 
     columns: frozenset[str]
     may_match: MayMatch
     lookup: Lookup | None = None
+    all_match: MayMatch | None = None
 
 
 def value_stats(schema: TableSchema, value: str, start: int, stop: int) -> dict[str, RangeStats]:
@@ -83,6 +84,19 @@ def _joined(ranges: Sequence[RangeStats]) -> RangeStats:
 
 
 def pruned(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
+    return _pieces(schema, slice_, where, where.may_match)
+
+
+def settled(schema: TableSchema, slice_: Slice, where: Filter) -> RowRanges:
+    """The rows of a slice of which its statistics say that they match."""
+    if where.all_match is None:
+        return NO_ROWS
+    pieces = _pieces(schema, replace(slice_, selected=None), where, where.all_match)
+    return slice_.chosen.intersection(RowRanges.of((piece.start, piece.stop) for piece in pieces))
+
+
+def _pieces(schema: TableSchema, slice_: Slice, where: Filter, holds: MayMatch) -> list[Slice]:
+    """The parts of a slice whose statistics are as ``holds`` says."""
     columns = [name for name in sorted(where.columns) if name in slice_.stats]
     cuts = {slice_.start, slice_.stop}
     for name in columns:
@@ -95,7 +109,7 @@ def pruned(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
             around = next((s for s in slice_.stats[name] if s.start <= start and stop <= s.stop), None)
             if around is not None:
                 stats[name] = around
-        if not where.may_match(stats):
+        if not holds(stats):
             continue
         if kept and kept[-1].stop == start:
             kept[-1] = replace(kept[-1], stop=stop)

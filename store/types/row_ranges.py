@@ -123,6 +123,27 @@ class RowRanges:
         filled = starts < stops
         return RowRanges(starts[filled], stops[filled])
 
+    def closed(self, few: int) -> RowRanges:
+        """These rows and those between two ranges where they are ``few`` at most."""
+        if len(self) < 2:
+            return self
+        apart = self.starts[1:] - self.stops[:-1] > few
+        first, last = np.ones(1, np.bool_), np.ones(1, np.bool_)
+        return RowRanges(self.starts[np.concatenate((first, apart))], self.stops[np.concatenate((apart, last))])
+
+    def bits_among(self, others: RowRanges) -> bytes:
+        """A bit for each row of ``others``, in their order: whether it is one of these, which are all among them.
+
+        The lowest bit of a byte comes first.
+        """
+        lengths = others.stops - others.starts
+        before = np.cumsum(lengths) - lengths
+        shift = (before - others.starts)[np.searchsorted(others.starts, self.starts, side="right") - 1]
+        steps = np.zeros(others.rows + 1, np.int8)
+        steps[self.starts + shift] += 1
+        steps[self.stops + shift] -= 1
+        return np.packbits(np.cumsum(steps[:-1], dtype=np.int8), bitorder="little").tobytes()
+
     def steps(self, rows: int) -> Iterator[RowRanges]:
         """These rows in parts of so many, the last one of fewer."""
         ends = np.cumsum(self.stops - self.starts)

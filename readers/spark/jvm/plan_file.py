@@ -9,14 +9,16 @@ Little-endian. It lives between two calls of one program, so both sides are alwa
     ...        head: an object in JSON (UTF-8), see ``_head``
     72 n       an entry a slice, in the order of the plan:
                u4 number of its value, of its internal partition, of its stream (0xFFFFFFFF: history) and of its shape
-               u4 marks (1: written by a newer schema, 2: in Parquet, 4: history, 8: chosen rows follow)
+               u4 marks (1: written by a newer schema, 2: in Parquet, 4: history, 8: ranges of chosen rows follow,
+               16: not all rows of these ranges are chosen)
                u4 bytes of its details
                i8 first row, row after the last, committed rows, epoch that made the location, when that was (ms, 0:
                not known), epoch that changed it
     ...        details, a slice after the other: u4 bytes of the directory, the directory (UTF-8); files
                (``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics,
                the u4 length of each, and the rows (``store.epochs.state.statistics``); files of indexes, if its shape
-               has any; chosen rows, to the end: i8 first, i8 after the last of each range
+               has any; chosen rows, to the end: i8 first, i8 after the last of each range; where not all rows of these
+               are chosen, a bit a row (the lowest of a byte first) and u4 bytes of these bits
 
 A shape has the names of the files, the names of the columns of each group, those of files of indexes, the names in the
 location of columns that have another one there, and the places of its indexes in ``indexes``. Details are the bytes
@@ -63,16 +65,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.spark.batch import shown_columns
+from sparkhaven.readers.arrow.pinned_table import Doubt, PinnedTable
+from sparkhaven.readers.spark.batch import shown_columns, where_of
 from sparkhaven.readers.spark.jvm.column_forms import column_entry, form_entry, has_decoder, prefix_hex
 from sparkhaven.readers.spark.jvm.jar import jar_digest
-from sparkhaven.readers.spark.options import DEFAULT_READER, ReadOptions
+from sparkhaven.readers.spark.options import DEFAULT_READER, STREAM, ReadOptions
 from sparkhaven.readers.spark.spark_types import require_exact, spark_schema
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.packed_location import Files, Names, Numbering, Stats
 from sparkhaven.store.epochs.state.withdrawn_rows import pack_ranges
 from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import INDEX, in_parquet
 from sparkhaven.store.io.stat import Stat
 from sparkhaven.store.io.system_errors import as_storage_errors
@@ -159,18 +162,20 @@ def _identity(stat: Stat | None) -> list[int] | None:
 
 MAGIC = b"SHVPLAN1"
 HISTORY = 0xFFFF_FFFF
-NEWER, PARQUET, OF_HISTORY, CHOSEN = 1, 2, 4, 8
+NEWER, PARQUET, OF_HISTORY, CHOSEN, PICKED = 1, 2, 4, 8, 16
 _HEADER = struct.Struct("<8sqII")
 _ENTRY = struct.Struct("<IIIIIIqqqqqq")
 _LENGTH = struct.Struct("<I")
 _COVERED = 20  # bytes before what the checksum covers
 _NO_INDEX = Files.of({})
+NEAR = 128  # rows that cost Java as much as one more batch: between two ranges they are read with them
+MOST_EVALUATED = 100_000_000  # rows of which a plan finds out whether they match the option ``where``
 Shape = tuple[Names, tuple[Names, ...], Names, tuple[tuple[str, str], ...], tuple[int, ...]]
 """Names of the files, of the columns of each group, and of the files of indexes; of columns with another name in the
 location that name; numbers of the indexes."""
 
 
-def encode_plan(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column], options: ReadOptions) -> bytes:
+def encode_plan(table: PinnedTable, slices: Iterable[Slice], columns: Sequence[Column], options: ReadOptions) -> bytes:
     """The bytes of the file; ``slices`` of a plan of the table, ``columns``: those of the data frame, in order."""
     numbers = _Numbers(columns, options)
     entries, details = _entries(table, slices, numbers)
@@ -200,7 +205,7 @@ class _Numbers:
         return known[0]
 
 
-def _entries(table: PinnedTable, slices: Sequence[Slice], numbers: _Numbers) -> tuple[list[bytes], list[bytes]]:
+def _entries(table: PinnedTable, slices: Iterable[Slice], numbers: _Numbers) -> tuple[list[bytes], list[bytes]]:
     """The entries and the details of slices."""
     entries, details = [], []
     stream, locations = None, None
@@ -217,8 +222,13 @@ def _entries(table: PinnedTable, slices: Sequence[Slice], numbers: _Numbers) -> 
             parts.append(indexes.data)
         marks = NEWER * slice_.newer | PARQUET * in_parquet(files)
         if slice_.selected is not None:
+            near = slice_.selected.closed(NEAR)
             marks |= CHOSEN
-            parts.append(pack_ranges(slice_.selected))
+            parts.append(pack_ranges(near))
+            if len(near) < len(slice_.selected):
+                marks |= PICKED
+                bits = slice_.selected.bits_among(near)
+                parts += bits, _LENGTH.pack(len(bits))
         number, times = HISTORY, (0, 0, 0)
         if slice_.stream is None:
             marks |= OF_HISTORY
@@ -256,6 +266,7 @@ def _head(
         "char": options.char,
         "checksums": options.checksum_verify,
         "taskBytes": options.task_bytes,
+        "where": options.where or "",
         "slices": slices,
         "values": list(numbers.values),
         "internals": list(numbers.internals),
@@ -279,8 +290,6 @@ def why_python(options: ReadOptions) -> str | None:
     """Why Python must read, known before the table is opened; None: Java may do it. StorageError."""
     if options.reader == "python":
         return "the option reader, or the session's setting, says so"
-    if options.where is not None:
-        return "the option where is an expression of Python's reader"
     with as_storage_errors():
         if is_user_table(options.place):
             return f"{options.place.table} is a table of a user, whose files other programs write"
@@ -312,12 +321,13 @@ REASON = b"SHVREASN"
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """``path``: where the answer belongs. ``jar``: the digest of the sources of the jar that asks. ``reader``: the
-    option of that name, else what the session's setting names.
+    option of that name, else what the session's setting names. ``is_stream``: an option of streams alone is given.
     """
 
     path: Path
     jar: str
     reader: str
+    is_stream: bool
 
     def answer(self, table: PinnedTable, options: ReadOptions) -> bool:
         """Writes the plan or the reason; whether Java reads. SettingsError: the option asks for Java, which cannot."""
@@ -326,6 +336,8 @@ class PlanRequest:
         return isinstance(plan, bytes)
 
     def _refusal(self, options: ReadOptions) -> str | None:
+        if self.is_stream:
+            return "streams are read by Python"
         try:
             ours = jar_digest()
         except SettingsError as error:
@@ -350,7 +362,8 @@ def split_request(options: Mapping[str, str]) -> tuple[dict[str, str], PlanReque
     plan, jar, setting = (given.pop(name, None) for name in (PLAN, JAR, READER))
     if plan is None or jar is None:
         return given, None
-    return given, PlanRequest(Path(plan), jar, given.get("reader") or setting or DEFAULT_READER)
+    is_stream = any(name.lower() in given for name in STREAM)
+    return given, PlanRequest(Path(plan), jar, given.get("reader") or setting or DEFAULT_READER, is_stream)
 
 
 def make_plan(table: PinnedTable, options: ReadOptions) -> bytes | str:
@@ -386,6 +399,30 @@ def _plan(table: PinnedTable, options: ReadOptions) -> bytes | str:
     if reason is not None:
         return reason
     columns = shown_columns(table, options)
-    slices = table.plan(dates=options.dates, sources=options.sources, tier=options.tier).slices
+    where = where_of(options, table.schema)
+    slices = table.plan(dates=options.dates, sources=options.sources, where=where, tier=options.tier).slices
     require_exact(slices, columns, options)
-    return why_python_reads(slices, columns) or encode_plan(table, slices, columns, options)
+    return plan_slices(table, slices, columns, where, options)
+
+
+def plan_slices(
+    table: PinnedTable,
+    slices: Sequence[Slice],
+    columns: Sequence[Column],
+    where: Predicate | None,
+    options: ReadOptions,
+) -> bytes | str:
+    """The plan of slices, of which Java reads the rows that match the condition; or the reason why Python reads.
+
+    Statistics tell of most slices whether all rows match. Of the others ``where`` is evaluated here, so that it has one
+    meaning whoever reads.
+    """
+    reason = why_python_reads(slices, columns)
+    if reason is not None or where is None:
+        return reason or encode_plan(table, slices, columns, options)
+    doubts = [Doubt.of(table, slice_, where) for slice_ in slices]
+    rows = sum(doubt.open.count for doubt in doubts if doubt.open is not None)
+    if rows > MOST_EVALUATED:
+        return f"the option where is to be evaluated for {rows:,} rows, a plan does it for {MOST_EVALUATED:,} at most"
+    parts = (doubt.matching(table, where) for doubt in doubts)
+    return encode_plan(table, (part for part in parts if part is not None), columns, options)

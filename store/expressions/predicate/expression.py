@@ -245,6 +245,8 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
     if node.op == "in":
         assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
         members = [_column_outcomes("=", node.parts[0], value, stats) for value in node.value]
+        if TRUE in members:
+            return TRUE
         return ANY if any(o & TRUE for o in members) else FALSE | (members[0] & NULL)
     if node.op in COMPARISONS:
         left, right = node.parts
@@ -380,3 +382,7 @@ class Predicate:
         of the partitioning column goes in as a range whose ``low`` and ``high`` are that value.
         """
         return bool(outcomes(self.node, stats) & TRUE)
+
+    def all_match(self, stats: Mapping[str, RangeStats | None]) -> bool:
+        """Whether every row of a range is kept. False: a row may not be."""
+        return outcomes(self.node, stats) == TRUE

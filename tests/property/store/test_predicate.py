@@ -114,6 +114,8 @@ def test_evaluation_and_skipping(tree: Tree, rows: list[Row], dictionary: bool) 
     stats: dict[str, RangeStats | None] = {name: stats_of(name, rows) for name in TYPES_OF}
     if not predicate.may_match(stats):
         assert not any(expected), predicate.text
+    if predicate.all_match(stats):
+        assert all(expected), predicate.text
 
 
 @pytest.mark.slow
@@ -130,6 +132,8 @@ def test_skipping_by_joined_and_by_missing_statistics(tree: Tree, rows: list[Row
             stats[name] = {"joined": found, "unknown bounds": replace(found, low=None, high=None)}.get(known)
     if not predicate.may_match(stats):
         assert not any(wanted(predicate.text, rows)), predicate.text
+    if predicate.all_match(stats):
+        assert all(wanted(predicate.text, rows)), predicate.text
 
 
 @settings(max_examples=200, deadline=None)

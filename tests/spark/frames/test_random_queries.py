@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import sparkhaven
 from sparkhaven.writers.partitions import add_partition
+from tests.support.conditions import literal_of, random_condition
 from tests.support.examples import share_of
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_runs import merge
@@ -136,17 +137,31 @@ def rows(spark: SparkSession, text: str) -> list[tuple[str, ...]]:
     return sorted(tuple(map(shown, row)) for row in spark.sql(text).collect())
 
 
+def in_spark(small: SmallTable, where: str | None = None) -> pa.Table:
+    """The rows of a table with types that Spark has."""
+    arrow = sparkhaven.open_table(small.root, "NS.T").to_arrow(dictionaries=False, where=where)
+    return arrow.set_column(arrow.schema.get_field_index("At"), "At", arrow["At"].cast(pa.timestamp("us", "UTC")))
+
+
+def condition_of_ours(rng: random.Random, small: SmallTable) -> str:
+    """A condition that some rows satisfy, and others do not, where there is one among a hundred."""
+    table, literals = sparkhaven.open_table(small.root, "NS.T"), {name: [*map(literal_of, POOL[name])] for name in POOL}
+    chosen = [random_condition(rng, literals, ["L % 2 = 0", "length(Note) > 2", "I = D"]) for _ in range(100)]
+    return next((where for where in chosen if 0 < table.count(where=where) < table.count()), chosen[0])
+
+
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("seed", range(3))
 def test_random_queries(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(seed)
     small = random_table(rng, tmp_path)
     sparkhaven.read_frame(spark, small.root, "NS.T").createOrReplaceTempView("asked")
-    arrow = sparkhaven.open_table(small.root, "NS.T").to_arrow(dictionaries=False)
-    number = arrow.schema.get_field_index("At")
-    plain = arrow.set_column(number, "At", arrow["At"].cast(pa.timestamp("us", "UTC")))
-    spark.createDataFrame(plain).createOrReplaceTempView("plain")
-    for _ in range(share_of(QUERIES)):
+    spark.createDataFrame(in_spark(small)).createOrReplaceTempView("plain")
+    for number in range(share_of(QUERIES)):
+        if number == QUERIES // 2:  # the others ask the rows of a condition
+            where = condition_of_ours(rng, small)
+            sparkhaven.read_frame(spark, small.root, "NS.T", where=where).createOrReplaceTempView("asked")
+            spark.createDataFrame(in_spark(small, where)).createOrReplaceTempView("plain")
         text = query(rng)
         expected = rows(spark, text.format(view="plain"))
         for _ in range(2):

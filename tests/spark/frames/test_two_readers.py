@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.spark
 NAME = "NS.T"
 DAYS = ("2026-11-20", "2026-11-21")
 SUMS = [("a", 2), ("b", 4)]
-WHERE = "by Python: the option where is an expression"
+USERS = "me.T"
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("readers") / "db"
     for day in DAYS:
         make_table(where, NAME, {"N": [1, 2, 3], "Sym": ["a", "b", None]}, date=day)
+    sparkhaven.save_table(where, USERS, pa.table({"N": [2, 4], "Sym": ["a", "b"]}))
     return where
 
 
@@ -135,13 +137,34 @@ def test_what_two_parts_of_a_query_read_alike_is_read_once(spark: SparkSession, 
 
 
 def test_python_reads_what_java_cannot(spark: SparkSession, root: Path) -> None:
-    narrowed = load(spark, root, where="N > 0")
-    assert sums(narrowed) == SUMS == sums(narrowed)
-    assert sources_of(narrowed) == {"python"} and WHERE in shown(narrowed)
+    users = spark.read.format("deephaven").option("root", str(root)).load(USERS)
+    assert sums(users) == SUMS == sums(users)
+    assert sources_of(users) == {"python"} and f"by Python: {USERS} is a table of a user" in shown(users)
     given = spark.read.schema("Date string, N long, Sym string").format("deephaven").load(NAME, root=str(root))
     assert sums(given) == SUMS and sources_of(given) == {"python"}
-    both = load(spark, root).unionAll(narrowed)
+    both = load(spark, root).select("N", "Sym").unionAll(users)
     assert sums(both) == [(text, 2 * total) for text, total in SUMS] and sources_of(both) == {"java", "python"}
+
+
+def test_java_reads_the_rows_of_a_condition(spark: SparkSession, root: Path) -> None:
+    where = "N % 2 = 1 and Sym is not distinct from 'a' or Sym is null"
+    options = f"root '{root}', path '{NAME}', where \"{where}\""
+    spark.sql(f"create or replace temporary view some using deephaven options ({options})")
+    ways = {
+        "format": lambda: load(spark, root, where=where, reader="jvm"),
+        "read_frame": lambda: sparkhaven.read_frame(spark, root, NAME, where=where, reader="jvm"),
+        "view": lambda: spark.table("some"),
+    }
+    for name, way in ways.items():
+        frame = way()
+        for _ in range(2):
+            assert sorted(row.N for row in frame.select("N").collect()) == [1, 1, 3, 3], name
+            assert frame.where("N > 1").count() == 2, name
+            assert frame.where(f"Date = '{DAYS[0]}'").limit(1).collect()[0].N == 1, name
+            assert frame.agg(f.max("N"), f.min("Sym"), f.count("Sym")).collect() == [(3, "a", 2)], name
+        assert sources_of(frame) == {"java"}, name
+        assert f"4 of 4 rows where {where}, filters" in shown(frame), name
+    assert plans_left() == []
 
 
 def test_the_reader_can_be_chosen(spark: SparkSession, root: Path) -> None:
@@ -155,8 +178,8 @@ def test_the_reader_can_be_chosen(spark: SparkSession, root: Path) -> None:
     with reader_of(spark, "jvm"):
         assert sources_of(load(spark, root)) == {"java"}
         for call in (
-            lambda: load(spark, root, where="N > 0"),
-            lambda: sparkhaven.read_frame(spark, root, NAME, where="N > 0"),
+            lambda: spark.read.format("deephaven").option("root", str(root)).load(USERS),
+            lambda: sparkhaven.read_frame(spark, root, USERS),
         ):
             with pytest.raises(Exception) as raised:
                 call()

@@ -14,8 +14,8 @@ from java.build import JAR, build, spark_jars
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.spark.batch import SnapshotReader, shown_columns
-from sparkhaven.readers.spark.jvm.plan_file import encode_plan, why_python_reads
+from sparkhaven.readers.spark.batch import SnapshotReader, shown_columns, where_of
+from sparkhaven.readers.spark.jvm.plan_file import plan_slices
 from sparkhaven.readers.spark.options import ReadOptions, read_options
 from sparkhaven.store.errors import SparkhavenError
 
@@ -44,8 +44,9 @@ def plan_of(options: ReadOptions) -> bytes | str:
     """The plan of a read, or the reason why Python reads."""
     table = _pinned(options)
     columns = shown_columns(table, options)
-    slices = table.plan(dates=options.dates, sources=options.sources, tier=options.tier).slices
-    return why_python_reads(slices, columns) or encode_plan(table, slices, columns, options)
+    where = where_of(options, table.schema)
+    slices = table.plan(dates=options.dates, sources=options.sources, where=where, tier=options.tier).slices
+    return plan_slices(table, slices, columns, where, options)
 
 
 def by_java(reads: Iterable[ReadOptions], scratch: Path) -> list[list[str]]:

@@ -41,3 +41,14 @@ def test_parts_have_all_rows_once_in_order(pairs: list[tuple[int, int]], start: 
     parts = list(ranges.steps(step))
     assert [row for part in parts for row in part.positions.tolist()] == sorted(members(pairs))
     assert all(part.rows == step for part in parts[:-1])
+
+
+@given(PAIRS, st.integers(0, 9))
+def test_near_ranges_are_one_and_a_bit_says_which_rows_are_meant(pairs: list[tuple[int, int]], few: int) -> None:
+    ranges = RowRanges.of(pairs)
+    near = ranges.closed(few)
+    assert checked(near) >= members(pairs)
+    assert bool((near.starts[1:] - near.stops[:-1] > few).all())
+    bits = np.unpackbits(np.frombuffer(ranges.bits_among(near), np.uint8), bitorder="little")
+    assert near.positions[bits[: near.rows] == 1].tolist() == sorted(members(pairs))
+    assert len(bits) - near.rows < 8

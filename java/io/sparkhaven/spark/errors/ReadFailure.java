@@ -8,6 +8,7 @@ import java.io.IOException;
  */
 public final class ReadFailure extends IOException {
   private static final long serialVersionUID = 1;
+  private static final String MISMATCH = "SchemaMismatchError";
 
   private final String kind;
 
@@ -19,6 +20,11 @@ public final class ReadFailure extends IOException {
   /** Name of the error in {@code store/errors.py}. */
   public String kind() {
     return kind;
+  }
+
+  /** Whether a value has no form in the type that was asked for, or a column is stored otherwise. */
+  public boolean isMismatch() {
+    return kind.equals(MISMATCH);
   }
 
   /** A committed file is not there. */
@@ -33,7 +39,7 @@ public final class ReadFailure extends IOException {
 
   /** A value has no form in the type that was asked for, or a column is declared one way and stored another. */
   public static ReadFailure mismatch(String what, Object where, Object expected, Object actual, String hint) {
-    return of("SchemaMismatchError", what, where, expected, actual, hint);
+    return of(MISMATCH, what, where, expected, actual, hint);
   }
 
   /** What was pinned has changed. */

@@ -175,6 +175,11 @@ public final class Plan {
     return head.required("checksums").asText();
   }
 
+  /** The condition that all rows of the plan satisfy; empty: there is none. */
+  public String where() {
+    return head.required("where").asText();
+  }
+
   /** Most bytes of a task. */
   public long taskBytes() {
     return head.required("taskBytes").asLong();

@@ -6,6 +6,9 @@ import java.util.List;
 
 /** Rows of one location that a query may read. Files and statistics are taken out of the plan when they are asked for. */
 public final class PlannedSlice {
+  private static final int CHOSEN = 8; // marks: it has ranges
+  private static final int PICKED = 16; // and bits of the rows of its ranges
+
   private final ByteBuffer data;
   private final Shape shape;
   private final LocationRef location;
@@ -18,6 +21,7 @@ public final class PlannedSlice {
   private volatile int[] groupsAt; // written last; queries in other threads share the slice
   private int indexesAt;
   private int chosenAt;
+  private volatile PickedRows picked; // of the rows that the plan has; null: not asked for yet, or there is none
 
   PlannedSlice(ByteBuffer data, Shape shape, LocationRef location, int marks, long[] rows, int filesAt, int end) {
     this.limit = null;
@@ -39,6 +43,7 @@ public final class PlannedSlice {
     this.start = limit[0];
     this.stop = limit[limit.length - 1];
     this.limit = limit;
+    this.picked = slice.picked();
     this.filesAt = slice.filesAt;
     this.detailsEnd = slice.detailsEnd;
   }
@@ -50,7 +55,7 @@ public final class PlannedSlice {
 
   /** Whether all rows from the first to the last are read: none was withdrawn, and no filter leaves some out. */
   public boolean whole() {
-    return limit == null && (marks & 8) == 0;
+    return limit == null && (marks & (CHOSEN | PICKED)) == 0;
   }
 
   public LocationRef location() {
@@ -92,28 +97,55 @@ public final class PlannedSlice {
     return stop;
   }
 
-  /** Rows that are read, as first and after the last of each range, in turn; they ascend. */
+  /**
+   * Rows that are read, as first and after the last of each range, in turn; they ascend. Some of them may be left out:
+   * {@link #picked}.
+   */
   public long[] ranges() {
-    if (limit != null) {
-      return limit;
-    }
-    if ((marks & 8) == 0) {
+    return limit == null ? planned() : limit;
+  }
+
+  private long[] planned() {
+    if ((marks & CHOSEN) == 0) {
       return new long[] {start, stop};
     }
     locate();
-    long[] edges = new long[(detailsEnd - chosenAt) / 8];
+    long[] edges = new long[(bitsAt() - chosenAt) / 8];
     for (int number = 0; number < edges.length; number++) {
       edges[number] = data.getLong(chosenAt + 8 * number);
     }
     return edges;
   }
 
+  /** Where the bits of the rows begin: before their number of bytes, which stands last. */
+  private int bitsAt() {
+    return (marks & PICKED) == 0 ? detailsEnd : detailsEnd - Integer.BYTES - data.getInt(detailsEnd - Integer.BYTES);
+  }
+
+  /** Which rows of {@link #ranges} are read; null: all of them. */
+  public PickedRows picked() {
+    if (picked == null && (marks & PICKED) != 0) {
+      byte[] bits = new byte[detailsEnd - Integer.BYTES - bitsAt()];
+      data.get(bitsAt(), bits);
+      picked = new PickedRows(planned(), bits);
+    }
+    return picked;
+  }
+
   /** Number of rows that are read. */
   public long count() {
-    if ((marks & 8) == 0 && limit == null) {
-      return stop - start;
-    }
-    return RowRanges.count(ranges());
+    return (marks & PICKED) == 0 ? covered() : picked().count(ranges());
+  }
+
+  /** Number of rows of {@link #ranges}, which are read together. */
+  public long covered() {
+    return limit == null && (marks & CHOSEN) == 0 ? stop - start : RowRanges.count(ranges());
+  }
+
+  /** The ranges of the first so many rows that are read; there are more. */
+  public long[] first(long rows) {
+    PickedRows some = picked();
+    return some == null ? RowRanges.first(ranges(), rows) : some.first(ranges(), rows);
   }
 
   /** Whether a file of that name is committed. */

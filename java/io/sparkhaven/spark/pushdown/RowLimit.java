@@ -1,7 +1,6 @@
 package io.sparkhaven.spark.pushdown;
 
 import io.sparkhaven.spark.plan.PlannedSlice;
-import io.sparkhaven.spark.plan.RowRanges;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -18,7 +17,7 @@ public final class RowLimit {
         break;
       }
       long count = slice.count();
-      kept.add(count <= left ? slice : slice.limited(RowRanges.first(slice.ranges(), left)));
+      kept.add(count <= left ? slice : slice.limited(slice.first(left)));
       left -= count;
     }
     return kept;

@@ -3,6 +3,7 @@ package io.sparkhaven.spark.tasks;
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.parquet.RowGroups;
 import io.sparkhaven.spark.plan.ColumnFiles;
+import io.sparkhaven.spark.plan.PickedRows;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.plan.RowRanges;
@@ -90,7 +91,7 @@ public final class TaskMaker {
     if (slice.inParquet()) { // the part of these columns is not known before the file is opened
       size = slice.parquet().size() * files.length / Math.max(slice.columns(), files.length);
     }
-    return (long) ((double) size * slice.count() / Math.max(1, slice.location().rows()));
+    return (long) ((double) size * slice.covered() / Math.max(1, slice.location().rows()));
   }
 
   private static long cost(PlannedSlice slice, ColumnFiles[] files) {
@@ -104,7 +105,7 @@ public final class TaskMaker {
   /** Gives a slice to this task as far as it has room, in whole batches, and the rest to the next ones. */
   private void divide(PlannedSlice slice, ColumnFiles[] files, long cost) {
     long[] ranges = slice.ranges();
-    long left = slice.count();
+    long left = slice.covered();
     long rest = cost;
     RowGroups groups = rest > room + target / 8 ? groups(slice) : null;
     while (rest > room + target / 8 && left > LocationColumn.MOST_ROWS) {
@@ -150,7 +151,8 @@ public final class TaskMaker {
   }
 
   private void add(PlannedSlice slice, long[] ranges, ColumnFiles[] files) {
-    task.add(new TaskSlice(slice.location(), ranges, slice.newer(), files, slice.parquet()));
+    PickedRows picked = slice.picked() == null ? null : slice.picked().within(ranges);
+    task.add(new TaskSlice(slice.location(), ranges, picked, slice.newer(), files, slice.parquet()));
   }
 
   private void end() {

@@ -3,9 +3,12 @@ package io.sparkhaven.spark.tasks;
 import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
+import io.sparkhaven.spark.columns.PickedVector;
+import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.parquet.ParquetColumns;
 import io.sparkhaven.spark.parquet.RowGroups;
 import io.sparkhaven.spark.plan.LocationRef;
+import io.sparkhaven.spark.plan.PickedRows;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
@@ -26,11 +29,15 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private final ColumnCondition[] conditions;
   private final boolean[] isTested; // by column
   private LocationColumn[] open = {};
-  private ColumnarBatch batch;
+  private final int[] picked = new int[LocationColumn.MOST_ROWS]; // rows of the batch, where some are left out
+  private ColumnarBatch whole;
+  private ColumnarBatch some; // the rows of it that are picked
+  private ColumnarBatch batch; // one of both
   private int number = -1; // of the slice
   private boolean isAside; // the files of the slice were moved away, and are as they were pinned
   private int range;
   private long next;
+  private boolean isByRuns; // of picked rows: one beside them has no form in Spark
 
   TaskReader(
       TaskSlice[] slices,
@@ -72,13 +79,46 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       }
       long[] ranges = slices.get(number).ranges();
       int rows = (int) Math.min(ranges[range + 1] - next, LocationColumn.MOST_ROWS);
-      if (moved(rows)) {
+      if (moved(slices.get(number).picked(), rows)) {
         return true;
       }
     }
   }
 
-  /** Shows the next rows, so many at most; false: they are passed over, since no condition can be true for one. */
+  /** Shows the next rows of one range, so many at most; false: they are passed over, since none is of use. */
+  private boolean moved(PickedRows rows, int most) throws IOException {
+    if (rows == null) {
+      return moved(most);
+    }
+    int run = rows.run(next, most);
+    if (!rows.contains(next)) {
+      next += run;
+      return false;
+    }
+    if (isByRuns) {
+      return moved(run);
+    }
+    long first = next;
+    try {
+      return moved(most) && (run == most || pick(rows, first));
+    } catch (ReadFailure refused) {
+      if (!refused.isMismatch()) {
+        throw refused;
+      }
+      isByRuns = true; // rows that are left out may have any value
+      next = first;
+      return false;
+    }
+  }
+
+  private boolean pick(PickedRows rows, long first) {
+    int count = rows.pick(first, whole.numRows(), picked);
+    batch = count == whole.numRows() ? whole : some;
+    batch.setNumRows(count);
+    return true;
+  }
+
+  /** Shows the next rows, so many at most; false: no condition can be true for one. */
   private boolean moved(int most) throws IOException {
     int tested = room(true, most);
     move(true, tested);
@@ -93,6 +133,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       move(true, rows);
     }
     move(false, rows);
+    batch = whole;
     batch.setNumRows(rows);
     next += rows;
     return true;
@@ -170,6 +211,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       open(slice, false);
     }
     range = mayMatch ? 0 : slice.ranges().length;
+    isByRuns = false;
     if (!mayMatch) {
       return;
     }
@@ -177,7 +219,12 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     for (int column = 0; column < columns.length; column++) {
       vectors[column] = open[column].vector();
     }
-    batch = new ColumnarBatch(vectors);
+    whole = new ColumnarBatch(vectors);
+    ColumnVector[] parts = new ColumnVector[columns.length];
+    for (int column = 0; column < columns.length; column++) {
+      parts[column] = PickedVector.of(vectors[column], picked);
+    }
+    some = new ColumnarBatch(parts);
     next = slice.ranges().length > 0 ? slice.ranges()[0] : 0;
   }
 
