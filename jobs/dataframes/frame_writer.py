@@ -21,7 +21,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, Maintenance
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame_task import FrameResult, FrameWork, write_rows
-from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled, run_frame, write_frame_batch
+from sparkhaven.writers.spark.frame_writes import FrameCommits, FrameSource, batch_of_query, labelled, run_frame
 from sparkhaven.writers.spark.stream_query import refuse_speculation
 from sparkhaven.writers.spark.workers import check_workers
 from sparkhaven.writers.task.target import StreamTarget
@@ -217,7 +217,7 @@ class FrameWriter:
             self._checked = True
         run = partial(rows.run, self._fs, target, used)
         source = FrameSource(query_id, batch_id, None if plan.positions else identity)
-        return write_frame_batch(self._fs, stream.log, target, self._memory, run, plan, source)
+        return FrameCommits(self._fs, stream.log, target, plan, self._memory).write(run, source)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
         if self._stream is None:

@@ -49,13 +49,12 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, Maintenance
 from sparkhaven.writers.spark.frame_task import FrameResult
 from sparkhaven.writers.spark.frame_writes import (
+    FrameCommits,
     FrameSource,
     LeasedWrite,
     Ticket,
     abort_write,
     batch_of_query,
-    begin_write,
-    commit_write,
     failed,
     labelled,
     write_task,
@@ -175,7 +174,7 @@ def begin(fs: Fs, options: WriteOptions, fields: Fields) -> LeasedWrite:
     try:
         with stream.log as log:
             plan, used = stream.fit(fields, ErrorBudget(frame.spec.bad_rows))
-            return begin_write(fs, log, stream.target, plan, used, labelled(options.label), stream.begun)
+            return FrameCommits(fs, log, stream.target, plan).begin(used, labelled(options.label), stream.begun)
     except BaseException:
         stream.remove_unwritten(fs)
         raise
@@ -201,7 +200,7 @@ def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: F
         budget = ErrorBudget(frame.spec.bad_rows, earlier=partial(_earlier, fs, frame, source))
         decode = FrameDecoder(frame.spec, schema)
         plan = plan_of(frame, decode, budget, quarantine.add if quarantine else None)
-        outcome = commit_write(fs, log, ticket, results, plan, source)
+        outcome = FrameCommits(fs, log, ticket.target, plan).commit_write(ticket, results, source)
         maintenance = Maintenance(log, frame.policy, lambda error: warnings.warn(str(error), stacklevel=1))
         maintenance.after_batch()
         maintenance.finish()

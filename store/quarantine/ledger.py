@@ -3,9 +3,8 @@
 ``<stream>.quarantine`` is one JSON object: ``place`` (of the quarantine), ``file`` (the stream's settings), ``newest``
 (no row is quarantined or requeued under a later epoch), ``seen`` (the newest rollback that is applied), ``dead``
 [[after, up to], ...] (epochs whose rows are still to be removed), ``version`` 2, its ``table`` and ``stream``, ``crc``
-(CRC-32 of the object without it, keys sorted). Version 1 has only the first five keys, so that damage and a foreign
-owner are not detected. It is replaced atomically and durably before the quarantine changes. A stream without rejected
-rows has none.
+(CRC-32 of the object without it, keys sorted). It is replaced atomically and durably before the quarantine changes. A
+stream without rejected rows has none.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from sparkhaven.store.framing.canonical import BROKEN
 from sparkhaven.store.places import StreamPlace
 
 VERSION = 2
-_FIRST = frozenset({"place", "file", "newest", "seen", "dead"})
 AGAIN = "restore it from a copy, or remove it. The next start of the stream rebuilds it from the commit log"
 
 
@@ -50,11 +48,9 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
         value = json.loads(data)
         dead = tuple((int(after), int(upto)) for after, upto in value["dead"])
         ledger = Ledger(str(value["place"]), str(value["file"]), int(value["newest"]), int(value["seen"]), dead)
-        named = None if value.keys() == _FIRST else (str(value["table"]), str(value["stream"]))
+        named = str(value["table"]), str(value["stream"])
     except BROKEN as error:
         raise _damaged(path, repr(error)) from error
-    if named is None:
-        return _moved_with(place, ledger)
     if data != encode_ledger(ledger, *named):
         raise _damaged(path, "bytes that do not have their checksum")
     if named != (str(place.table), place.stream):

@@ -31,7 +31,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -114,99 +114,113 @@ def labelled(label: str | None) -> OffsetRange | None:
     return OffsetRange(PositionSource(PositionKind.LABEL, label).topic, 0, 0, 1) if label is not None else None
 
 
-def write_frame_batch(
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    memory: WorkerCache,
-    run: Callable[[FrameWork, str], Sequence[FrameResult]],
-    plan: FramePlan,
-    source: FrameSource,
-) -> BatchOutcome:
-    """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
+@dataclass(frozen=True, slots=True)
+class FrameCommits:
+    """A stream that is open for writing, and how frames become its epochs. ``memory``: of the process that commits."""
 
-    ``run`` runs its tasks, with a scratch directory of this name; a task without rows has no result.
-    PositionGapError, ErrorBudgetExceeded, errors of tasks: nothing was committed.
-    """
-    check_lease(fs, log, target, None)
-    scratch = scratch_name(target, source.batch_id)
-    work = work_of(log, target, plan, source.identity)
-    with nullcontext() if work.only_look else running(fs, target.scratch(scratch)):
-        results = run(work, scratch)
-        return commit_frame(fs, log, target, memory, results, plan, scratch, source)
+    fs: Fs
+    log: StreamLog
+    target: StreamTarget
+    plan: FramePlan
+    memory: WorkerCache = field(default_factory=WorkerCache)
 
+    def write(self, run: Callable[[FrameWork, str], Sequence[FrameResult]], source: FrameSource) -> BatchOutcome:
+        """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
 
-def work_of(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> FrameWork:
-    """What the tasks do: write the new rows, or only compute the digest of a batch that is committed already.
+        ``run`` runs its tasks, with a scratch directory of this name; a task without rows has no result.
+        PositionGapError, ErrorBudgetExceeded, errors of tasks: nothing was committed.
+        """
+        check_lease(self.fs, self.log, self.target, None)
+        scratch = scratch_name(self.target, source.batch_id)
+        work = self.work_of(source.identity)
+        with nullcontext() if work.only_look else running(self.fs, self.target.scratch(scratch)):
+            return self.commit(run(work, scratch), scratch, source)
 
-    PositionGapError: a batch of this identity cannot be known.
-    """
-    origin = f"epoch {log.state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
-    if _is_replay(log, target, plan, identity):
-        return FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
-    ends = {source: end.stop for source, end in log.state.offsets.items()} if plan.positions else {}
-    return FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin)
+    def work_of(self, identity: OffsetRange | None) -> FrameWork:
+        """What the tasks do: write the new rows, or only compute the digest of a batch that is committed already.
 
+        PositionGapError: a batch of this identity cannot be known.
+        """
+        plan, state = self.plan, self.log.state
+        origin = f"epoch {state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
+        if self._is_replay(identity):
+            return FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
+        ends = {source: end.stop for source, end in state.offsets.items()} if plan.positions else {}
+        return FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin)
 
-def commit_frame(
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    memory: WorkerCache,
-    results: Sequence[FrameResult],
-    plan: FramePlan,
-    scratch: str,
-    source: FrameSource,
-) -> BatchOutcome:
-    """The steps after the tasks: collect, check, quarantine, commit and publish. Errors as ``write_frame_batch``."""
-    identity = source.identity
-    _raise_first(results)
-    if identity is not None and _is_replay(log, target, plan, identity):
-        require_same(fs, log, target, replace(identity, digest=_digest(results)))
-        return BatchOutcome(source.batch_id, epoch=None, replayed=1)
-    if identity is not None and identity.source.kind is PositionKind.LABEL and not results:
-        return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
-    if any(part.looked for part in results):
-        raise EpochConflictError(
-            "tasks skipped this batch as committed, but the log does not have it",
-            where=f"stream {target.stream}",
-            hint="run the query again. Nothing of this batch was committed",
+    def commit(self, results: Sequence[FrameResult], scratch: str, source: FrameSource) -> BatchOutcome:
+        """The steps after the tasks: collect, check, quarantine, commit and publish. Errors as ``write``."""
+        fs, log, target, plan, identity = self.fs, self.log, self.target, self.plan, source.identity
+        _raise_first(results)
+        if identity is not None and self._is_replay(identity):
+            require_same(fs, log, target, replace(identity, digest=_digest(results)))
+            return BatchOutcome(source.batch_id, epoch=None, replayed=1)
+        if identity is not None and identity.source.kind is PositionKind.LABEL and not results:
+            return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
+        if any(part.looked for part in results):
+            raise EpochConflictError(
+                "tasks skipped this batch as committed, but the log does not have it",
+                where=f"stream {target.stream}",
+                hint="run the query again. Nothing of this batch was committed",
+            )
+        dropped = sum(part.dropped for part in results)
+        if plan.positions is not None:
+            ranges = joined((taken for part in results for taken in part.ranges), dense=not plan.allow_gap)
+            if not ranges:
+                return BatchOutcome(source.batch_id, epoch=None, replayed=1 if dropped else 0)
+        else:
+            ranges = (replace(identity, digest=_digest(results)),) if identity is not None else ()
+        kept = {part.result.index: part.kept for part in results if part.kept is not None}
+        again = SpilledFrames(fs, plan.decode, kept) if kept else None
+        collected = collect(
+            fs, target, self.memory, [part.result for part in results], scratch, decode=again, reopen=log.reopen
         )
-    dropped = sum(part.dropped for part in results)
-    if plan.positions is not None:
-        ranges = joined((taken for part in results for taken in part.ranges), dense=not plan.allow_gap)
-        if not ranges:
-            return BatchOutcome(source.batch_id, epoch=None, replayed=1 if dropped else 0)
-    else:
-        ranges = (replace(identity, digest=_digest(results)),) if identity is not None else ()
-    kept = {part.result.index: part.kept for part in results if part.kept is not None}
-    again = SpilledFrames(fs, plan.decode, kept) if kept else None
-    collected = collect(fs, target, memory, [part.result for part in results], scratch, decode=again, reopen=log.reopen)
-    collected.splits = ranges
-    collected.notes.count("rows_committed_before", dropped)
-    check_rejected(fs, collected, plan.check_budget)
-    quarantine_rejected(fs, collected, plan.quarantine, log.state.epoch + 1)
-    gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
-    epoch = commit_record(fs, log, target, collected, source.query_id, source.batch_id, gaps)
-    publish(fs, log, target, epoch)
-    return BatchOutcome(
-        source.batch_id,
-        epoch=epoch,
-        rows=collected.rows,
-        rejected=collected.notes.rejected_rows,
-        splits=len(ranges),
-        locations=len(collected.reports),
-        messages=sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
-        passed=passed_offsets(gaps),
-        counts=dict(collected.notes.counts),
-        seconds=collected.seconds,
-    )
+        collected.splits = ranges
+        collected.notes.count("rows_committed_before", dropped)
+        check_rejected(fs, collected, plan.check_budget)
+        quarantine_rejected(fs, collected, plan.quarantine, log.state.epoch + 1)
+        gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
+        epoch = commit_record(fs, log, target, collected, source.query_id, source.batch_id, gaps)
+        publish(fs, log, target, epoch)
+        return BatchOutcome(
+            source.batch_id,
+            epoch=epoch,
+            rows=collected.rows,
+            rejected=collected.notes.rejected_rows,
+            splits=len(ranges),
+            locations=len(collected.reports),
+            messages=sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
+            passed=passed_offsets(gaps),
+            counts=dict(collected.notes.counts),
+            seconds=collected.seconds,
+        )
 
+    def _is_replay(self, identity: OffsetRange | None) -> bool:
+        if identity is None or self.plan.positions is not None:
+            return False
+        return is_committed(self.log, self.target, identity, adopt=self.plan.adopt)
 
-def _is_replay(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> bool:
-    if identity is None or plan.positions is not None:
-        return False
-    return is_committed(log, target, identity, adopt=plan.adopt)
+    def begin(
+        self, columns: Sequence[str], identity: OffsetRange | None = None, begun: int | None = None
+    ) -> LeasedWrite:
+        """Begins a write on the open log, which it closes.
+
+        ``identity``: None if only the tasks know their batch. ``begun``: as in ``Ticket``.
+        """
+        work, offsets = self.work_of(identity), self.log.state.offsets
+        batches = {
+            topic: offsets[topic, partition].stop
+            for topic, partition in offsets
+            if source_of(topic).kind is PositionKind.BATCHES
+        }
+        scratch = scratch_name(self.target, 0)
+        begin_scratch(self.fs, self.target.scratch(scratch))
+        return LeasedWrite(Ticket(self.log.hand_over(), self.target, scratch, begun), work, tuple(columns), batches)
+
+    def commit_write(self, ticket: Ticket, results: Sequence[FrameResult], source: FrameSource) -> BatchOutcome:
+        """Commits a write on a log that has taken over its lease; errors as ``write``."""
+        with ending(self.fs, self.target.scratch(ticket.scratch)):
+            return self.commit(results, ticket.scratch, source)
 
 
 def run_frame(fs: Fs, target: StreamTarget, frame: DataFrame, work: FrameWork, scratch: str) -> list[FrameResult]:
@@ -340,31 +354,6 @@ class LeasedWrite:
     batches: Mapping[str, int]
 
 
-def begin_write(
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    plan: FramePlan,
-    columns: Sequence[str],
-    identity: OffsetRange | None = None,
-    begun: int | None = None,
-) -> LeasedWrite:
-    """Begins a write on an open log, which it closes.
-
-    ``identity``: None if only the tasks know their batch. ``begun``: as in ``Ticket``.
-    """
-    work = work_of(log, target, plan, identity)
-    offsets = log.state.offsets
-    batches = {
-        topic: offsets[topic, partition].stop
-        for topic, partition in offsets
-        if source_of(topic).kind is PositionKind.BATCHES
-    }
-    scratch = scratch_name(target, 0)
-    begin_scratch(fs, target.scratch(scratch))
-    return LeasedWrite(Ticket(log.hand_over(), target, scratch, begun), work, tuple(columns), batches)
-
-
 def write_task(
     fs: Fs, memory: WorkerCache, write: LeasedWrite, identity: OffsetRange | None, batches: Iterator[pa.RecordBatch]
 ) -> FrameResult | None:
@@ -382,14 +371,6 @@ def write_task(
 
 def failed(error: SparkhavenError) -> FrameResult:
     return FrameResult(TaskResult(task_number()[0], error=error))
-
-
-def commit_write(
-    fs: Fs, log: StreamLog, ticket: Ticket, results: Sequence[FrameResult], plan: FramePlan, source: FrameSource
-) -> BatchOutcome:
-    """Commits a write on a log that has taken over its lease; errors as ``frame_writes.write_frame_batch``."""
-    with ending(fs, ticket.target.scratch(ticket.scratch)):
-        return commit_frame(fs, log, ticket.target, WorkerCache(), results, plan, ticket.scratch, source)
 
 
 def abort_write(fs: Fs, ticket: Ticket) -> None:

@@ -99,7 +99,7 @@ def read_published(data: bytes, where: object) -> TableSize | None:
 class OwnerMark:
     """What the owner mark of a location says: its stream, and the generation that created it, where it names one.
 
-    Not ``whole``: a power failure may have torn it, or a first release wrote it.
+    Not ``whole``: a power failure may have torn it.
     """
 
     stream: str
@@ -121,7 +121,7 @@ def named_owner(place: TablePlace, directory: Path) -> str | None:
     """The stream in the owner mark of a location without ``table.size``, or None.
 
     The mark is durable from the first commit of the location on. Before that a power failure may have torn it: then it
-    lacks its line feed. Marks of the first releases have none, and count if the stream exists.
+    lacks its line feed, and counts if the stream exists.
     """
     mark = read_mark(place.fs, directory)
     if mark is None or mark.whole:
