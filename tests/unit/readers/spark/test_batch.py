@@ -147,6 +147,13 @@ def test_a_reader_takes_nothing_of_one_query_into_the_next(small: SmallTable) ->
     assert rows_read[0] == rows_read[1] == rows_read[2] and sum(map(len, rows_read[0])) == 60
 
 
+def test_no_plan_is_made_for_a_stream(small: SmallTable, tmp_path: Path) -> None:
+    asked = {"sparkhaven.plan": str(tmp_path / "plan"), "sparkhaven.jar": "of this release"}
+    source = DeephavenSource({"root": str(small.root), "path": "NS.T", "start": "latest", "where": "Px > 2"} | asked)
+    assert len(source.schema()) == 7
+    assert (tmp_path / "plan").read_bytes() == b"SHVREASNstreams are read by Python"
+
+
 def test_a_date_that_no_row_can_match_is_not_even_a_task(small: SmallTable) -> None:
     _, tasks = planned(small.root, where="Size > 999")
     assert {slice_.key.value for task in tasks for slice_ in task.slices} == {NEXT}
