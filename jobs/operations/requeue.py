@@ -149,66 +149,67 @@ def _without_room(
     return {key: left for key, left in rows.items() if left}
 
 
-def requeue_rows(
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    spec: StreamSpec,
-    quarantine: Quarantine,
-    rows: pa.Table,
-    done: Requeued,
-    *,
-    clock: Callable[[], float] = time.time,
-) -> None:
-    """Ingests the good rows of one portion again and adds to ``done``. The caller holds the lock of the stream."""
-    log.refresh()
-    locations = CommittedLocations(TablePlace(fs, target.layout, target.table), log.state)
-    with fs.during("requeue-try"):
-        good, refused = try_rows(rows, spec, target.schema, locations, clock)
-    done.refused.extend(replace(row, payload=b"") for row in refused)
-    if not good.num_rows:
-        return
-    start, epoch = log.state.offsets.requeued, log.state.epoch + 1
-    path = requeue_path(target.layout, target.table, target.stream, start, epoch)
-    content = encode_rejected(good)
-    with fs.during("requeue-file"):
-        fs.keep_dirs(path.parent, target.layout.root)
-        fs.replace(path, content)
-    quarantine.announce(epoch)
-    digest = hashlib.sha256(content).hexdigest()[:32]
-    split = OffsetRange(REQUEUED.topic, 0, start, start + good.num_rows, digest=digest)
-    decoder = RequeueDecoder(fs, spec, target.schema, path, clock)
+@dataclass(frozen=True, slots=True)
+class RequeueWriter:
+    """Writes rows of the quarantine to their stream, whose log is open, and whose lock the caller holds."""
 
-    def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
-        task = Task(0, 0, scratch, [split], alone=True, instead=instead)
-        return [run_task(fs, WorkerCache(), target, decoder, task)]
+    fs: Fs
+    log: StreamLog
+    target: StreamTarget
+    spec: StreamSpec
+    quarantine: Quarantine
+    clock: Callable[[], float] = time.time
 
-    # not tried again: the rows were tried before, and a date that was truncated since changes the result
-    request = BatchRequest(execute, query_id=QUERY, batch_id=epoch, proposed=[split], decode=decoder, again=False)
-    outcome = write_batch(fs, log, target, WorkerCache(), request)
-    done.sent += outcome.rows
-    done.epochs.append(epoch)
-    try:
-        quarantine.mark(Requeue(path, start, epoch))
-    except OSError as error:
-        done.unmarked = error
+    @classmethod
+    def of(cls, run: StreamRun, quarantine: Quarantine) -> RequeueWriter:
+        """The writer of an open stream."""
+        settings, generation, layout = run.settings, run.log.state.generation, run.place.layout
+        takes_late = settings.spec.partition.takes_late
+        target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy, takes_late)
+        return cls(run.place.fs, run.log, target, settings.spec, quarantine)
+
+    def write(self, rows: pa.Table, done: Requeued) -> None:
+        """Ingests the good rows of one portion again and adds to ``done``."""
+        fs, log, target = self.fs, self.log, self.target
+        log.refresh()
+        locations = CommittedLocations(TablePlace(fs, target.layout, target.table), log.state)
+        with fs.during("requeue-try"):
+            good, refused = try_rows(rows, self.spec, target.schema, locations, self.clock)
+        done.refused.extend(replace(row, payload=b"") for row in refused)
+        if not good.num_rows:
+            return
+        start, epoch = log.state.offsets.requeued, log.state.epoch + 1
+        path = requeue_path(target.layout, target.table, target.stream, start, epoch)
+        content = encode_rejected(good)
+        with fs.during("requeue-file"):
+            fs.keep_dirs(path.parent, target.layout.root)
+            fs.replace(path, content)
+        self.quarantine.announce(epoch)
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        split = OffsetRange(REQUEUED.topic, 0, start, start + good.num_rows, digest=digest)
+        decoder = RequeueDecoder(fs, self.spec, target.schema, path, self.clock)
+
+        def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
+            task = Task(0, 0, scratch, [split], alone=True, instead=instead)
+            return [run_task(fs, WorkerCache(), target, decoder, task)]
+
+        # not tried again: the rows were tried before, and a date that was truncated since changes the result
+        request = BatchRequest(execute, query_id=QUERY, batch_id=epoch, proposed=[split], decode=decoder, again=False)
+        outcome = write_batch(fs, log, target, WorkerCache(), request)
+        done.sent += outcome.rows
+        done.epochs.append(epoch)
+        try:
+            self.quarantine.mark(Requeue(path, start, epoch))
+        except OSError as error:
+            done.unmarked = error
 
 
 def requeue_pending(
-    fs: Fs,
-    layout: Layout,
-    run: StreamRun,
-    quarantine: Quarantine,
-    chosen: Chosen,
-    repairs: dict[tuple[str, int], PayloadRepair] | None,
-    done: Requeued,
+    writer: RequeueWriter, chosen: Chosen, repairs: dict[tuple[str, int], PayloadRepair] | None, done: Requeued
 ) -> None:
     """Ingests the chosen rows again, portion by portion; ``repairs`` keeps those without a row."""
-    settings, generation = run.settings, run.log.state.generation
-    takes_late = settings.spec.partition.takes_late
-    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy, takes_late)
-    for rows in portions(quarantine.rows(chosen), repairs, done):
-        requeue_rows(fs, run.log, target, settings.spec, quarantine, rows, done)
+    for rows in portions(writer.quarantine.rows(chosen), repairs, done):
+        writer.write(rows, done)
 
 
 def try_pending(

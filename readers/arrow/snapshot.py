@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -224,12 +225,12 @@ class Snapshot:
             >>> db.table("Equity.Trade").snapshot().to_arrow("Size")["Size"].to_pylist()
             [100, 50, 250]
         """
-        predicate, tier = self._pinned.predicate(where), tier or self._tier
-        shown = self.columns(columns)
+        predicate, shown = self._pinned.predicate(where), self.columns(columns)
+        plan = partial(self._pinned.plan, dates=dates, sources=sources, where=predicate, tier=tier or self._tier)
         try:
-            parts = list(self._parts(shown, predicate, None, None, dates=dates, sources=sources, tier=tier))
+            parts = list(self._pinned.arrays(plan().slices, shown, predicate, None))
         except SnapshotMovedError:  # slice by slice each is read where its files were moved to
-            parts = list(self._parts(shown, predicate, WHOLE, None, dates=dates, sources=sources, tier=tier))
+            parts = list(self._pinned.arrays(plan().slices, shown, predicate, WHOLE))
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         chunks = [pa.chunked_array([arrays[i] for arrays in parts], field.type) for i, field in enumerate(schema)]
         table = pa.table(chunks, schema)
@@ -273,9 +274,9 @@ class Snapshot:
             >>> sum(batch.num_rows for batch in db.table("Equity.Trade").snapshot().to_batches(batch_rows=2))
             3
         """
-        predicate, tier = self._pinned.predicate(where), tier or self._tier
-        shown = self.columns(columns)
-        parts = self._parts(shown, predicate, batch_rows, on_read, dates=dates, sources=sources, tier=tier)
+        predicate, shown = self._pinned.predicate(where), self.columns(columns)
+        plan = self._pinned.plan(dates=dates, sources=sources, where=predicate, tier=tier or self._tier)
+        parts = self._pinned.arrays(plan.slices, shown, predicate, batch_rows, on_read)
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         batches = (pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in parts)
         if not dictionaries:
@@ -328,20 +329,6 @@ class Snapshot:
             batches.append(batch.slice(0, left))
             left -= batches[-1].num_rows
         return pa.Table.from_batches(batches, reader.schema)
-
-    def _parts(
-        self,
-        shown: Sequence[Column],
-        predicate: Predicate | None,
-        step: int | None,
-        on_read: Callable[[int], object] | None,
-        *,
-        dates: Names | None,
-        sources: Names | None,
-        tier: str,
-    ) -> Iterator[list[pa.Array]]:
-        plan = self._pinned.plan(dates=dates, sources=sources, where=predicate, tier=tier)
-        return self._pinned.arrays(plan.slices, shown, predicate, step, on_read)
 
     def columns(self, names: Names | None = None) -> tuple[Column, ...]:
         """The named columns, in the order of the names.

@@ -149,7 +149,7 @@ def requeue(
             found=f"stream {settings.spec.stream} of {settings.table}",
         )
     chosen = rows.chosen("pending")
-    from sparkhaven.jobs.operations.requeue import Requeued, requeue_pending, try_pending
+    from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter, requeue_pending, try_pending
     from sparkhaven.jobs.streams.progress import Progress
     from sparkhaven.jobs.streams.stream import open_stream
 
@@ -166,7 +166,7 @@ def requeue(
             where = f"{settings.file}: bad_rows.quarantine"
             settle(place, run.log.state, quarantine, where)
             try:
-                requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
+                requeue_pending(RequeueWriter.of(run, quarantine), chosen, repairs, done)
             except (SparkhavenError, OSError):
                 if done.epochs:
                     _show_requeued(cli, place.stream, done, (), before, dry_run)

@@ -18,6 +18,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -41,17 +42,25 @@ from sparkhaven.writers.batch.task import Task, run_task
 from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
-EVERY_S = 60.0
-END_S = 10.0  # that the end of a process waits for the last rows
-MAX_ROWS = 10_000  # of a table that wait; then the oldest are lost
+
+@dataclass(frozen=True, slots=True)
+class LogPace:
+    """When log rows are written: every so many seconds. At its end a process waits so many seconds for the last rows.
+
+    ``max_rows``: of a table that wait; of more the oldest are lost.
+    """
+
+    every_s: float = 60.0
+    end_s: float = 10.0
+    max_rows: int = 10_000
 
 
 class LogWriter:
     """The log tables of one database root, for one process. Thread-safe.
 
     ``clock``: seconds since 1970. ``warn`` receives a sentence, ``on_failure`` the name of the log table and the
-    number of rows that are lost for good, each time that a write fails or more than ``max_rows`` of a table wait.
-    As a context manager it writes every ``every_s`` seconds and at the end.
+    number of rows that are lost for good, each time that a write fails or more rows of a table wait than ``pace`` says.
+    As a context manager it writes at that pace and at the end.
     """
 
     def __init__(
@@ -62,14 +71,12 @@ class LogWriter:
         warn: Callable[[str], None],
         on_failure: Callable[[str, int], None] | None = None,
         clock: Callable[[], float] = time.time,
-        every_s: float = EVERY_S,
-        end_s: float = END_S,
-        max_rows: int = MAX_ROWS,
+        pace: LogPace = LogPace(),
     ) -> None:
         self.run_id = str(uuid.uuid4())
         self._fs, self._layout, self._warn = fs, layout, warn
         self._on_failure = on_failure or (lambda table, lost: None)
-        self._clock, self._every_s, self._end_s, self._max_rows = clock, every_s, end_s, max_rows
+        self._clock, self._pace = clock, pace
         self._host = socket.gethostname()
         self._waiting: dict[LogTable, deque[LogRow]] = {}
         self._lost: dict[LogTable, int] = {}
@@ -83,8 +90,8 @@ class LogWriter:
         whole = {TIMESTAMP: int(self._clock() * 1000) * 1_000_000, "RunId": self.run_id, "Host": self._host, **row}
         with self._adding:
             self._writing.setdefault(table, threading.Lock())
-            rows = self._waiting.setdefault(table, deque(maxlen=self._max_rows))
-            if len(rows) == self._max_rows:
+            rows = self._waiting.setdefault(table, deque(maxlen=self._pace.max_rows))
+            if len(rows) == self._pace.max_rows:
                 self._lost[table] = self._lost.get(table, 0) + 1
             rows.append(whole)
 
@@ -105,7 +112,7 @@ class LogWriter:
         if lost:
             self._on_failure(str(table.table), lost)
             self._warn(
-                f"lost {counted(lost, 'row')} of {table.table}: more than {self._max_rows:,} waited to be written"
+                f"lost {counted(lost, 'row')} of {table.table}: more than {self._pace.max_rows:,} waited to be written"
             )
         if not rows:
             return
@@ -129,7 +136,7 @@ class LogWriter:
     def _failed(self, table: LogTable, rows: list[LogRow], error: Exception) -> None:
         with self._adding:
             newer = self._waiting[table]
-            retried = rows[max(0, len(rows) + len(newer) - self._max_rows) :]
+            retried = rows[max(0, len(rows) + len(newer) - self._pace.max_rows) :]
             newer.extendleft(reversed(retried))
         self._on_failure(str(table.table), len(rows) - len(retried))
         text = f"{table.table} cannot be written, the job goes on: {as_ours(error)}"
@@ -143,7 +150,7 @@ class LogWriter:
         return self
 
     def _run(self) -> None:
-        while not self._stop.wait(self._every_s):
+        while not self._stop.wait(self._pace.every_s):
             self.flush()
         self.flush()
 
@@ -151,10 +158,12 @@ class LogWriter:
         self._stop.set()
         if self._thread is None:
             return
-        self._thread.join(self._end_s)
+        self._thread.join(self._pace.end_s)
         unwritten = sum(len(rows) for rows in self._waiting.values())
         if self._thread.is_alive():
-            self._warn(f"the log tables are not written within {self._end_s:g} s. Rows of the last minute may be lost")
+            self._warn(
+                f"the log tables are not written within {self._pace.end_s:g} s. Rows of the last minute may be lost"
+            )
         elif unwritten:
             self._warn(f"lost {counted(unwritten, 'row')} of log tables, which could not be written")
 

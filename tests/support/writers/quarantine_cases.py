@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
-from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
+from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
@@ -122,7 +122,7 @@ def mended(rows: pa.Table) -> pa.Table:
 def send(fs: Fs, root: Path, log: StreamLog, quarantine: Quarantine, rows: pa.Table) -> Requeued:
     """Sends rows again by the settings of the stream."""
     done = Requeued()
-    requeue_rows(fs, log, target_of(root, log), spec(), quarantine, rows, done, clock=lambda: 0.0)
+    RequeueWriter(fs, log, target_of(root, log), spec(), quarantine, clock=lambda: 0.0).write(rows, done)
     return done
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
+from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers import open_table
@@ -252,7 +252,7 @@ def test_a_requeue_sends_what_has_room_and_says_why_the_others_stay(tmp_path: Pa
         given = pa.Table.from_pylist(mended, REJECTED)
         target = StreamTarget(Layout(tmp_path), TABLE, STREAM, deployed(tmp_path), log.state.generation)
         done = Requeued()
-        requeue_rows(FS, log, target, SPEC, quarantine, given, done, clock=lambda: 0.0)
+        RequeueWriter(FS, log, target, SPEC, quarantine, clock=lambda: 0.0).write(given, done)
         assert (done.sent, [str(row.refusal.reason) for row in done.refused]) == (3, [REASON])
         assert [row["Payload"] for row in pending(quarantine).to_pylist()] == [stays[1]["Payload"]]
     assert {number: row["Tags"] for number, row in stored(tmp_path).items() if number} == {

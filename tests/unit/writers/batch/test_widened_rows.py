@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
+from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers import open_table
@@ -139,7 +139,7 @@ def test_a_requeue_says_of_each_row_whether_its_location_can_have_it(tmp_path: P
                   for r in pending(quarantine).to_pylist()]  # fmt: skip
         target = StreamTarget(Layout(tmp_path), TABLE, STREAM, schema, log.state.generation)
         done, given = Requeued(), pa.Table.from_pylist(mended, REJECTED)
-        requeue_rows(FS, log, target, SPEC, quarantine, given, done, clock=lambda: 0.0)
+        RequeueWriter(FS, log, target, SPEC, quarantine, clock=lambda: 0.0).write(given, done)
         assert (done.sent, [str(r.refusal.reason) for r in done.refused]) == (2, [REASON])
     assert set(stored(tmp_path)) == {1, 2, 3, 7}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.monitor.logs.log_tables import ADMIN, MERGE, STORAGE
-from sparkhaven.jobs.monitor.logs.log_writer import STREAMS, LogWriter, stream_name
+from sparkhaven.jobs.monitor.logs.log_writer import STREAMS, LogPace, LogWriter, stream_name
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.generation import Opening
@@ -130,7 +130,9 @@ def test_a_root_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
 def test_more_rows_than_may_wait_lose_the_oldest(tmp_path: Path) -> None:
     said: list[str] = []
     lost: list[tuple[str, int]] = []
-    log = LogWriter(Fs(), Layout(tmp_path), warn=said.append, on_failure=lambda *what: lost.append(what), max_rows=3)
+    log = LogWriter(
+        Fs(), Layout(tmp_path), warn=said.append, on_failure=lambda *what: lost.append(what), pace=LogPace(max_rows=3)
+    )
     for number in range(5):
         log.add(ADMIN, {"Affected": number})
     assert log.flush()
@@ -149,7 +151,7 @@ def test_rows_are_written_now_and_then_without_holding_up_who_adds_them(tmp_path
             return super().during(name)
 
     said: list[str] = []
-    with LogWriter(Slow(), Layout(tmp_path), warn=said.append, every_s=0.01, end_s=60) as log:
+    with LogWriter(Slow(), Layout(tmp_path), warn=said.append, pace=LogPace(every_s=0.01, end_s=60)) as log:
         log.add(ADMIN, {"Affected": 1})
         assert began.wait(60)
         log.add(ADMIN, {"Affected": 2})  # at once, while the first is written
@@ -166,7 +168,7 @@ def test_the_end_does_not_wait_for_a_disk_that_hangs(tmp_path: Path) -> None:
             return super().during(name)
 
     said: list[str] = []
-    with LogWriter(Hangs(), Layout(tmp_path), warn=said.append, end_s=0.0) as log:
+    with LogWriter(Hangs(), Layout(tmp_path), warn=said.append, pace=LogPace(end_s=0.0)) as log:
         log.add(ADMIN, {"Affected": 1})
     assert said == ["the log tables are not written within 0 s. Rows of the last minute may be lost"]
     may.set()
