@@ -293,10 +293,6 @@ class Layout:
         """Scratch files of running batches; removed at start."""
         return self.root / ".scratch" / str(table) / stream
 
-    def former_scratch(self, table: TableName, stream: str) -> Path:
-        """Where scratch files were until release 0.1; removed at start, too."""
-        return self.root / ".spool" / str(table) / stream
-
     def spark_checkpoint(self, table: TableName, stream: str) -> Path:
         """Spark's own checkpoint of a stream: a cache, safe to delete."""
         return self.root / ".spark" / str(table) / stream

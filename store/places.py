@@ -95,7 +95,6 @@ class StreamPlace(TablePlace):
     stream_failure = _StreamPath(Layout.stream_failure)
     stream_removed = _StreamPath(Layout.stream_removed)
     scratch = _StreamPath(Layout.scratch)
-    former_scratch = _StreamPath(Layout.former_scratch)
     spark_checkpoint = _StreamPath(Layout.spark_checkpoint)
     requeues = _StreamPath(Layout.requeues)
 

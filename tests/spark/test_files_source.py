@@ -18,8 +18,8 @@ from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import PositionGapError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
-from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan
-from sparkhaven.writers.spark.stream_query import run_stream
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, StreamPlan
+from sparkhaven.writers.spark.stream_query import run_stream_of_tables
 from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
@@ -87,7 +87,8 @@ def test_a_batch_of_one_task_runs_in_the_driver(spark: SparkSession, tmp_path: P
     seen: list[BatchProgress] = []
     with open_log(Fs(), tmp_path / "db") as log:
         plan = StreamPlan("q", {"availableNow": True}, pid_noted, progress=seen.append)
-        run_stream(spark, source, Fs(), log, target_of(tmp_path / "db", log), plan, stop=threading.Event())
+        fed = FeedTables.one(log, target_of(tmp_path / "db", log), plan)
+        run_stream_of_tables(spark, source, Fs(), fed, stop=threading.Event())
         assert numbers(tmp_path / "db", log.state) == [1, 2, 6 << 20, (6 << 20) + 1]
     here, workers = (set(map(int, progress.outcome.counts)) for progress in seen)
     assert here == {os.getpid()} and len(workers) == 2 and os.getpid() not in workers

@@ -15,13 +15,11 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
-from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamTotals
 from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
-from sparkhaven.writers.task.target import StreamTarget
 
 POLL_SECONDS = 0.2
 GO_ON = "run again with -v for the traceback. Committed epochs stay, a restart continues after them"
@@ -44,20 +42,6 @@ class Planner(Protocol):
 
     def stop(self) -> None:
         """Ends a ``plan`` that waits; called by another thread, also after the last plan."""
-
-
-def run_local(
-    planner: Planner,
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    plan: StreamPlan,
-    *,
-    stop: threading.Event,
-    clock: Callable[[], float] = time.monotonic,
-) -> StreamTotals:
-    """Runs a stream of one table; see ``run_local_tables``."""
-    return run_local_tables(planner, fs, FeedTables.one(log, target, plan), stop=stop, clock=clock)[0]
 
 
 def run_local_tables(

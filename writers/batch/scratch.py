@@ -63,7 +63,6 @@ def remove_scratch(fs: Fs, scratch: Path) -> None:
 def remove_stale_scratch(place: StreamPlace) -> None:
     """Removes what batches of a process that was killed have left. The caller has the lock of the stream."""
     remove_scratch(place.fs, place.scratch)
-    remove_scratch(place.fs, place.former_scratch)
 
 
 @contextmanager

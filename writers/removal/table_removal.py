@@ -273,6 +273,6 @@ def _remove_intraday(place: TablePlace, drop: TableDrop) -> None:
             fs.sync_dirs([place.intraday.parent, aside.parent])
         fs.remove_tree(aside)
     with fs.during("drop-caches"):
-        for caches in (layout.requeues, layout.scratch, layout.former_scratch, layout.spark_checkpoint):
+        for caches in (layout.requeues, layout.scratch, layout.spark_checkpoint):
             fs.remove_tree(caches(place.table, ""))
             remove_empty(fs, caches(place.table, "").parent, layout.root)

@@ -23,13 +23,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.readers.spark.releases import installed_spark
-from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scratch.batch_plan import planned_rows
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamTotals
 from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
 from sparkhaven.writers.spark.spark_tasks import (
     SlotNotes,
@@ -46,7 +45,6 @@ from sparkhaven.writers.spark.spark_tasks import (
 )
 from sparkhaven.writers.spark.workers import check_workers
 from sparkhaven.writers.task.decoding import DecodeTables
-from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -114,21 +112,6 @@ def stream_conf() -> dict[str, str]:
 
 class StreamStopping(Exception):
     """Raised into Spark between two batches, so that it does not count the batch it has just begun as done."""
-
-
-def run_stream(
-    spark: SparkSession,
-    source: DataFrame,
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    plan: StreamPlan,
-    *,
-    stop: threading.Event,
-    clock: Callable[[], float] = time.monotonic,
-) -> StreamTotals:
-    """Runs a stream of one table; see ``run_stream_of_tables``."""
-    return run_stream_of_tables(spark, source, fs, FeedTables.one(log, target, plan), stop=stop, clock=clock)[0]
 
 
 def run_stream_of_tables(
@@ -238,7 +221,7 @@ class Batches:
             try:
                 self._write(splits, batch_id)
                 self._count_slots()
-            except BaseException as error:  # noqa: BLE001 run_stream raises it
+            except BaseException as error:  # noqa: BLE001 run_stream_of_tables raises it
                 self.error = error
                 raise StreamStopping from None
 
@@ -253,7 +236,7 @@ class Batches:
             try:
                 self.written.idle()
                 self._count_slots()
-            except BaseException as error:  # noqa: BLE001 run_stream raises it after it has stopped the query
+            except BaseException as error:  # noqa: BLE001 run_stream_of_tables raises it after it has stopped the query
                 self.error = error
             finally:
                 self._batch_lock.release()

@@ -99,7 +99,7 @@ def begin_anew(place: StreamPlace, state: StreamState) -> None:
 
 
 def _caches(place: StreamPlace) -> tuple[Path, ...]:
-    return place.spark_checkpoint, place.scratch, place.former_scratch
+    return place.spark_checkpoint, place.scratch
 
 
 def remove_empty(fs: Fs, path: Path, root: Path) -> None:

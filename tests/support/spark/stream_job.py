@@ -21,8 +21,8 @@ from sparkhaven.readers.spark.options import DEFAULT_READER
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, StreamTotals
-from sparkhaven.writers.spark.stream_query import run_stream, stream_conf
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, StreamPlan, StreamTotals
+from sparkhaven.writers.spark.stream_query import run_stream_of_tables, stream_conf
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.forked_python import PYTHON, start_server
@@ -74,7 +74,8 @@ def run(
         source = spark.readStream.format("test_feed").options(**options).load()
         target = replace(target_of(root, log), policy=CommitPolicy((settings or {}).get("durability", "fsync")))
         stop = stop or threading.Event()
-        return run_stream(spark, source, fs, log, target, StreamPlan(**(values | plan)), stop=stop)
+        fed = FeedTables.one(log, target, StreamPlan(**(values | plan)))
+        return run_stream_of_tables(spark, source, fs, fed, stop=stop)[0]
 
 
 def _tell(progress: BatchProgress) -> None:

@@ -13,8 +13,8 @@ from sparkhaven.ingest.feeds.base import Source
 from sparkhaven.ingest.feeds.local_trigger import AvailableNow
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.local_stream import run_local
-from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, begin_run, file_of
+from sparkhaven.writers.batch.local_stream import run_local_tables
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, StreamPlan, begin_run, file_of
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, ingest, open_log, put_file, record, target_of
 
@@ -47,7 +47,9 @@ def here(fs: Fs, feed: Path, root: Path) -> list[int]:
     log = open_log(fs, root)
     try:
         plan = StreamPlan("query", {}, decode, progress=note)
-        run_local(planner(feed, root), fs, log, target_of(root, log), plan, stop=threading.Event())
+        run_local_tables(
+            planner(feed, root), fs, FeedTables.one(log, target_of(root, log), plan), stop=threading.Event()
+        )
     except BaseException:
         log.abandon()
         raise

@@ -34,7 +34,7 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.stream_batches import FeedTables, StreamPlan
-from sparkhaven.writers.spark.stream_query import Batches, run_stream
+from sparkhaven.writers.spark.stream_query import Batches, run_stream_of_tables
 from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.locations import A, B
@@ -324,6 +324,8 @@ def test_a_batch_in_the_driver_ends_before_a_stream_is_left_whose_jvm_is_gone(tm
     with open_log(FS, tmp_path) as log:
         plan = StreamPlan(query_id="q", trigger={}, decode=gone.decode)
         with pytest.raises(CommitError, match="JVM has ended"):
-            run_stream(spark, source, FS, log, target_of(tmp_path, log), plan, stop=threading.Event())
+            run_stream_of_tables(
+                spark, source, FS, FeedTables.one(log, target_of(tmp_path, log), plan), stop=threading.Event()
+            )
         assert log.state.epoch == 1 and numbers(tmp_path, log.state) == [1]
     running[0].join()

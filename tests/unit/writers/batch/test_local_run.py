@@ -20,8 +20,8 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
-from sparkhaven.writers.batch.local_stream import run_local
-from sparkhaven.writers.batch.stream_batches import BatchProgress, Row, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.local_stream import run_local_tables
+from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, Row, StreamPlan, StreamTotals
 from sparkhaven.writers.task.decoding import RejectedFile, SplitNotes
 from tests.support.streams.stream_kit import (
     STREAM,
@@ -68,7 +68,9 @@ class Scripted:
 def run(root: Path, source: Any, stop: threading.Event | None = None, **plan: Any) -> StreamTotals:
     with open_log(FS, root) as log:
         settings = StreamPlan(**({"query_id": "q", "trigger": {}, "decode": decode} | plan))
-        return run_local(source, FS, log, target_of(root, log), settings, stop=stop or threading.Event())
+        return run_local_tables(
+            source, FS, FeedTables.one(log, target_of(root, log), settings), stop=stop or threading.Event()
+        )[0]
 
 
 def batch(feed: Path, number: int) -> list[Row]:
@@ -177,7 +179,9 @@ def test_epochs_are_synced_while_a_source_waits(tmp_path: Path) -> None:
         target = target_of(tmp_path, log)
         plan = StreamPlan("q", {}, decode)
         target = replace(target, policy=CommitPolicy("periodic", 0.0))
-        run_local(Scripted([batch(feed, 1), wait]), FS, log, target, plan, stop=threading.Event())
+        run_local_tables(
+            Scripted([batch(feed, 1), wait]), FS, FeedTables.one(log, target, plan), stop=threading.Event()
+        )
         assert log.state.durable == 1
 
 

@@ -1,10 +1,8 @@
-"""Scratch directories: a start removes what a killed process has left, also where earlier releases kept it."""
+"""Scratch directories: a start removes what a killed process has left."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -14,9 +12,8 @@ from sparkhaven.writers.batch.scratch import remove_stale_scratch
 FS, TABLE = Fs(), TableName("Ns", "T")
 
 
-@pytest.mark.parametrize("directory", [".scratch", ".spool"])
-def test_scratch_of_a_killed_process_is_removed(tmp_path: Path, directory: str) -> None:
-    mine, other = (tmp_path / directory / "Ns.T" / stream / "1-0-0" for stream in ("s", "other"))
+def test_scratch_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    mine, other = (tmp_path / ".scratch" / "Ns.T" / stream / "1-0-0" for stream in ("s", "other"))
     for batch in (mine, other):
         batch.mkdir(parents=True)
         (batch / "open").touch()
