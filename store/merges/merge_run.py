@@ -115,7 +115,7 @@ class Detached:
 class MergeRun:
     """The run of one merge.
 
-    ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
+    ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None where it is not known.
     ``partitions``: those that rows of the date could go to, in formula order; copies of it keep them.
     ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
     that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
@@ -196,7 +196,7 @@ def _part(part: Detached) -> list[str | int]:
 
 
 def _dedupe(details: Mapping[str, Any]) -> DedupeRule | None:
-    """``dedupeNone`` is an entry of its own: releases that do not know it go by the schema's rule, as they did."""
+    """The rule of a run. ``dedupeNone``: none, because a command said so."""
     if details.get("dedupeNone"):
         return DedupeRule(())
     return DedupeRule.from_json(details["dedupe"]) if "dedupe" in details else None

@@ -11,7 +11,7 @@ rule that was not evaluated, numbers that JSON has no form for are texts. The ru
 
 ``binding`` is the SHA-256, in hex, of what was validated: the inputs, outputs and digests of the merge, and the rules
 of the schema, and ``modes`` where they are stored. A result whose binding is another one is stale: the date was merged
-again, or the rules have changed. One with ``modes`` never stands for all rules, and earlier releases take it for stale.
+again, or the rules have changed. One with ``modes`` never stands for all rules.
 
 *Writer.* The file is replaced as a whole (temporary file, sync, rename, sync of the directory). *Reader.* A missing
 file is no validation; a damaged one is an error, never taken for a missing or a passed one.

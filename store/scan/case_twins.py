@@ -1,4 +1,4 @@
-"""Tables of earlier releases with columns whose names differ in case only: who ignores case must not read them."""
+"""Deployed tables with columns whose names differ in case only: who ignores case must not read them."""
 
 from __future__ import annotations
 

@@ -343,7 +343,7 @@ def _keys_of(region: Region) -> Keys:
 
 
 def _ascends(index: IndexFile, state: FileState) -> bool:
-    """Whether the keys ascend, which earlier releases did not promise of a second grouping column."""
+    """Whether the keys ascend, which other writers need not promise."""
     known = (str(index.directory), state.crc)
     if known not in _ordered:
         (keys,) = index.keys

@@ -230,7 +230,7 @@ class TableSchema:
 
     @property
     def case_twins(self) -> tuple[str, str] | None:
-        """Two columns whose names differ in case only, which a schema of an earlier release may have."""
+        """Two columns whose names differ in case only, which a deployed schema may have."""
         return case_twins(column.name for column in self.columns)
 
     def column(self, name: str) -> Column | None:

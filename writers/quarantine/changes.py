@@ -12,7 +12,7 @@ therefore each start first brings the ledger, and then the quarantine, up to dat
 
 *A lost ledger* is rebuilt from the log, whose newest epoch with rejected rows (``StreamState.rejected``) shows that
 there was one: dead are all rolled-back epochs, and those after the newest; removing their rows again changes nothing.
-Checkpoints of earlier releases lack that number, and before the first epoch with a rejected row there is none: then the
+Before the first epoch with a rejected row there is none: then the
 loss is not noticed, and rows of an interrupted batch stay until the epoch of their number is committed. Committed rows
 are not affected.
 """

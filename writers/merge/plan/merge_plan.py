@@ -83,7 +83,7 @@ def chosen_format(options: MergeOptions, schema: TableSchema, base: MergeRecord 
 
 
 def recorded_format(record: MergeRecord) -> Format | None:
-    """The format that a merge was recorded with, None in records of the first releases."""
+    """The format that a merge was recorded with, None where it names none of ours."""
     return next((known for known in FORMATS if known == record.run.format), None)
 
 
