@@ -158,6 +158,15 @@ def test_every_flipped_bit_of_the_header_is_reported(made: Path) -> None:
     assert load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)) == state
 
 
+@pytest.mark.parametrize("kept", range(16))
+def test_a_header_that_a_power_failure_tore_is_no_file_yet(made: Path, kept: int) -> None:
+    header = _path(made).read_bytes()[:16]
+    place = StreamPlace(FS, Layout(made), TABLE, STREAM)
+    for torn in (header[:kept], header[:kept] + bytes(16 - kept)):
+        _path(made).write_bytes(torn)
+        assert read_removals(place).entries == ()
+
+
 # --- replacing what is a lock ------------------------------------------------------------------------------
 
 
