@@ -1,4 +1,7 @@
-"""A real Deephaven engine shows types with a codec as all other readers do, and tables that users have saved."""
+"""A real Deephaven engine shows a snapshot as all other readers do, types with a codec too, and what users have saved.
+
+One root and one engine for all of it: an engine starts as long as all its tests run.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tests.contracts.codings.coded_readers import (
     from_engine,
     make_coded_snapshot,
 )
+from tests.contracts.readers.snapshot_readers import NAME, Snapshot, SnapshotReaderContract, make_snapshot
 from tests.support.served import Served, require_engine, serving
 
 pytestmark = pytest.mark.deephaven
@@ -27,22 +31,43 @@ SAVED = pa.table({"Day": ["a", "b", "a"], "N": pa.array([1, 2, None], pa.int64()
 
 
 @pytest.fixture(scope="module")
-def coded_snapshot(tmp_path_factory: pytest.TempPathFactory) -> CodedSnapshot:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     require_engine()
-    return make_coded_snapshot(tmp_path_factory.mktemp("coded") / "db", maps=False)
+    return make_snapshot(tmp_path_factory.mktemp("readers") / "db")
 
 
 @pytest.fixture(scope="module")
-def served(coded_snapshot: CodedSnapshot) -> Iterator[Served]:
+def coded_snapshot(snapshot: Snapshot) -> CodedSnapshot:
+    return make_coded_snapshot(snapshot.root, maps=False)
+
+
+@pytest.fixture(scope="module")
+def served(snapshot: Snapshot, coded_snapshot: CodedSnapshot) -> Iterator[Served]:
     for name, by in USERS.items():
-        save_table(coded_snapshot.root, f"me.{name}", SAVED, partition_by=by)
-    with serving(coded_snapshot.root, coded_snapshot.root.parent) as served:
-        served.attach("coded", CODED_NAME.replace(".", "_"))
-        served.wait_count("coded", len(coded_snapshot.rows))
+        save_table(snapshot.root, f"me.{name}", SAVED, partition_by=by)
+    with serving(snapshot.root, snapshot.root.parent) as served:
+        for variable, table, rows in (("every", NAME, snapshot.rows), ("coded", CODED_NAME, coded_snapshot.rows)):
+            served.attach(variable, table.replace(".", "_"))
+            served.wait_count(variable, len(rows))
         yield served
 
 
-class TestEngine(CodedReaderContract):
+class TestEngine(SnapshotReaderContract):
+    @pytest.fixture(autouse=True)
+    def _attached(self, served: Served) -> None:
+        self.served = served
+
+    def read(self, root: Path) -> pa.Table:
+        return self.served.rows("every")
+
+    def read_date(self, root: Path, date: str) -> pa.Table:
+        return self.served.rows("every", where=[f"Date = `{date}`"])
+
+    def count(self, root: Path) -> int:
+        return int(self.served.ask("count", name="every"))
+
+
+class TestEngineOfCodedTypes(CodedReaderContract):
     lacks = frozenset({MAPS})
 
     @pytest.fixture(autouse=True)
