@@ -22,6 +22,7 @@ from tests.contracts.codings.coded_readers import (
     make_coded_snapshot,
 )
 from tests.contracts.readers.snapshot_readers import NAME, Snapshot, SnapshotReaderContract, make_snapshot
+from tests.support.docs.where_table import VALUES, engine_filter, kept_values
 from tests.support.served import Served, require_engine, serving
 
 pytestmark = pytest.mark.deephaven
@@ -45,6 +46,8 @@ def coded_snapshot(snapshot: Snapshot) -> CodedSnapshot:
 def served(snapshot: Snapshot, coded_snapshot: CodedSnapshot) -> Iterator[Served]:
     for name, by in USERS.items():
         save_table(snapshot.root, f"me.{name}", SAVED, partition_by=by)
+    numbers = [None if value == "null" else float(value) for value in VALUES]
+    save_table(snapshot.root, "me.Numbers", pa.table({"Row": range(len(VALUES)), "x": pa.array(numbers, pa.float64())}))
     with serving(snapshot.root, snapshot.root.parent) as served:
         for variable, table, rows in (("every", NAME, snapshot.rows), ("coded", CODED_NAME, coded_snapshot.rows)):
             served.attach(variable, table.replace(".", "_"))
@@ -112,6 +115,14 @@ def test_a_table_of_a_user_and_its_next_save(served: Served, name: str) -> None:
     assert by_text(served.rows(name).select(columns)) == by_text(SAVED.select(columns))
     save_table(served.root, f"me.{name}", SAVED, mode="append", partition_by=USERS[name])
     served.wait_anew(name, f"me_{name}", 2 * len(rows))
+
+
+def test_a_filter_keeps_what_the_page_of_conditions_says(served: Served) -> None:
+    served.attach("numbers", "me_Numbers")
+    served.wait_count("numbers", len(VALUES))
+    said = {engine_filter(condition): kept for condition, (_, kept) in kept_values().items()}
+    found = {text: served.rows("numbers", where=[text])["Row"].to_pylist() for text in said}
+    assert said and {text: [VALUES[row] for row in rows] for text, rows in found.items()} == said
 
 
 def by_text(table: pa.Table) -> list[str]:
