@@ -59,19 +59,13 @@ class BatchReporter:
     """Reports one run of a stream. ``query_id`` is that of its query."""
 
     def __init__(
-        self,
-        run: StreamRun,
-        query_id: str,
-        *,
-        progress: Progress,
-        metrics: StreamSink,
-        recorder: StreamRecorder,
-        schemas: SchemaWatch,
-        budget: ErrorBudget,
+        self, app: Application, run: StreamRun, query_id: str, metrics: StreamSink, budget: ErrorBudget
     ) -> None:
+        settings, progress = run.settings, app.progress
         self._run, self._query_id = run, query_id
-        self._progress, self._metrics, self._recorder = progress, metrics, recorder
-        self._schemas, self._budget = schemas, budget
+        self._progress, self._metrics, self._budget = progress, metrics, budget
+        self._recorder = app.options.recorder(settings.spec.table, run.name, settings)
+        self._schemas = SchemaWatch(TablePlace(app.fs, app.layout, settings.table), run.schema)
         self._positions = run.log.state.offsets.positions()
         self._partitions = PartitionProgress(self._positions)
         self._listen = run.listener(progress)
@@ -395,15 +389,7 @@ def _ready(app: Application, run: StreamRun, query_id: str) -> _ReadyTable:
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch)
     metrics.on_disk(fs, layout, settings.policy, run.opened_s)
     budget = ErrorBudget(spec.bad_rows)
-    reporter = BatchReporter(
-        run,
-        query_id,
-        progress=app.progress,
-        metrics=metrics,
-        recorder=options.recorder(spec.table, run.name, settings),
-        schemas=SchemaWatch(TablePlace(fs, layout, settings.table), run.schema),
-        budget=budget,
-    )
+    reporter = BatchReporter(app, run, query_id, metrics, budget)
     decode = Decoder(fs, spec, run.schema)
     plan = StreamPlan(
         query_id=query_id,
