@@ -6,7 +6,8 @@ The digest of a column is the sum, modulo 2^128, over its rows of ``xxh3_128(col
 bytes      content
 =========  ============================================================================================
 0 .. 4     column id, ``i4`` little endian
-4          type tag (``TAGS``), of a widened column that of its first type; 0 for null, which has no further bytes
+4          type tag (``TAGS``), of a widened column that of its first type; 0 for null, which has no further bytes.
+           A null set is hashed as the empty one
 5 ..       8 bytes little endian for fixed types: integers sign-extended, char as code unit, Boolean 0 or 1,
            Instant as ns, float widened to double, every NaN as ``7FF8000000000000``; UTF-8 for text; of a type
            with a codec the bytes that the codec makes
@@ -104,6 +105,9 @@ def from_hex(text: str) -> int:
 
 
 def digest_nulls(column: Column, count: int) -> int:
+    """The digest of rows without a value, as in a location that lacks the column: a null set is an empty one."""
+    if column.storage is Storage.SET:
+        return digest_sets(column, np.zeros(1, np.uint64), pa.array([], pa.string())) * count % MODULUS
     return xxhash.xxh3_128_intdigest(prefix_of(column, 0)) * count % MODULUS
 
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import Column, Storage
 
 BLOCK = 1 << 18
+
+
+def count_values(column: Column, values: pa.Array) -> int:
+    """Rows that have a value. An empty set is none: it is what a null one is stored as."""
+    if column.storage is Storage.SET:
+        return int(pc.sum(pc.greater(pc.list_value_length(values), 0)).as_py() or 0)
+    return int(len(values) - values.null_count)
 
 
 def filled_by_stats(stats: Sequence[RangeStats], start: int, stop: int) -> int | None:
@@ -45,13 +55,12 @@ def filled(
     stored = column.within(files)
     if not in_parquet(files) and stored.files[0] not in files:
         return 0
-    known = filled_by_stats(stats, start, stop)
+    known = None if column.storage is Storage.SET else filled_by_stats(stats, start, stop)
     if known is not None:
         return known
     sizes = {name: state.size for name, state in files.items()}
     opened = open_column(fs, directory, column, sizes, all_rows)
     count = 0
     for first in range(start, stop, BLOCK):
-        values = opened.read(first, min(first + BLOCK, stop))
-        count += len(values) - values.null_count
+        count += count_values(column, opened.read(first, min(first + BLOCK, stop)))
     return count

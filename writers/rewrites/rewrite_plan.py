@@ -30,6 +30,7 @@ from sparkhaven.store.merges.history import DateHistory, column_digests, in_colu
 from sparkhaven.store.merges.merge_records import ColumnCorrection, MergeOutput, MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, open_parquet
+from sparkhaven.store.scan.filled_columns import count_values
 from sparkhaven.store.types.model import Column, Kind
 from sparkhaven.store.types.widening import same_form
 from sparkhaven.store.volumes import require_volumes
@@ -144,8 +145,8 @@ def _correction(date: DateOfTable, setting: Setting, old: pa.Array, new: pa.Arra
         date.generation,
         len(new),
         int(np.count_nonzero(_differing(old, new))),
-        len(old) - old.null_count,
-        len(new) - new.null_count,
+        count_values(column, old),
+        count_values(column, new),
         to_hex(digest_array(column, old)),
         to_hex(digest_array(column, new)),
     )

@@ -46,6 +46,7 @@ from sparkhaven.store.native.rows import sorted_rows
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.filled_columns import count_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.model import Column, TableSchema
@@ -231,7 +232,7 @@ def _told(rows: _Rows, schema: TableSchema, dropped: Positions, winners: Positio
         for column in schema.stored:
             values = rows.take(column, gone)
             digests[column.name] = add(digests[column.name], digest_array(column, values, hashes))
-            filled[column.id] += len(values) - values.null_count
+            filled[column.id] += count_values(column, values)
             others += value_hashes(column, rows.take(column, kept))
         differing, row_digest = hashes - others[of], add(row_digest, digest_rows(hashes))
         identical += int(np.count_nonzero(differing == 0))

@@ -20,6 +20,7 @@ from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.merge_run import ColumnDrop
 from sparkhaven.store.scan.column_file import open_column, open_parquet
+from sparkhaven.store.scan.filled_columns import count_values
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
@@ -83,7 +84,7 @@ def _counted(fs: Fs, source: MergeSource, column: Column) -> ColumnDrop:
     rows = digest = 0
     for first in range(source.start, source.stop, SIZES.rows):  # also rows that are left out
         values = opened.read(first, min(first + SIZES.rows, source.stop))
-        rows += len(values) - values.null_count
+        rows += count_values(column, values)
         digest = add(digest, digest_array(column, values))
     return ColumnDrop(column.id, column.name, rows, to_hex(digest))
 

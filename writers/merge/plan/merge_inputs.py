@@ -22,6 +22,7 @@ from sparkhaven.store.merges.merge_records import InputKey, MergeInput, MergeRec
 from sparkhaven.store.merges.merge_run import LeftOut
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, open_parquet
+from sparkhaven.store.scan.filled_columns import count_values
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -188,5 +189,5 @@ def _summed(fs: Fs, schema: TableSchema, source: MergeSource, rows: RowRanges) -
         for part in rows.steps(SIZES.rows):
             values = opened.take(part)
             digest = add(digest, digest_array(column, values))
-            filled += len(values) - values.null_count
+            filled += count_values(column, values)
         yield column, digest, filled
