@@ -26,7 +26,7 @@ from tests.unit.writers.merge.test_widened_merge import MIDDLE, NARROW, WIDE, Wi
 
 pytestmark = pytest.mark.jvm
 
-CONDITIONS = 25  # a table
+CONDITIONS, FEWEST = 25, 8  # of a table, and in a sample
 DAY = "2026-11-20"
 FUNCTIONS = [
     "L % 2 = 0",
@@ -66,11 +66,12 @@ def test_random_conditions_over_history_and_intraday(seed: int, tmp_path: Path) 
     rng = random.Random(seed)
     small = random_table(rng, tmp_path / "db")
     literals = {name: [*map(literal_of, values)] for name, values in POOL.items()}
-    conditions = [random_condition(rng, literals, FUNCTIONS) for _ in range(share_of(CONDITIONS))]
+    conditions = [random_condition(rng, literals, FUNCTIONS) for _ in range(share_of(CONDITIONS, FEWEST))]
+    conditions += ["L IS NULL OR L IS NOT NULL", "L IS NULL AND L IS NOT NULL"]  # all rows, and none
     counts = same(small.root, "NS.T", conditions, tmp_path)
     plain = open_table(small.root, "NS.T").to_arrow(dictionaries=False)
     assert counts == [kept(plain, condition) for condition in conditions]
-    assert len(set(counts)) > 1
+    assert counts[-2:] == [len(plain), 0] and len(plain)
 
 
 def test_random_conditions_over_every_type_of_both_formats(coded_snapshot: CodedSnapshot, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_random_conditions_over_every_type_of_both_formats(coded_snapshot: Coded
         literals[name] = ["0", "-0.5", *(str(row[name]) for row in rows if row[name] is not None)][:9]
     literals |= {"N": [*map(str, range(0, 60, 7))], "Date": ["'2024-03-06'"], "Clock": ["'12:00:00'"]}
     others = ["len(Ints) > 2", "Key = from_base64('AAAAAA==')", "len(Texts) = 1", "N % 3 = 1"]
-    conditions = [random_condition(rng, literals, others) for _ in range(share_of(CONDITIONS))]
+    conditions = [random_condition(rng, literals, others) for _ in range(share_of(CONDITIONS, FEWEST))]
     fitting = ",".join(["N", "Date", *(name for name in COLUMNS if name != "Wide")])
     counts = same(coded_snapshot.root, CODED_NAME, conditions, tmp_path, columns=fitting, char="int", instant="long")
     assert any(0 < count < len(rows) for count in counts)
