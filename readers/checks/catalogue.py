@@ -272,6 +272,11 @@ HISTORY: dict[str, Entry] = {
         "`sparkhaven clean {table}` removes it in time",
     ),
     "N281": Entry("not finished", "A command that was interrupted goes on with it.", "run the command again"),
+    "W282": Entry(
+        "history of {table} stands here, which has no schema. No reader finds it",
+        "Its columns have no types.",
+        "run `sparkhaven schema deploy FILE`, or move the directory away if it is a stray copy",
+    ),
     "W291": Entry(
         "only one look found this",
         "The table changed while it was read.",

@@ -102,7 +102,23 @@ def verify(
         report.findings += checked.findings
         if table is not None or name.namespace != INTERNAL_NAMESPACE:
             report.count(checked)
+    if table is None:
+        report.findings += _without_schema(fs, layout)
     return report
+
+
+def _without_schema(fs: Fs, layout: Layout) -> Iterator[Finding]:
+    """The first location of each table of which nothing but history stands: its schema was not copied with it."""
+    known = {str(name) for name in (*standing_tables(fs, layout), *dropped_tables(fs, layout))}
+    for namespace in fs.names(layout.root / "Systems"):
+        partitions = layout.partitions(namespace)
+        for internal in (name for name in fs.names(partitions) if name[0] != "."):
+            for value in fs.names(partitions / internal):
+                for name in fs.names(partitions / internal / value):
+                    table, where = f"{namespace}.{name}", partitions / internal / value / name
+                    if table not in known and name[0] != "." and fs.is_dir(where) and fs.names(where):
+                        known.add(table)
+                        yield finding("W282", where, table=table)
 
 
 def verify_users(

@@ -429,6 +429,12 @@ def _moved(case: Case, *, copy: bool = False, lost: bool = False) -> Path:
     return target
 
 
+def _without_schema(case: Case) -> None:
+    """The location of a table alone, as a copy into another root has it."""
+    location = next(path.parent for path in sorted(case.layout.root.rglob("Systems/*/Partitions/*/*/*/table.size")))
+    shutil.copytree(location, location.with_name("Copied"))
+
+
 def _bare(case: Case) -> None:
     target = _moved(case, copy=True)
     (target / "T" / "table.size").unlink()
@@ -586,6 +592,7 @@ STATES = (
     State("W246", _doubled, lambda case: None, "deep"),
     State("N247", _doubled, lambda case: None, "deep"),
     State("E252", _parquet, _unproved_index, "verify deep doctor"),
+    State("W282", _imported, _without_schema, "verify deep"),
     State("N281", _intraday, _half_dropped, "inspect"),
     State("N321", _intraday, lambda case: (case.place.extended / "x").mkdir(parents=True), "verify deep"),
     State("E335", _intraday, _lost_drop, "verify deep doctor"),
