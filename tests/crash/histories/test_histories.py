@@ -76,7 +76,7 @@ def test_every_command_that_changes_something_is_drawn() -> None:
 
 FIRST = {
     "A1 slices": (40, 12),
-    "A2": (5, 12),
+    "A2": (37, 12),
     "A3 compare": (82, 12),
     "A3 copies": (34, 10),
     "A7": (17, 12),
