@@ -411,18 +411,20 @@ def plan_slices(
     columns: Sequence[Column],
     where: Predicate | None,
     options: ReadOptions,
+    *,
+    most: int = MOST_EVALUATED,
 ) -> bytes | str:
     """The plan of slices, of which Java reads the rows that match the condition; or the reason why Python reads.
 
     Statistics tell of most slices whether all rows match. Of the others ``where`` is evaluated here, so that it has one
-    meaning whoever reads.
+    meaning whoever reads: of ``most`` rows at most.
     """
     reason = why_python_reads(slices, columns)
     if reason is not None or where is None:
         return reason or encode_plan(table, slices, columns, options)
     doubts = [Doubt.of(table, slice_, where) for slice_ in slices]
     rows = sum(doubt.open.count for doubt in doubts if doubt.open is not None)
-    if rows > MOST_EVALUATED:
-        return f"the option where is to be evaluated for {rows:,} rows, a plan does it for {MOST_EVALUATED:,} at most"
+    if rows > most:
+        return f"the option where is to be evaluated for {rows:,} rows, a plan does it for {most:,} at most"
     parts = (doubt.matching(table, where) for doubt in doubts)
     return encode_plan(table, (part for part in parts if part is not None), columns, options)

@@ -40,13 +40,13 @@ def options_of(root: Path, name: str, **options: str) -> ReadOptions:
     return read_options({"root": str(root), "path": name, **options}, {}, stream=False)
 
 
-def plan_of(options: ReadOptions) -> bytes | str:
+def plan_of(options: ReadOptions, **limit: int) -> bytes | str:
     """The plan of a read, or the reason why Python reads."""
     table = _pinned(options)
     columns = shown_columns(table, options)
     where = where_of(options, table.schema)
     slices = table.plan(dates=options.dates, sources=options.sources, where=where, tier=options.tier).slices
-    return plan_slices(table, slices, columns, where, options)
+    return plan_slices(table, slices, columns, where, options, **limit)
 
 
 def by_java(reads: Iterable[ReadOptions], scratch: Path) -> list[list[str]]:
