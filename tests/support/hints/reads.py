@@ -82,6 +82,12 @@ def without_schema(site: Dated) -> Words:
     return "read", TABLE
 
 
+def history_alone(site: Dated) -> Words:
+    """The same, and nobody names the table."""
+    without_schema(site)
+    return ("verify",)
+
+
 def opened_before(site: Dated) -> str:
     table = open_table(site.root, TABLE)
     site.write(schema({"A": "long", "N": "String", "C": "double"}))
@@ -129,6 +135,9 @@ STORIES = {
     "an epoch of several streams": Story("lists the streams with their epochs", ("read", TABLE, "--epoch", "1")),
     "an epoch of no stream": Story("lists the streams with their epochs", ("read", TABLE, "--epoch", "nobody=1")),
     "history without a schema": Story("Run `sparkhaven schema deploy FILE`, or copy", without_schema, REMOVED),
+    "history without anything else": Story(
+        "or move the directory away if it is a stray copy", history_alone, REMOVED, again=("verify",)
+    ),
     "rows of a user table": Story("save_table replaces its rows", user_rows),
     "inspection of no file": Story("`sparkhaven verify` checks whole tables", ("inspect", "no-such-file")),
     "a table that was opened before": Story("open the table again, or restart the query", opened_before, (ADD,)),
