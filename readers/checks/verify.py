@@ -39,6 +39,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
 from sparkhaven.store.merges.dropped_tables import drop_numbers, drop_path, dropped_tables, load_drop
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.standing import dated_in
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
 from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.committed_columns import UNKNOWN
@@ -111,14 +112,13 @@ def _without_schema(fs: Fs, layout: Layout) -> Iterator[Finding]:
     """The first location of each table of which nothing but history stands: its schema was not copied with it."""
     known = {str(name) for name in (*standing_tables(fs, layout), *dropped_tables(fs, layout))}
     for namespace in fs.names(layout.root / "Systems"):
-        partitions = layout.partitions(namespace)
-        for internal in (name for name in fs.names(partitions) if name[0] != "."):
-            for value in fs.names(partitions / internal):
-                for name in fs.names(partitions / internal / value):
-                    table, where = f"{namespace}.{name}", partitions / internal / value / name
-                    if table not in known and name[0] != "." and fs.is_dir(where) and fs.names(where):
-                        known.add(table)
-                        yield finding("W282", where, table=table)
+        root = layout.partitions(namespace)
+        dates = (root / internal / value for value, internals in dated_in(fs, root).items() for internal in internals)
+        for directory, name in ((date, name) for date in dates for name in fs.names(date)):
+            table = f"{namespace}.{name}"
+            if table not in known and name[0] != "." and fs.is_dir(directory / name) and fs.names(directory / name):
+                known.add(table)
+                yield finding("W282", directory / name, table=table)
 
 
 def verify_users(

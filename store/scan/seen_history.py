@@ -226,7 +226,7 @@ def remarks(place: TablePlace, dates: Sequence[SeenDate]) -> dict[str, str]:
 
 
 def _rows(numbers: Iterable[int]) -> str:
-    return f"{counted(sum(numbers), 'row')}"
+    return counted(sum(numbers), "row")
 
 
 def _names(names: Iterable[str]) -> str:

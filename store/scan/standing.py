@@ -18,6 +18,7 @@ from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
 from sparkhaven.store.format.parquet.footer import field_names
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.format.table import table_size
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.places import TablePlace
@@ -80,7 +81,11 @@ def dated_partitions(place: TablePlace) -> Dated:
 
     Hidden names are left out: no location has one.
     """
-    fs, root = place.fs, place.partitions
+    return dated_in(place.fs, place.partitions)
+
+
+def dated_in(fs: Fs, root: Path) -> Dated:
+    """The same of the directory of storage partitions of any namespace."""
     internals = tuple(name for name in fs.names(root) if name[0] != ".")
     if not internals:
         return {}

@@ -25,7 +25,7 @@ from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, TABLE, coded_row, coded_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.unit.readers.test_withdrawn_rows import withdraw
-from tests.unit.writers.merge.test_widened_merge import MIDDLE, NARROW, WIDE, Widening
+from tests.unit.writers.merge.test_widened_merge import MIDDLE, WIDE, Widening
 
 pytestmark = pytest.mark.jvm
 
@@ -68,15 +68,7 @@ def test_every_type_of_both_formats_with_each_option(coded_snapshot: CodedSnapsh
 
 
 def test_widened_columns_in_each_form_and_format(tmp_path: Path) -> None:
-    base = tmp_path / "site"
-    base.mkdir()
-    site = Widening(base)
-    site.declare(NARROW)
-    for name in ("s", "t"):
-        site.stream(name)
-    site.do("partitions", "add", "Test", "0")
-    site.do("partitions", "add", "Test", "1")
-    site.batch("s", 30_000)
+    site = Widening.of_two_streams(tmp_path / "site")
     reads: list[ReadOptions] = []
 
     def keep() -> None:

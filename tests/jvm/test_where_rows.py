@@ -21,7 +21,7 @@ from tests.support.streams.schema_site import TABLE as SITE_TABLE
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.coded_rows import COLUMNS
 from tests.unit.readers.test_withdrawn_rows import withdraw
-from tests.unit.writers.merge.test_widened_merge import MIDDLE, NARROW, WIDE, Widening
+from tests.unit.writers.merge.test_widened_merge import MIDDLE, WIDE, Widening
 
 pytestmark = pytest.mark.jvm
 
@@ -90,15 +90,7 @@ def test_random_conditions_over_every_type_of_both_formats(coded_snapshot: Coded
 
 
 def test_random_conditions_over_renamed_and_widened_columns(tmp_path: Path) -> None:
-    base = tmp_path / "site"
-    base.mkdir()
-    site = Widening(base)
-    site.declare(NARROW)
-    for name in ("s", "t"):
-        site.stream(name)
-    site.do("partitions", "add", "Test", "0")
-    site.do("partitions", "add", "Test", "1")
-    site.batch("s", 30_000)
+    site = Widening.of_two_streams(tmp_path / "site")
     numbers = ["0", "-0.0", "2", "2.5", "5", "30000", "'NaN'::DOUBLE"]
     for number, (forms, form) in enumerate(((MIDDLE, "parquet"), (WIDE, "deephaven"))):
         site.declare(forms)

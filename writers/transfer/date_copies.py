@@ -247,7 +247,7 @@ def not_enough_space(path: Path, size: int, free: int) -> RetryableStorageError:
     return RetryableStorageError(
         "not enough space for the copy of the date",
         where=path,
-        expected=f"{counted(size, 'byte')}",
+        expected=counted(size, "byte"),
         found=f"{counted(free, 'byte')} free",
         hint="free space on that volume, or choose fewer dates or another one",
         phase="plan",

@@ -94,7 +94,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         versions.look()
         files, size = versions.waiting()
         counts = WaitingCounts(waiting_files=files, waiting_bytes=size)
-        return Waiting(counts, f"{files:,} data files, {counted(size, 'byte')}", bytes=size)
+        return Waiting(counts, f"{counted(files, 'data file')}, {counted(size, 'byte')}", bytes=size)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

@@ -78,7 +78,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         ends_by_name = {partition_name(*partition): end for partition, end in sorted(partition_ends(view).items())}
         waiting = sum(left.values())
         counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=ends_by_name)
-        return Waiting(counts, f"{counted(waiting, 'message')}", rows=waiting, nothing=not ends_by_name)
+        return Waiting(counts, counted(waiting, "message"), rows=waiting, nothing=not ends_by_name)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
@@ -114,7 +114,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
+        from sparkhaven.ingest.feeds.kafka.messages import requeue_messages
 
         return requeue_messages(source, rows, self.spec, self.options, targets, now_ns, rejects)
 

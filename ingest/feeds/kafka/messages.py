@@ -3,11 +3,14 @@
 Every message is one row, whatever its payload holds: the decoders get payloads as framed records, and a message without
 a value (a tombstone) has nulls for the fields of the value. A row is good when all its parts are; otherwise the first
 part that is bad is reported, with topic, partition and offset, and the value as payload.
+
+Rejected messages are decoded once more, from what quarantine keeps of them: value, key, time and place.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,7 +30,18 @@ from sparkhaven.ingest.bad_rows import (
     guarded_rows,
 )
 from sparkhaven.ingest.encodings import reencoded, to_utf8
-from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
+from sparkhaven.ingest.feeds.base import RequeuedRows
+from sparkhaven.ingest.feeds.kafka.blocks import (
+    MS,
+    Headers,
+    Message,
+    MessageBlock,
+    Messages,
+    Part,
+    far_times,
+    header_of,
+    time_ns,
+)
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, schema_id, without_frames
@@ -40,6 +54,7 @@ from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 _UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO, Reason.NO_FRAME)
 
@@ -281,3 +296,47 @@ def _meta(target: Target, block: Messages, partition: tuple[str, int], received_
         none[far] = True
     stamps[far] = INSTANT_HIGH
     return pa.array(stamps, pa.int64(), mask=none).view(arrow)
+
+
+LATEST_MS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A row as the message that it was."""
+
+    row: RejectedRow
+
+    def offset(self) -> int:
+        return self.row["Position"]
+
+    def value(self) -> bytes | None:
+        return self.row["Payload"]
+
+    def key(self) -> bytes | None:
+        return self.row["Key"]
+
+    def timestamp(self) -> tuple[int, int]:
+        at_ns = self.row["SourceTime"]
+        if at_ns is None:
+            return 0, -1
+        return 1, LATEST_MS if at_ns == INSTANT_HIGH else at_ns // MS  # a far one has saturated
+
+    def headers(self) -> Headers | None:
+        return None if self.row["Header"] is None else headers_of(tuple(json.loads(self.row["Header"])))
+
+
+def requeue_messages(
+    source: str,
+    rows: Sequence[RejectedRow],
+    spec: StreamSpec,
+    options: KafkaOptions,
+    targets: Sequence[Target],
+    now_ns: int,
+    rejects: Rejects,
+) -> RequeuedRows:
+    """Rows of one topic and partition, by the decoder of messages."""
+    messages = [_Message(row) for row in rows]
+    typed = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
+    payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
+    return RequeuedRows(source, typed, payloads, "offset", rejects.complete)

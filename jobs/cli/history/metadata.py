@@ -118,7 +118,7 @@ def validated(place: TablePlace) -> LocationsPart | None:
         if schema is None:
             return None
         different = list(location_differences(place, schema))
-    text = "right" if not different else f"{counted(len(different), 'difference')}"
+    text = "right" if not different else counted(len(different), "difference")
     return _differences(place, different, {}, text)
 
 
@@ -210,7 +210,7 @@ def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
     def run(place: TablePlace) -> int:
         wanted = wanted_entries(place)
         index, locations = IndexUpdate(tuple(differences(place, wanted)), wanted), validated(place)
-        text = "right" if not index.differences else f"{counted(len(index.differences), 'difference')}"
+        text = "right" if not index.differences else counted(len(index.differences), "difference")
         _show(cli, place, index, {}, text, locations)
         return EXIT_BAD_DATA if index.differences or not (locations is None or locations.right) else EXIT_DONE
 

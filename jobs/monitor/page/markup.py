@@ -130,4 +130,4 @@ def size(length: int) -> str:
     amount, units = float(length), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]
-    return f"{counted(length, 'byte')}" if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"
+    return counted(length, "byte") if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"

@@ -137,8 +137,7 @@ def date_map(heat: Heat) -> Spec:
 
 def _wide(dates: int) -> Spec:
     """As wide as the page; of few dates less, so that a cell is not a bar."""
-    fitting = WIDTH if dates * CELL > WIDTH else {"step": CELL}
-    return {"width": fitting, **({"autosize": FIT} if fitting == WIDTH else {})}
+    return {"width": WIDTH, "autosize": FIT} if dates * CELL > WIDTH else {"width": {"step": CELL}}
 
 
 def _cell(heat: Heat, key: tuple[int, int]) -> Spec:

@@ -96,7 +96,7 @@ def load_failure(fs: Fs, path: Path) -> tuple[tuple[str, str], StreamFailure]:
     """Table and stream of a note, and the failure. FileNotFoundError; CorruptFileError: it is damaged."""
     stat = fs.stat(path)
     if stat is not None and stat.size > MOST:
-        raise _damaged(path, f"{counted(stat.size, 'byte')}")
+        raise _damaged(path, counted(stat.size, "byte"))
     return decode_failure(fs.read(path), path)
 
 

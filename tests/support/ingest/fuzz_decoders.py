@@ -31,9 +31,8 @@ from sparkhaven.ingest.feeds.delta.versions import changes_of, look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import (

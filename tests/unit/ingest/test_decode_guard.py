@@ -29,9 +29,8 @@ from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
-from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder

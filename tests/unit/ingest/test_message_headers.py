@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
-from sparkhaven.ingest.feeds.kafka.messages import header_texts, headers_of
+from sparkhaven.ingest.feeds.kafka.messages import header_texts, headers_of, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets

@@ -56,9 +56,10 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public String description() {
     String limited = limit < 0 ? "" : ", limit";
+    String where = plan.where().isEmpty() ? "" : " where " + plan.where();
     return "sparkhaven %s, %d of %d locations, %d of %d rows%s, filters %s%s"
         .formatted(
-            plan.table(), slices.size(), plan.slices().size(), rows(slices), rows(plan.slices()), plan.where().isEmpty() ? "" : " where " + plan.where(),
+            plan.table(), slices.size(), plan.slices().size(), rows(slices), rows(plan.slices()), where,
             Arrays.toString(filters.used()), limited);
   }
 

@@ -35,6 +35,19 @@ class Widening(Site):
         super().__init__(base)
         self.random, self.kept = random.Random(base.name), list[Row]()
 
+    @classmethod
+    def of_two_streams(cls, base: Path) -> Widening:
+        """A new site with the narrow forms, streams s and t, two storage partitions, and a batch of the first."""
+        base.mkdir()
+        site = cls(base)
+        site.declare(NARROW)
+        for name in ("s", "t"):
+            site.stream(name)
+        for number in ("0", "1"):
+            site.do("partitions", "add", "Test", number)
+        site.batch("s", 30_000)
+        return site
+
     def declare(self, forms: dict[str, str]) -> None:
         self.write(XML.format(**forms))
 

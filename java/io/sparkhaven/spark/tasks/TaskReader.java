@@ -31,7 +31,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private LocationColumn[] open = {};
   private final int[] picked = new int[LocationColumn.MOST_ROWS]; // rows of the batch, where some are left out
   private ColumnarBatch whole;
-  private ColumnarBatch some; // the rows of it that are picked
+  private ColumnarBatch some; // the rows of it that are picked, where the slice has such
   private ColumnarBatch batch; // one of both
   private int number = -1; // of the slice
   private boolean isAside; // the files of the slice were moved away, and are as they were pinned
@@ -220,11 +220,13 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       vectors[column] = open[column].vector();
     }
     whole = new ColumnarBatch(vectors);
-    ColumnVector[] parts = new ColumnVector[columns.length];
-    for (int column = 0; column < columns.length; column++) {
-      parts[column] = PickedVector.of(vectors[column], picked);
+    if (slice.picked() != null) {
+      ColumnVector[] parts = new ColumnVector[columns.length];
+      for (int column = 0; column < columns.length; column++) {
+        parts[column] = PickedVector.of(vectors[column], picked);
+      }
+      some = new ColumnarBatch(parts);
     }
-    some = new ColumnarBatch(parts);
     next = slice.ranges().length > 0 ? slice.ranges()[0] : 0;
   }
 
