@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from sparkhaven.store.io.fs import Fs
 from tests.support.kafka.topics import QUIET
-from tests.support.servers.broker import VERSION, Broker, Node, free_port
+from tests.support.servers.broker import START_SECONDS, VERSION, Broker, Node, free_port
 
 QUICK = {
     "broker.session.timeout.ms": "2000",
@@ -51,9 +52,10 @@ class ThreeBrokers:
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     def start(self, numbers: Sequence[int] = (1, 2, 3)) -> None:
-        """Starts brokers side by side: none is ready before most controllers are."""
+        """Starts brokers side by side: none is ready before most controllers are. Each then knows all that run."""
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(methodcaller("start"), [self.broker(number) for number in numbers]))
+        self._wait_until_all_are_known()
 
     def stop(self) -> None:
         """Ends them all at once: one that is left alone does not end by itself."""
@@ -69,6 +71,19 @@ class ThreeBrokers:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         number: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
         return number
+
+    def _wait_until_all_are_known(self) -> None:
+        """A broker that has just started is told late, and librdkafka drops whom an answer does not name.
+
+        What was asked of such a broker fails with ``_DESTROY_BROKER``, at once, and is not asked again.
+        """
+        running = {number for number, broker in enumerate(self.brokers, 1) if broker.pid is not None}
+        end = time.monotonic() + START_SECONDS
+        for number in running:
+            admin = AdminClient({"bootstrap.servers": self.broker(number).bootstrap, **QUIET})
+            while not running <= (known := set(admin.list_topics(timeout=30).brokers)):
+                assert time.monotonic() < end, f"broker {number} knows {known} of {running}"
+                time.sleep(0.05)
 
 
 @contextmanager
