@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.validation.date_validation import validate_date
@@ -20,7 +21,7 @@ from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, as_table, comparable, naive_key, random_row, read_location
 from tests.support.writers.merge_runs import make, merge
 from tests.support.writers.removals import empty, unlink
-from tests.support.writers.rewrite_runs import SETTINGS, rewrite
+from tests.support.writers.rewrite_runs import SETTINGS, fits, rewrite
 
 Row = dict[str, Any]
 STEPS = st.one_of(
@@ -54,6 +55,8 @@ def check(db: IntradayRows, rows: list[Row]) -> None:
     form=st.sampled_from(["deephaven", "parquet", "both"]),
     steps=st.lists(STEPS, min_size=1, max_size=5),
 )
+@example(seed=0, form="deephaven", steps=[[9], [7], [0, 5]])  # a value that column B has no room for
+@example(seed=27, form="deephaven", steps=[[9], [11, 7], [0, 2, 9]])
 def test_any_history_of_rewrites_is_that_of_plain_rows(seed: int, form: str, steps: list[Any]) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as directory:
@@ -70,8 +73,14 @@ def test_any_history_of_rewrites_is_that_of_plain_rows(seed: int, form: str, ste
                 merged, late = merged + late, []
             else:
                 chosen = [SETTINGS[number] for number in step]
-                rewrite(db.layout, {name: text for name, text, _ in chosen}, again=True)
-                merged = [{**row, **{name: fn(row) for name, _, fn in chosen}} for row in merged]
+                changed = [{**row, **{name: fn(row) for name, _, fn in chosen}} for row in merged]
+                settings_of = {name: text for name, text, _ in chosen}
+                if all(map(fits, changed)):
+                    rewrite(db.layout, settings_of, again=True)
+                    merged = changed
+                else:
+                    with pytest.raises(SchemaMismatchError):
+                        rewrite(db.layout, settings_of, again=True)
             check(db, merged + late)
             assert validate_date(db.place, DAY).passed
         if late:

@@ -56,6 +56,9 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
+RANGES = {"B": 2**7 - 1, "S": 2**15 - 1, "L": 2**63 - 1}
+"""The largest values of the columns that a setting computes from other numbers; the least value is their null."""
+
 SETTINGS: list[tuple[str, str, Callable[[Row], Any]]] = [
     (
         "Sym",
@@ -86,7 +89,11 @@ SETTINGS: list[tuple[str, str, Callable[[Row], Any]]] = [
         lambda r: r["L"] if None not in (r["S"], r["L"]) and r["S"] >= r["L"] else r["S"],
     ),
     ("I", "null", lambda r: None),
-    ("L", "coalesce(S, 0) * 1000 - L", lambda r: _sum((r["S"] or 0) * 1000, None if r["L"] is None else -r["L"])),
+    (
+        "L",
+        "coalesce(S, 0)::BIGINT * 1000 - L",
+        lambda r: _sum((r["S"] or 0) * 1000, None if r["L"] is None else -r["L"]),
+    ),
     ("F", "S / 4", lambda r: None if r["S"] is None else r["S"] / 4),
     (
         "D",
@@ -95,3 +102,8 @@ SETTINGS: list[tuple[str, str, Callable[[Row], Any]]] = [
     ),
     ("T", "make_timestamp_ns(epoch_ns(T) + 86400000000000)", lambda r: _sum(r["T"], 86_400_000_000_000)),
 ]
+
+
+def fits(row: Row) -> bool:
+    """Whether the columns have room for the values of a row."""
+    return all(abs(row[name] or 0) <= most for name, most in RANGES.items())

@@ -14,6 +14,7 @@ from sparkhaven.readers import Snapshot, open_table
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.partitions import add_partition
+from tests.support.disks.clock import wait_for_tick
 from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY
@@ -160,6 +161,7 @@ def test_a_file_that_was_restored_is_opened_again(tmp_path: Path) -> None:
 
 def test_a_location_that_is_gone_is_an_error_though_its_files_were_open(tmp_path: Path) -> None:
     _, table, location = history(tmp_path)
+    wait_for_tick(tmp_path)
     shutil.rmtree(location)
     with pytest.raises(SnapshotMovedError):
         table.to_arrow("Size", where=WHERE)

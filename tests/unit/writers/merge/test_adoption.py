@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sparkhaven.store.merges.merge_records import load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.adoption import adopt_dates
 from tests.support.commands import run
+from tests.support.disks.clock import wait_for_tick
 from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.moves.operations import (
     BOTH,
@@ -47,14 +47,6 @@ def values(root: Path) -> list[int]:
 
 def place_of(root: Path, fs: QuickFs = FS) -> TablePlace:
     return TablePlace(fs, Layout(root), TableName.parse(TABLE))
-
-
-def tick(base: Path) -> None:
-    """Waits until the clock of the file system, which is coarser than that of the system, has gone on."""
-    now_ns, probe = time.time_ns(), base / "probe"
-    probe.touch()
-    while probe.stat().st_ctime_ns <= now_ns:
-        probe.touch()
 
 
 def adopt(root: Path, fs: QuickFs = FS, *, accept_loss: bool = False) -> None:
@@ -96,7 +88,7 @@ def test_a_reader_that_was_open_before_an_adoption_reads_on(tmp_path: Path, oper
 def test_a_reader_that_was_open_before_a_move_says_so(tmp_path: Path) -> None:
     root = database(tmp_path)
     opened = open_table(root, TABLE)
-    tick(tmp_path)
+    wait_for_tick(tmp_path)
     moved_date(Spot(root))
     with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
         opened.to_arrow()
@@ -106,7 +98,7 @@ def test_a_reader_that_was_open_before_a_move_says_so(tmp_path: Path) -> None:
 def test_a_reader_that_was_open_before_a_removal_says_so(tmp_path: Path) -> None:
     root = database(tmp_path)
     opened = open_table(root, TABLE)
-    tick(tmp_path)
+    wait_for_tick(tmp_path)
     shutil.rmtree(Spot(root).location)
     with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
         opened.to_arrow()
@@ -118,7 +110,7 @@ def test_a_reader_that_was_open_before_what_was_adopted_says_so(tmp_path: Path, 
     root = database(tmp_path)
     opened = open_table(root, TABLE)
     assert sorted(opened.to_arrow(columns=["X"])["X"].to_pylist()) == BOTH
-    tick(tmp_path)
+    wait_for_tick(tmp_path)
     operation(Spot(root))
     adopt(root, accept_loss=True)
     with pytest.raises(SnapshotMovedError, match="by hand since the table was opened"):
