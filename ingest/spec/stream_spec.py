@@ -8,7 +8,7 @@ Also here: which of its rows a feed gives to each of several tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -66,6 +66,7 @@ Unit = Literal["iso", "d", "s", "ms", "us", "ns"]
 Meta = str
 """topic, partition, offset, timestamp, receive_time, key, file, line, or a header of a message: ``header:NAME``."""
 HEADER = "header:"
+
 Refused = Literal["quarantine", "fail"]
 Late = Literal["supplement", "quarantine", "fail"]
 Payload = Literal["value", "key"]
@@ -80,6 +81,11 @@ STRICT: tuple[Contract, ...] = ("freeze", "discard-row")
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 DAY_S = 86_400.0
 DEFAULT_BOUND_S = 30 * DAY_S
+
+
+def header_names(metas: Iterable[Meta | None]) -> tuple[str, ...]:
+    """The headers of messages that columns take, each once."""
+    return tuple(dict.fromkeys(meta.removeprefix(HEADER) for meta in metas if meta and meta.startswith(HEADER)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def test_each_message_comes_once(own_broker: Broker) -> None:
     for topic in topics:
         for partition in (0, 1):
             whole = messages(reader, OffsetRange(topic, partition, 0, COUNT))
-            assert [int((message.value() or b"").rstrip(b"x")) for message in whole] == list(range(COUNT))
+            assert [int((message.value or b"").rstrip(b"x")) for message in whole] == list(range(COUNT))
     own_broker.stop()
     own_broker.start()
     assert len(messages(reader, OffsetRange(topics[0], 1, 100, 200))) == 100, "what was known ends with the connection"

@@ -157,7 +157,7 @@ def test_a_reader_that_was_cut_off_compares_before_it_goes_on(put_back: PutBack)
     """Within one process: what was read before the connection was lost, and what comes after it, are of one log."""
     reader = put_back.reader
     kept, lost = (OffsetRange(f"local-{case}", 0, 10, 15) for case in ("same", "grown"))
-    assert [message.value() for message in messages(reader, kept)] == ticks(range(100, 105))
+    assert [message.value for message in messages(reader, kept)] == ticks(range(100, 105))
     with pytest.raises(PositionGapError, match="another message at an offset") as caught:
         messages(reader, lost)
     assert caught.value.where == f"{lost.topic}/0"

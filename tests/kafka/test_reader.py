@@ -28,9 +28,9 @@ def reader(broker: Broker) -> Iterator[KafkaReader]:
 
 def values(reader: KafkaReader, topic: str, start: int, stop: int, topic_id: str = "") -> list[bytes | None]:
     found = messages(reader, OffsetRange(topic, 0, start, stop, topic_id))
-    offsets = [m.offset() for m in found]
+    offsets = [m.offset for m in found]
     assert offsets == sorted(set(offsets)) and all(start <= offset < stop for offset in offsets)
-    return [m.value() for m in found]
+    return [m.value for m in found]
 
 
 def numbered(start: int, stop: int) -> list[bytes]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from sparkhaven.ingest.feeds.kafka.blocks import Message, time_ns
+from sparkhaven.ingest.feeds.kafka.blocks import Message
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 def seen(messages: Sequence[Message]) -> list[Seen]:
     """Messages of ours as ``second`` tells them."""
-    return [Seen(one.offset(), one.value(), one.key(), time_ns(one)) for one in messages]
+    return [Seen(one.offset, one.value, one.key, one.time_ns) for one in messages]
 
 
 def second(bootstrap: str, topic: str, start: int, stop: int, isolation: str = "read_committed") -> list[Seen]:
@@ -65,7 +65,9 @@ def second(bootstrap: str, topic: str, start: int, stop: int, isolation: str = "
                     continue
                 if message.offset() >= stop:
                     return found
-                found.append(Seen(message.offset(), message.value(), message.key(), time_ns(message)))
+                kind, at_ms = message.timestamp()
+                own = Message(message.offset(), message.value(), message.key(), at_ms if kind else -1)
+                found += seen([own])
             if found and found[-1].offset >= stop - 1:
                 return found
         raise AssertionError(f"the second client has found {len(found)} messages only")

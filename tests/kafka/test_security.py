@@ -104,7 +104,7 @@ def test_the_right_password_reads_and_a_wrong_one_is_reported_without_it(
 def values(feed: KafkaOptions, end: int) -> list[bytes | None]:
     reader = KafkaReader(feed)
     try:
-        return [message.value() for message in messages(reader, OffsetRange("t", 0, 0, end))]
+        return [message.value for message in messages(reader, OffsetRange("t", 0, 0, end))]
     finally:
         reader.close()
 

@@ -61,7 +61,7 @@ def test_leaders_that_die_one_after_the_other(brokers: ThreeBrokers) -> None:
             brokers.start([down])
     assert offsets == list(range(COUNT)) and len(leaders) == 3
     put(brokers, topic, COUNT, 100)
-    assert [one.value() for one in messages(reader, OffsetRange(topic, 0, COUNT, COUNT + 100, topic_id))] == [
+    assert [one.value for one in messages(reader, OffsetRange(topic, 0, COUNT, COUNT + 100, topic_id))] == [
         b"%d" % number for number in range(COUNT, COUNT + 100)
     ]
     reader.close()

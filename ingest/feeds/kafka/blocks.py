@@ -1,15 +1,9 @@
-"""Messages of one partition, as their decoder sees them: an object each, or framed.
-
-Framed messages have no object each: payloads are framed records, offsets and times arrays.
-"""
+"""Messages of one partition, as their decoder sees them: payloads are framed records, offsets and times arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from operator import methodcaller
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,28 +19,26 @@ from sparkhaven.ingest.values.typed_rows import Ints
 MS = 1_000_000
 Part = str
 """Which payload of a message: ``value``, ``key``, or ``header:NAME``."""
-Headers = Sequence[tuple[str, bytes | None]]
-
-_offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcaller("value")  # no Python frame a message
 
 
-class Message(Protocol):
-    """What is asked of a message: one that was read, or a row of the quarantine that was one."""
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, or a row of the quarantine that was one. ``value`` None: a tombstone.
 
-    def offset(self) -> int:
-        """Its number in the partition."""
+    ``time_ms``: since the epoch, when it was made or taken by the broker; -1: it has no timestamp. ``headers``:
+    those that were wanted, the last of each name.
+    """
 
-    def value(self) -> bytes | None:
-        """Its value, None for a tombstone."""
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    time_ms: int
+    headers: Mapping[str, bytes] = field(default_factory=dict)
 
-    def key(self) -> bytes | None:
-        """Its key."""
-
-    def timestamp(self) -> tuple[int, int]:
-        """Kind (0: it has none) and ms since the epoch."""
-
-    def headers(self) -> Headers | None:
-        """Names and values in order; None where there is none."""
+    @property
+    def time_ns(self) -> int | None:
+        """None if it has no timestamp. A far one saturates."""
+        return min(self.time_ms * MS, INSTANT_HIGH) if self.time_ms >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,123 +49,10 @@ class Payloads:
     there: Mask | None = None
 
 
-class Messages(Protocol):
-    """Messages in the order of their offsets."""
-
-    @property
-    def offsets(self) -> Ints:
-        """One a message."""
-
-    def where(self, wanted: Mask) -> Messages:
-        """Those that are wanted."""
-
-    def at(self, offset: int) -> Message:
-        """The message with an offset."""
-
-    def value_at(self, offset: int) -> bytes:
-        """The value of the message with an offset; empty if it has none."""
-
-    def valued(self) -> Mask:
-        """Which have a value."""
-
-    def payloads(self, of: Part, encoding: str) -> Payloads:
-        """Values or keys in UTF-8."""
-
-    @property
-    def times(self) -> Ints:
-        """Timestamps in ms since 1970, -1 where there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageBlock:
-    """Messages that are objects."""
-
-    messages: Sequence[Message]
-    offsets: Ints
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> MessageBlock:
-        return cls(messages, np.fromiter(map(_offset, messages), np.int64, len(messages)))
-
-    def where(self, wanted: Mask) -> MessageBlock:
-        return MessageBlock([self.messages[n] for n in np.flatnonzero(wanted).tolist()], self.offsets[wanted])
-
-    def at(self, offset: int) -> Message:
-        return self.messages[int(np.searchsorted(self.offsets, offset))]
-
-    def value_at(self, offset: int) -> bytes:
-        return self.at(offset).value() or b""
-
-    def valued(self) -> Mask:
-        return np.array([message.value() is not None for message in self.messages], np.bool_)
-
-    def payloads(self, of: Part, encoding: str) -> Payloads:
-        payload_of = {"value": _value, "key": _key}.get(of) or partial(header_of, name=of.removeprefix(HEADER))
-        payloads: list[bytes | None] = list(map(payload_of, self.messages))
-        if encoding != UTF8:
-            payloads = [None if payload is None else to_utf8(payload, encoding) for payload in payloads]
-        try:
-            return Payloads(framed_block(payloads, self.offsets))
-        except TypeError:  # a payload is None
-            pass
-        valid = np.array([payload is not None for payload in payloads], np.bool_)
-        whole = [payload for payload in payloads if payload is not None]
-        return Payloads(framed_block(whole, self.offsets[valid]), valid)
-
-    @property
-    def times(self) -> Ints:
-        return np.fromiter(map(time_ms, self.messages), np.int64, len(self.messages))
-
-
-def header_of(message: Message, name: str) -> bytes | None:
-    """The value of the last header of a name; None if there is none."""
-    values = [value for header, value in message.headers() or () if header == name]
-    return values[-1] if values else None
-
-
-def time_ms(message: Message) -> int:
-    """When a message was made or taken, by the broker; -1 if it has no timestamp."""
-    kind, at_ms = message.timestamp()
-    return at_ms if kind and at_ms >= 0 else -1
-
-
-def time_ns(message: Message) -> int | None:
-    """When a message was made or taken, by the broker; None if it has no timestamp. A far one saturates."""
-    at_ms = time_ms(message)
-    return min(at_ms * MS, INSTANT_HIGH) if at_ms >= 0 else None
-
-
 def far_times(times: Ints) -> Ints:
     """Indices of the timestamps that no Instant holds."""
     far: Ints = np.flatnonzero(times > INSTANT_HIGH // MS)
     return far
-
-
-@dataclass(frozen=True, slots=True)
-class FramedMessage:
-    """One of them, as the client hands it out."""
-
-    at: int
-    payload: bytes | None
-    name: bytes | None
-    time_ms: int
-    named: Headers = ()
-
-    def offset(self) -> int:
-        return self.at
-
-    def value(self) -> bytes | None:
-        return self.payload
-
-    def key(self) -> bytes | None:
-        return self.name
-
-    def timestamp(self) -> tuple[int, int]:
-        return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
-
-    def headers(self) -> Headers:
-        """Those that were wanted: the last of each name."""
-        return self.named
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +65,13 @@ class FramedPart:
     data: bytes
     ends: npt.NDArray[np.int32]
     there: Mask
+
+    @classmethod
+    def made(cls, payloads: Sequence[bytes | None]) -> FramedPart:
+        """Those of some messages."""
+        whole = [payload for payload in payloads if payload is not None]
+        block = framed_block(whole, np.arange(len(whole)))
+        return cls(block.data, block.ends, np.array([payload is not None for payload in payloads], np.bool_))
 
     def of(self, index: int) -> bytes | None:
         """That of one message."""
@@ -212,6 +98,18 @@ class FramedMessages:
     chosen: Ints | None = None
     epoch: int = -1
 
+    @classmethod
+    def made(cls, messages: Sequence[Message], headers: Sequence[str] = ()) -> FramedMessages:
+        """A block of messages in the order of their offsets, with the headers of these names."""
+        offsets, times = ([getattr(message, of) for message in messages] for of in ("offset", "time_ms"))
+        return cls(
+            np.array(offsets, np.int64),
+            np.maximum(np.array(times, np.int64), -1),
+            FramedPart.made([message.value for message in messages]),
+            FramedPart.made([message.key for message in messages]),
+            {name: FramedPart.made([message.headers.get(name) for message in messages]) for name in headers},
+        )
+
     def __len__(self) -> int:
         return len(self.offsets)
 
@@ -225,16 +123,19 @@ class FramedMessages:
         chosen = np.flatnonzero(wanted) if self.chosen is None else self.chosen[wanted]
         return replace(self, offsets=self.offsets[wanted], times=self.times[wanted], chosen=chosen)
 
-    def at(self, offset: int) -> FramedMessage:
+    def at(self, offset: int) -> Message:
+        """The message with an offset."""
         index = int(np.searchsorted(self.offsets, offset))
         record = index if self.chosen is None else int(self.chosen[index])
-        named = [(name, part.of(record)) for name, part in self.headers.items() if part.there[record]]
-        return FramedMessage(offset, self.values.of(record), self.keys.of(record), int(self.times[index]), named)
+        named = {name: value for name, part in self.headers.items() if (value := part.of(record)) is not None}
+        return Message(offset, self.values.of(record), self.keys.of(record), max(int(self.times[index]), -1), named)
 
     def value_at(self, offset: int) -> bytes:
-        return self.at(offset).value() or b""
+        """The value of the message with an offset; empty if it has none."""
+        return self.at(offset).value or b""
 
     def valued(self) -> Mask:
+        """Which have a value."""
         valid = self.values.there
         return valid if self.chosen is None else valid[self.chosen]
 

@@ -21,7 +21,7 @@ from sparkhaven.ingest.feeds.base import (
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, TableRoutes, Target
+from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target, header_names
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
@@ -89,7 +89,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         if (routes := self.spec.routes) is not None:
             yield from self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
             return
-        with KEPT.lease(self.options, [split], headers=_headers(self.spec)) as reader:
+        with KEPT.lease(self.options, [split], headers=header_names(item.meta for item in self.spec.columns)) as reader:
             yield from message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
             rejects.last = reader.last_of(split)
 
@@ -99,7 +99,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
         from sparkhaven.ingest.feeds.kafka.source import message_table_blocks
 
-        headers = _headers(*(table.spec for table in tables.values()))
+        headers = header_names(item.meta for table in tables.values() for item in table.spec.columns)
         with KEPT.lease(self.options, [split], headers=headers) as reader:
             yield from message_table_blocks(reader, split, tables, routes, self.options, clock)
             for table in tables.values():
@@ -123,9 +123,3 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.topics import Broker
 
         return Broker(self.options)
-
-
-def _headers(*specs: StreamSpec) -> tuple[str, ...]:
-    """The headers that columns take, each once."""
-    metas = [item.meta for spec in specs for item in spec.columns if item.meta is not None]
-    return tuple(dict.fromkeys(meta.removeprefix(HEADER) for meta in metas if meta.startswith(HEADER)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,17 +31,7 @@ from sparkhaven.ingest.bad_rows import (
 )
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.base import RequeuedRows
-from sparkhaven.ingest.feeds.kafka.blocks import (
-    MS,
-    Headers,
-    Message,
-    MessageBlock,
-    Messages,
-    Part,
-    far_times,
-    header_of,
-    time_ns,
-)
+from sparkhaven.ingest.feeds.kafka.blocks import MS, FramedMessages, Message, Part, far_times
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, schema_id, without_frames
@@ -49,7 +39,7 @@ from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.raw_payloads import RawDecoder
 from sparkhaven.ingest.spec.payload_formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target
+from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target, header_names
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows
@@ -89,14 +79,15 @@ class MessageDecoder:
     ) -> None:
         self._targets, self._feed = tuple(targets), feed
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
-        names = list(dict.fromkeys(t.meta for t in targets if t.meta is not None and t.meta.startswith(HEADER)))
-        self._headers = tuple(dict.fromkeys([*(name.removeprefix(HEADER) for name in names), *headers]))
+        names = header_names(target.meta for target in targets)
+        metas = [f"{HEADER}{name}" for name in names]
+        self.headers = tuple(dict.fromkeys((*names, *headers)))
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
         values = [n for n, t in enumerate(targets) if t.meta is None and t.of == "value"]
         self._parts: list[_Part] = []
         parts: tuple[tuple[list[int], PayloadFormat, PayloadSchema | None, Part], ...] = (
             (wholes, "raw", None, "key"),
-            *(([n for n, t in enumerate(targets) if t.meta == name], "raw", None, name) for name in names),
+            *(([n for n, t in enumerate(targets) if t.meta == meta], "raw", None, meta) for meta in metas),
             (keys, feed.key_format, feed.key_avro or feed.key_protobuf, "key"),
             (values, feed.format, feed.avro or feed.protobuf, "value"),
         )
@@ -110,25 +101,25 @@ class MessageDecoder:
                 framed |= isinstance(schema, AvroSource) and schema.registry is not None
                 self._parts.append(_Part(tuple(indices), wanted, of, decoder, encoding, framed))
 
-    def decode(self, block: Messages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
+    def decode(self, block: FramedMessages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         """Typed rows of messages in the order of their offsets; ``source`` is topic/partition."""
 
-        def part(start: int, stop: int) -> Messages:
+        def part(start: int, stop: int) -> FramedMessages:
             every = np.arange(len(block.offsets))
             return block if stop - start == len(every) else block.where((every >= start) & (every < stop))
 
         def refused(index: int, refusal: Refusal) -> BadRow:
             rejects.complete = None
-            return _failed(block.at(int(block.offsets[index])), refusal, source, self._headers)
+            return _failed(block.at(int(block.offsets[index])), refusal, source, self.headers)
 
-        def decode(messages: Messages) -> TypedRows:
+        def decode(messages: FramedMessages) -> TypedRows:
             return self._decode(messages, source, received_ns, rejects)
 
         rows = guarded_rows(GuardedRecords(len(block.offsets), part, decode, refused), rejects)
-        rejects.complete = partial(_completed, block, None, self._headers)
+        rejects.complete = partial(_completed, block, None, self.headers)
         return rows
 
-    def _decode(self, block: Messages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
+    def _decode(self, block: FramedMessages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         if self._feed.tombstones == "ignore":
             whole = block.where(block.valued())
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
@@ -137,7 +128,7 @@ class MessageDecoder:
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rejects.complete = partial(_completed, block, part, self._headers)
+            rejects.complete = partial(_completed, block, part, self.headers)
             rows = _part_rows(part, block, source, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
@@ -145,7 +136,7 @@ class MessageDecoder:
                 block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
-        rejects.complete = partial(_completed, block, None, self._headers)
+        rejects.complete = partial(_completed, block, None, self.headers)
         for target in self._targets:
             if target.meta == "timestamp" and target.far is None and len(far := far_times(block.times)):
                 rejects.add_all(_far(target, block, source, index) for index in far.tolist())
@@ -192,7 +183,7 @@ def _decoder(
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
-def _part_rows(part: _Part, block: Messages, source: str, rejects: Rejects) -> TypedRows:
+def _part_rows(part: _Part, block: FramedMessages, source: str, rejects: Rejects) -> TypedRows:
     """Rows of one part; a message that has no such payload has nulls."""
     payloads = block.payloads(part.of, UTF8 if part.framed else part.encoding)
     rows, valid = part.decode(payloads.block, source, rejects), payloads.there
@@ -205,16 +196,16 @@ def _part_rows(part: _Part, block: Messages, source: str, rejects: Rejects) -> T
     return TypedRows(tuple(columns), np.sort(numbers))
 
 
-def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row: BadRow) -> BadRow:
+def _completed(block: FramedMessages, part: _Part | None, headers: Sequence[str], row: BadRow) -> BadRow:
     """A bad row with what its decoder did not know of the message; ``part`` is what the reason is about."""
     message = block.at(row.line)
     of_key = part is not None and part.of == "key"
-    refused = (message.key() if of_key else message.value()) or b""
+    refused = (message.key if of_key else message.value) or b""
     if part is not None and row.column is None and not (part.framed and schema_id(refused) is not None):
         row = _with_frame(row, refused, part.of)
-    value = message.value()
+    value = message.value
     payload = None if value is None else value[:MAX_PAYLOAD]
-    key, at_ns = message.key(), time_ns(message)
+    key, at_ns = message.key, message.time_ns
     if part is not None and part.encoding != UTF8:
         row = reencoded(part.encoding, row)
     completed = replace(row, unit="offset", part="value" if part is None else _part_of(part.of))
@@ -223,15 +214,9 @@ def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row:
     return replace(completed, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
-def completed(block: Messages, headers: Sequence[str], row: BadRow) -> BadRow:
+def completed(block: FramedMessages, headers: Sequence[str], row: BadRow) -> BadRow:
     """A bad row of a message as a whole, with those of its headers."""
     return _completed(block, None, headers, row)
-
-
-def header_names(metas: Iterable[str | None]) -> tuple[str, ...]:
-    """The headers that columns take, each once."""
-    names = (meta.removeprefix(HEADER) for meta in metas if meta is not None and meta.startswith(HEADER))
-    return tuple(dict.fromkeys(names))
 
 
 def _part_of(name: Part) -> MessagePart:
@@ -240,30 +225,29 @@ def _part_of(name: Part) -> MessagePart:
 
 def header_texts(message: Message, names: Sequence[str]) -> tuple[str, ...]:
     """Headers as the quarantine keeps them: ``NAME:BASE64``, those that are there."""
-    headers = ((name, header_of(message, name)) for name in names)
-    return tuple(f"{name}:{base64.b64encode(value).decode()}" for name, value in headers if value is not None)
+    headers = message.headers
+    return tuple(f"{name}:{base64.b64encode(headers[name]).decode()}" for name in names if name in headers)
 
 
-def headers_of(texts: Sequence[str]) -> Headers:
+def headers_of(texts: Sequence[str]) -> dict[str, bytes]:
     """Headers by such texts. Names of CSV fields, which older rows have there, are none."""
-    headers: list[tuple[str, bytes | None]] = []
-    for text in texts:
-        name, colon, value = text.rpartition(":")
+    headers: dict[str, bytes] = {}
+    for name, colon, value in (text.rpartition(":") for text in texts):
         with suppress(ValueError):
-            headers += [(name, base64.b64decode(value, validate=True))] * bool(colon)
+            headers |= {name: base64.b64decode(value, validate=True)} if colon else {}
     return headers
 
 
 def _failed(message: Message, refusal: Refusal, source: str, headers: Sequence[str]) -> BadRow:
-    value = message.value()
+    value = message.value
     shown = (value or b"")[:MAX_VALUE].decode("utf-8", "replace")
-    row = bad_row(source, message.offset(), None, refusal, shown, value or b"", unit="offset")
+    row = bad_row(source, message.offset, None, refusal, shown, value or b"", unit="offset")
     kept = header_texts(message, headers) if headers else None
     payload = None if value is None else row.payload
-    return replace(row, payload=payload, key=message.key(), time_ns=time_ns(message), header=kept)
+    return replace(row, payload=payload, key=message.key, time_ns=message.time_ns, header=kept)
 
 
-def _far(target: Target, block: Messages, source: str, index: int) -> BadRow:
+def _far(target: Target, block: FramedMessages, source: str, index: int) -> BadRow:
     refusal = out_of_range(True)
     shown = f"{block.times[index]} ms since 1970"
     return bad_row(source, int(block.offsets[index]), target.column.name, refusal, shown)
@@ -277,7 +261,7 @@ def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
     return replace(row, refusal=Refusal(row.refusal.reason, likely.taken_by, f"it looks like {likely.words}"))
 
 
-def _meta(target: Target, block: Messages, partition: tuple[str, int], received_ns: int) -> pa.Array:
+def _meta(target: Target, block: FramedMessages, partition: tuple[str, int], received_ns: int) -> pa.Array:
     arrow, count = target.column.type.arrow, len(block.offsets)
     if target.meta == "topic":
         return pa.repeat(partition[0], count)
@@ -301,29 +285,12 @@ def _meta(target: Target, block: Messages, partition: tuple[str, int], received_
 LATEST_MS = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A row as the message that it was."""
-
-    row: RejectedRow
-
-    def offset(self) -> int:
-        return self.row["Position"]
-
-    def value(self) -> bytes | None:
-        return self.row["Payload"]
-
-    def key(self) -> bytes | None:
-        return self.row["Key"]
-
-    def timestamp(self) -> tuple[int, int]:
-        at_ns = self.row["SourceTime"]
-        if at_ns is None:
-            return 0, -1
-        return 1, LATEST_MS if at_ns == INSTANT_HIGH else at_ns // MS  # a far one has saturated
-
-    def headers(self) -> Headers | None:
-        return None if self.row["Header"] is None else headers_of(tuple(json.loads(self.row["Header"])))
+def _message(row: RejectedRow) -> Message:
+    """The message that a row was."""
+    at_ns, texts = row["SourceTime"], row["Header"]
+    time_ms = -1 if at_ns is None else LATEST_MS if at_ns == INSTANT_HIGH else at_ns // MS  # a far one has saturated
+    headers = {} if texts is None else headers_of(json.loads(texts))
+    return Message(row["Position"], row["Payload"], row["Key"], time_ms, headers)
 
 
 def requeue_messages(
@@ -336,7 +303,8 @@ def requeue_messages(
     rejects: Rejects,
 ) -> RequeuedRows:
     """Rows of one topic and partition, by the decoder of messages."""
-    messages = [_Message(row) for row in rows]
-    typed = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
+    decoder = MessageDecoder(targets, options, spec)
+    block = FramedMessages.made([_message(row) for row in rows], decoder.headers)
+    typed = decoder.decode(block, source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
     return RequeuedRows(source, typed, payloads, "offset", rejects.complete)

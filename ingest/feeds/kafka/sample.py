@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.encodings import to_utf8
 from sparkhaven.ingest.feeds.base import LOOK_S, SILENT
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.blocks import Message
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
@@ -27,7 +31,7 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
     view = KafkaTopics(options, patience=LOOK_S).look()
     partitions = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
     reader = KafkaReader(options)
-    blocks: dict[str, MessageBlock] = {}
+    sampled: dict[str, list[Message]] = {}
     whole, left = True, rows
     try:
         for done, (topic, number) in enumerate(partitions):
@@ -38,10 +42,10 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
             messages = [block.at(offset) for block in reader.read(wanted) for offset in block.offsets.tolist()]
             left -= len(messages)
             if messages:
-                blocks[partition_name(topic, number)] = MessageBlock.of(messages)
+                sampled[partition_name(topic, number)] = messages
     finally:
         reader.close()
-    return sample_of(blocks, options, whole=whole)
+    return sample_of(sampled, options, whole=whole)
 
 
 def require_format(options: KafkaOptions) -> None:
@@ -56,18 +60,17 @@ def require_format(options: KafkaOptions) -> None:
         )
 
 
-def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: bool) -> Sample:
+def sample_of(sampled: Mapping[str, Sequence[Message]], options: KafkaOptions, *, whole: bool) -> Sample:
     """The values of messages by topic/partition; a message without a value is passed over."""
     positions: list[str] = []
     bad: list[Unreadable] = []
     records: list[Record] = []
-    for source, block in blocks.items():
-        valued = [message for message in block.messages if message.value() is not None]
-        payloads = [_text(message.value() or b"", options) for message in valued]
+    for source, messages in sampled.items():
+        payloads = {one.offset: _text(one.value, options) for one in messages if one.value is not None}
         if options.format == "csv":
-            listed = _csv(source, MessageBlock.of(valued), payloads, options, bad)
+            listed = _csv(source, payloads, options, bad)
         else:
-            listed = [(m.offset(), _record(payload)) for m, payload in zip(valued, payloads, strict=True)]
+            listed = [(offset, _record(payload)) for offset, payload in payloads.items()]
         for offset, record in listed:
             if isinstance(record, str):
                 bad.append(Unreadable(f"{source} offset {offset}", record))
@@ -105,12 +108,13 @@ def _text(payload: bytes, options: KafkaOptions) -> bytes:
 
 
 def _csv(
-    source: str, block: MessageBlock, payloads: list[bytes], options: KafkaOptions, bad: list[Unreadable]
+    source: str, payloads: Mapping[int, bytes], options: KafkaOptions, bad: list[Unreadable]
 ) -> list[tuple[int, Record | str]]:
     taken = CsvRecords(options.csv)
     rejects = Rejects(
         SILENT, sink=lambda rows: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.explanation) for b in rows)
     )
-    taken.decode(framed_block(payloads, block.offsets), source, rejects)
+    block = framed_block(list(payloads.values()), np.array(list(payloads), np.int64))
+    taken.decode(block, source, rejects)
     rejects.flush()
     return list(taken.records)

@@ -20,12 +20,12 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.decoder_cache import SMALL_ROWS, DecoderCache
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, Messages
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT, ReaderPool
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
-from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, completed, header_names
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, completed
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -41,7 +41,7 @@ from sparkhaven.ingest.feeds.kafka.planner import (
 from sparkhaven.ingest.feeds.spark_planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target, header_names
 from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.typed_rows import TypedRows
@@ -313,7 +313,7 @@ def message_table_blocks(
         )
     choice = TableChoice(routes, tables, source, "offset")
     refusing = tables.get(routes.refusing)
-    headers = () if refusing is None else header_names([item.meta for item in refusing.spec.columns])
+    headers = () if refusing is None else header_names(item.meta for item in refusing.spec.columns)
     deciding = MessageTexts(routes, options, next(iter(tables.values())).spec, split.topic, headers)
     for table in tables.values():
         table.rejects.source.count(0)
@@ -350,7 +350,7 @@ class MessageTexts:
             None if by_topic else MessageDecoder((routing_target(routes),), options, spec, headers, strict=False)
         )
 
-    def of(self, block: Messages, source: str, received_ns: int, probe: Rejects) -> TypedRows:
+    def of(self, block: FramedMessages, source: str, received_ns: int, probe: Rejects) -> TypedRows:
         """One column of texts."""
         if self._rows is not None:
             return self._rows.decode(block, source, received_ns, probe)

@@ -30,7 +30,6 @@ from sparkhaven.ingest.feeds.base import Block, route
 from sparkhaven.ingest.feeds.delta.versions import changes_of, look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.router import Router
@@ -53,7 +52,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.reasons import Reason
 from tests.support.ingest import fuzz_inputs as inputs
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema
-from tests.support.ingest.messages import PLACE, Fake
+from tests.support.ingest.messages import PLACE, Fake, block_of
 
 Chance = random.Random
 BLOCK = 200
@@ -149,7 +148,8 @@ def _messages(
             for n in range(BLOCK)
         ]
         rejects = Rejects(PLENTY)
-        rows = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), PLACE, NOW_NS, rejects)
+        decoder = MessageDecoder(targets, options, spec)
+        rows = decoder.decode(block_of(messages, decoder.headers), PLACE, NOW_NS, rejects)
         router = Router(targets, partition, PLACE, NOW_NS, "offset")
         block: Iterator[Block] = iter([(router, rows, lambda offset: messages[offset].payload or b"")])
         stored = sum(routed.batch.num_rows for routed in route(block, rejects))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, Message
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import (
@@ -27,7 +27,7 @@ PLACE = "ticks/3"
 
 @dataclass
 class Fake:
-    """A message as the client hands it out."""
+    """A message as a producer has made it: ``kind`` 0 has no timestamp, and a header may come twice."""
 
     at: int
     payload: bytes | None
@@ -36,20 +36,16 @@ class Fake:
     kind: int = 1
     named: list[tuple[str, bytes | None]] | None = None
 
-    def offset(self) -> int:
-        return self.at
+    @property
+    def message(self) -> Message:
+        """It, as a reader hands it out."""
+        headers = {name: value for name, value in dict(self.named or ()).items() if value is not None}
+        return Message(self.at, self.payload, self.name, self.time_ms if self.kind else -1, headers)
 
-    def value(self) -> bytes | None:
-        return self.payload
 
-    def key(self) -> bytes | None:
-        return self.name
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.kind, self.time_ms
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return self.named
+def block_of(messages: Sequence[Fake], headers: Sequence[str] = ()) -> FramedMessages:
+    """A block of them, with the headers of these names."""
+    return FramedMessages.made([fake.message for fake in messages], headers)
 
 
 def decode(
@@ -65,7 +61,8 @@ def decode(
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows, sink=lambda rows: quarantined.extend(rows))
     quarantined: list[Any] = []
-    rows = MessageDecoder(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)
+    decoder = MessageDecoder(targets, made, spec)
+    rows = decoder.decode(block_of(messages, decoder.headers), PLACE, 77, rejects)
     rejects.flush()
     rejects.rows = quarantined
     names = [target.column.name for target in targets]

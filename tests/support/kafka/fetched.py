@@ -40,4 +40,4 @@ def read(reader: KafkaReader, start: int, stop: int, topic_id: str = ID) -> list
 
 def values(reader: KafkaReader, start: int, stop: int) -> list[bytes | None]:
     blocks = reader.read(OffsetRange(TOPIC, PARTITION, start, stop, ID))
-    return [some.at(offset).value() for some in blocks for offset in some.offsets.tolist()]
+    return [some.at(offset).value for some in blocks for offset in some.offsets.tolist()]

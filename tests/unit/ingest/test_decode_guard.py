@@ -28,7 +28,6 @@ from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
@@ -55,7 +54,7 @@ from tests.support.ingest.ingest_cases import (
     values,
     write,
 )
-from tests.support.ingest.messages import Fake
+from tests.support.ingest.messages import Fake, block_of
 from tests.support.ingest.messages import decode as decode_messages
 
 LAST = 2**63 - 1
@@ -113,7 +112,7 @@ def test_messages() -> None:
         for t in resolve_targets(spec, schema(v="Instant", at="long"))
     ]
     rejects = Rejects(PLENTY)
-    rows = MessageDecoder(targets, options, spec).decode(MessageBlock.of(messages), "t/0", 0, rejects)
+    rows = MessageDecoder(targets, options, spec).decode(block_of(messages), "t/0", 0, rejects)
     assert rows.columns[1].to_pylist() == [0, 2, 3, 6]
     assert bad(rejects) == [(line - 1, column, code) for line, column, code in EXPECTED]
     assert {(row.file, row.unit, row.key, row.time_ns) for row in rejects.rows} == {("t/0", "offset", b"k", 5_000_000)}

@@ -60,8 +60,8 @@ def test_a_bad_row_keeps_the_headers_that_columns_take() -> None:
 
 def test_texts_of_headers() -> None:
     message = Fake(0, b"", named=[("a:b", b"\0"), ("c", None), ("d", b"")])
-    texts = header_texts(message, ["a:b", "c", "d", "e"])
-    assert (texts, headers_of(texts)) == (("a:b:AA==", "d:"), [("a:b", b"\0"), ("d", b"")])
+    texts = header_texts(message.message, ["a:b", "c", "d", "e"])
+    assert (texts, headers_of(texts)) == (("a:b:AA==", "d:"), {"a:b": b"\0", "d": b""})
 
 
 def test_beside_csv_values() -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
@@ -23,7 +22,7 @@ from sparkhaven.ingest.spec.stream_spec import (
 )
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.ingest_cases import target
-from tests.support.ingest.messages import PLACE, Fake, decode
+from tests.support.ingest.messages import PLACE, Fake, block_of, decode
 
 PARTITION = PartitionSpec(InternalRule("meta", "partition"), ValueRule(fixed="2026-11-21"))
 MANY = 400  # messages that make the fast passes run
@@ -144,7 +143,7 @@ def test_a_bad_key_is_distinguished_from_a_bad_value() -> None:
 
 def test_messages_with_other_fields_by_a_strict_contract() -> None:
     values = [b'{"a": 1}', b'{"a": 2, "b": 0}', b"{}", b'{"a": null}', b'{"a": 3, "known": [1]}', None]
-    block = MessageBlock.of([Fake(at, value) for at, value in enumerate(values)])
+    block = block_of([Fake(at, value) for at, value in enumerate(values)])
     spec = StreamSpec("s", "T.T", KafkaOptions("h", ("t",)), PARTITION, ignore=("known",))
     rejects = Rejects(BadRowBudget(max_rows=10))
     targets = (target("int", "a"),)

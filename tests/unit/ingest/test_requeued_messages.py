@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.requeued_rows import decode_requeued
@@ -33,7 +32,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from tests.support.ingest.ingest_cases import schema
-from tests.support.ingest.messages import PLACE, Fake
+from tests.support.ingest.messages import PLACE, Fake, block_of
 
 TABLE = schema(v="int", k="long", at="long", t="Instant", p="int")
 SPECS = (
@@ -57,7 +56,7 @@ def rejected(messages: Sequence[Fake]) -> pa.Table:
     """What the quarantine gets of messages."""
     handed: list[BadRow] = []
     rejects = Rejects(SPEC.bad_rows, sink=handed.extend)
-    MessageDecoder(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
+    MessageDecoder(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(block_of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
     rejects.flush()
     return pa.Table.from_batches([as_batch(handed)])
 

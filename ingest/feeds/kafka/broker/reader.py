@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 
 import kafka.errors as kp
 
-from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, time_ms
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
     OTHER_TOPIC,
     Troubles,
@@ -399,7 +399,7 @@ class KafkaReader(MessageRangeReader[FramedMessages]):
 
     def _last(self, some: FramedMessages) -> LastMessage:
         message = some.at(int(some.offsets[-1]))
-        return LastMessage.of(message.offset(), some.epoch, time_ms(message), message.key(), message.value())
+        return LastMessage.of(message.offset, some.epoch, message.time_ms, message.key, message.value)
 
     def _is_proven(self, client: object) -> bool:
         return isinstance(client, Partition) and client.by_id

@@ -15,7 +15,6 @@ from uuid import UUID
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.sample import sample_of
 from sparkhaven.ingest.formats.avro.avro_records import single_object_head
@@ -256,11 +255,11 @@ def test_avro_asks_the_registry_and_reads_logical_types(registry: str) -> None:
 
 
 def test_samples_are_taken_from_behind_the_frame() -> None:
-    block = MessageBlock.of([Fake(0, frame(7) + b'{"v":1}'), Fake(1, frame(7) + b'{"v":2}')])
-    sample = sample_of({"t/0": block}, KafkaOptions("h", ("t",), frame="confluent"), whole=True)
+    messages = [Fake(n, frame(7) + payload).message for n, payload in enumerate((b'{"v":1}', b'{"v":2}'))]
+    sample = sample_of({"t/0": messages}, KafkaOptions("h", ("t",), frame="confluent"), whole=True)
     assert sample.fields == {"v": [1, 2]}
     with pytest.raises(Exception, match="schema id 7") as caught:
-        sample_of({"t/0": block}, KafkaOptions("h", ("t",)), whole=True)
+        sample_of({"t/0": messages}, KafkaOptions("h", ("t",)), whole=True)
     assert 'frame = "confluent"' in str(caught.value)
 
 

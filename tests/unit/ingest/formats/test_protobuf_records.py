@@ -15,7 +15,6 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
@@ -35,7 +34,7 @@ from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
-from tests.support.ingest.messages import Fake
+from tests.support.ingest.messages import Fake, block_of
 from tests.support.ingest.protoc import compiled, encoded, encoded_all
 
 PROTO = """syntax = "proto3";
@@ -352,7 +351,7 @@ def test_keys_and_values_of_messages_by_a_feed_that_went_to_a_worker() -> None:
     key = payload("desk: 'd'", PROTO, "p.q.Who")
     messages = [Fake(0, payload("id: 1"), key), Fake(1, None, key), Fake(2, b"", None), Fake(3, b"\xff", key)]
     rejects = Rejects(BadRowBudget(max_rows=9), sink=lambda rows: None)
-    rows = MessageDecoder(targets, feed, spec).decode(MessageBlock.of(messages), "t/0", 0, rejects)
+    rows = MessageDecoder(targets, feed, spec).decode(block_of(messages), "t/0", 0, rejects)
     # a tombstone has nulls; an empty payload is a message with nothing set
     assert values(rows) == [[1, None, 0], ["d", "d", None]]
     assert rejects.bad == 1 and "protobuf" not in repr(feed.protobuf).replace("ProtobufSource", "")

@@ -12,7 +12,6 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import SILENT, route
-from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.sample import sample_of
@@ -31,7 +30,7 @@ from sparkhaven.testing.planned_contract import Planner
 from tests.support.commands import run
 from tests.support.ingest.delta.tables import unpack
 from tests.support.ingest.inferring import NOW, infer_and_new, json_file, ok, plain, with_schema
-from tests.support.ingest.messages import Fake
+from tests.support.ingest.messages import Fake, block_of
 
 FEED_CSV = CsvOptions(header=False, names=("a", "b"))
 MESSAGES = [
@@ -43,7 +42,7 @@ MESSAGES = [
 
 def test_messages_with_their_position() -> None:
     options = KafkaOptions("127.0.0.1:1", ("ticks",))
-    sample = sample_of({"ticks/3": MessageBlock.of(MESSAGES)}, options, whole=True)
+    sample = sample_of({"ticks/3": [fake.message for fake in MESSAGES]}, options, whole=True)
     xml = schema_text(TableName("E", "T"), propose(sample), SchemaWishes())
     schema = parse_schema(xml.encode(), "E.T.schema").schema
     raw = {"feed": {"type": "kafka", "bootstrap": "127.0.0.1:1", "topics": ["ticks"]}}
@@ -55,7 +54,7 @@ def test_messages_with_their_position() -> None:
     rejects = Rejects(SILENT)
     assert isinstance(settings.spec.feed, KafkaOptions)
     found = MessageDecoder(targets, settings.spec.feed, settings.spec).decode(
-        MessageBlock.of(MESSAGES), "ticks/3", 77, rejects
+        block_of(MESSAGES), "ticks/3", 77, rejects
     )
     assert rejects.bad == 0
     values = {t.column.name: plain(array) for t, array in zip(targets, found.columns, strict=True)}
@@ -66,8 +65,8 @@ def test_messages_with_their_position() -> None:
 
 def test_messages_in_csv() -> None:
     options = KafkaOptions("h", ("t",), format="csv", csv=FEED_CSV)
-    block = MessageBlock.of([Fake(1, b"1,x"), Fake(2, b"2,y,z"), Fake(3, b'3,"a,b"')])
-    sample = sample_of({"t/0": block}, options, whole=False)
+    messages = [Fake(at, value).message for at, value in enumerate((b"1,x", b"2,y,z", b'3,"a,b"'), 1)]
+    sample = sample_of({"t/0": messages}, options, whole=False)
     assert {name: list(sample.values(name)) for name in sample.fields} == {"a": ["1", "3"], "b": ["x", "a,b"]}
     assert [bad.position for bad in sample.unreadable] == ["t/0 offset 2"]
 

@@ -31,7 +31,7 @@ def test_ranges_that_follow_overlap_and_jump(made: Made, versions: dict[int, tup
         for start, stop in [(0, 10), (10, 400), (400, 401), (500, 503), (3, 7), (990, 1000), (0, 1000), (17, 17)]:
             assert read(reader, start, stop, topic_id) == list(range(start, stop)), (start, stop)
         (message,) = [some.at(23) for some in reader.read(OffsetRange(TOPIC, PARTITION, 23, 24, topic_id))]
-        assert (message.value(), message.key(), message.timestamp()) == (b"23", b"k", (1, 1_795_255_200_003))
+        assert (message.value, message.key, message.time_ms) == (b"23", b"k", 1_795_255_200_003)
 
 
 def test_a_range_that_follows_asks_for_nothing_that_is_here(made: Made) -> None:
