@@ -19,6 +19,14 @@ from sparkhaven.store.scan.selection import Tier
 from sparkhaven.store.types.model import Column, TableSchema
 
 Open = Callable[[bool], pa.RecordBatchReader]  # by whether texts are dictionaries
+CLOCK = pa.time64("ns")  # of a LocalTime
+NULLABLE = {  # types of pandas for whole numbers beside nulls
+    pa.int8(): "Int8Dtype",
+    pa.int16(): "Int16Dtype",
+    pa.uint16(): "UInt16Dtype",
+    pa.int32(): "Int32Dtype",
+    pa.int64(): "Int64Dtype",
+}
 WHOLE = 2**63 - 1  # a step that takes each slice at once
 
 
@@ -287,6 +295,9 @@ class Snapshot:
     def to_pandas(self, columns: Names | None = None, **selection: Any) -> Any:
         """All rows as a data frame of pandas, with texts as strings.
 
+        Values are exact. A column of whole numbers with nulls has a nullable type like ``Int64``, a LocalTime the
+        Arrow type ``time64[ns]``. As everywhere in pandas, the null of a float is NaN.
+
         Args:
             columns: Names of columns. Default: all.
             **selection: ``dates``, ``sources``, ``where`` and ``tier`` of ``to_arrow``.
@@ -302,7 +313,7 @@ class Snapshot:
             >>> int(db.table("Equity.Trade").snapshot().to_pandas("Size")["Size"].sum())
             400
         """
-        return self.to_arrow(columns, dictionaries=False, **selection).to_pandas()
+        return _frame(self.to_arrow(columns, dictionaries=False, **selection))
 
     def head(self, rows: int = 10, columns: Names | None = None, **selection: Any) -> pa.Table:
         """The first rows, in the order of ``to_arrow``. No more is read than they need.
@@ -365,6 +376,22 @@ def html_table(rows: pa.Table, caption: str) -> str:
 
 def _cell(value: object) -> str:
     return "" if value is None else nested_text(value) if isinstance(value, list | dict) else str(value)
+
+
+def _frame(table: pa.Table) -> Any:
+    """A frame of pandas with the values of a table: NumPy would round whole numbers beside a null, and cut times."""
+    import pandas  # for whoever reads by it: the library goes without
+
+    nullable = {kind: getattr(pandas, name)() for kind, name in NULLABLE.items()} | {CLOCK: pandas.ArrowDtype(CLOCK)}
+    exact = {
+        name: column.to_pandas(types_mapper=nullable.get)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if column.type == CLOCK or (column.type in nullable and column.null_count)
+    }
+    frame = table.drop_columns(list(exact)).to_pandas(integer_object_nulls=True)  # of arrays
+    for name, values in exact.items():
+        frame.insert(table.column_names.index(name), name, values)
+    return frame
 
 
 def _plain(shown: Sequence[Column]) -> pa.Schema:

@@ -14,6 +14,7 @@ import pytest
 
 from sparkhaven.readers import Snapshot, open_table
 from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.testing import make_table
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_cases import ARROW, random_row
 from tests.support.writers.merge_cases import SCHEMA as EVERY
@@ -82,6 +83,17 @@ def test_nanoseconds_are_exact_in_each_consumer(tmp_path: Path) -> None:
         assert connection.sql('select epoch_ns("At") from mine').fetchall() == [(1_700_000_000_000_000_123,)]
     assert polars.DataFrame(table)["At"].cast(polars.Int64).to_list() == [1_700_000_000_000_000_123]
     assert pa.table(table).to_pandas()["At"][0].value == 1_700_000_000_000_000_123
+
+
+def test_a_frame_of_pandas_has_what_numpy_cannot_hold(tmp_path: Path) -> None:
+    longs, clock = [2**53 + 1, None], pa.array([1, None], pa.time64("ns"))
+    make_table(tmp_path, "NS.T", pa.table({"Long": longs, "Longs": [longs, None], "Clock": clock, "Int": [1, 2]}))
+    snapshot = open_table(tmp_path, "NS.T")
+    frame = snapshot.to_pandas(columns := ["Long", "Longs", "Clock", "Int"])
+    assert [str(kind) for kind in frame.dtypes] == ["Int64", "object", "time64[ns][pyarrow]", "int64"]
+    found = pa.Table.from_pandas(frame, snapshot.arrow_schema(columns), preserve_index=False)
+    assert found.equals(snapshot.to_arrow(columns))
+    assert snapshot.to_pandas("Long")["Long"].to_list()[0] == 2**53 + 1  # no other column
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
