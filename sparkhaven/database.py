@@ -20,6 +20,7 @@ from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import TableNotFoundError, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.read_only_roots import require_database
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root, writable_layout
@@ -97,7 +98,7 @@ class Database:
             Their names, sorted.
 
         Raises:
-            TableNotFoundError: There is no such directory.
+            TableNotFoundError: There is no such directory, or it is no database.
 
         Example:
             >>> db.namespaces()
@@ -116,15 +117,14 @@ class Database:
             Their names, ``NS.T``, sorted.
 
         Raises:
-            TableNotFoundError: There is no such directory.
+            TableNotFoundError: There is no such directory, or it is no database.
 
         Example:
             >>> db.tables("Equity")
             ['Equity.Quote', 'Equity.Trade']
         """
         fs, layout = Fs(), self._layout()
-        if not fs.is_dir(layout.root):
-            raise TableNotFoundError("no such database root", where=layout.root, hint="check the path of the root")
+        require_database(layout.root, "check the path of the root")
         with as_storage_errors():
             known = known_tables(fs, layout)
         return [str(name) for name in known if _is_listed(name, namespace, all_tables)]

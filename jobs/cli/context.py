@@ -38,11 +38,10 @@ from sparkhaven.store.errors import (
     HistoryWarning,
     SettingsError,
     SparkhavenError,
-    TableNotFoundError,
     missing_extra,
 )
 from sparkhaven.store.framing.canonical import finite
-from sparkhaven.store.io.read_only_roots import is_copy, is_writable, require_writable
+from sparkhaven.store.io.read_only_roots import is_copy, is_database, is_writable, require_database, require_writable
 from sparkhaven.store.io.system_errors import as_ours, ours
 from sparkhaven.store.layout import Layout
 
@@ -97,12 +96,9 @@ class CliContext:
         return Layout(root)
 
     def database(self) -> Layout:
-        """The database root, which must exist: TableNotFoundError otherwise."""
+        """The database root, which must exist. Raises what ``require_database`` raises."""
         layout = self.layout()
-        if not layout.root.is_dir():
-            raise TableNotFoundError(
-                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT. Ingest creates it"
-            )
+        require_database(layout.root, "check --root or SPARKHAVEN_ROOT. Ingest makes a database")
         if layout.root.is_symlink():
             from sparkhaven.store.io.fs import Fs
             from sparkhaven.store.places import followed_root
@@ -139,7 +135,7 @@ class CliContext:
         """Adds what the command has done to the log tables, if it is one that they log."""
         if self._log_imports is not None:
             self._log_imports.join()
-        if not (self.logs and self._is_logged) or self.root is None or not self.root.is_dir():
+        if not (self.logs and self._is_logged) or self.root is None or not is_database(self.root):
             return
         if not is_writable(self.root):
             return

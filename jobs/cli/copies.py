@@ -18,6 +18,7 @@ from sparkhaven.store.errors import SettingsError, TableNotFoundError, counted
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.read_only_roots import require_database
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.writers.transfer.content import CopiedTable
 from sparkhaven.writers.transfer.mirror import Mirror
@@ -145,8 +146,7 @@ def mirror(
     cli: CliContext = ctx.obj
     fs, layout = DirectFs() if direct_io else Fs(), Layout(root.absolute())
     pause = seconds_of(every, "--every", '"10s" or "1 minute"') if every is not None else None
-    if not layout.root.is_dir():
-        raise TableNotFoundError("no such database root", where=root, hint="check ROOT")
+    require_database(layout.root, "check ROOT")
     shipping = Mirror(fs, other.absolute())
     if dry_run:
         for table in _chosen(fs, layout, None):

@@ -22,9 +22,17 @@ def local_path(path: str | os.PathLike[str], base: Path | None = None) -> Path:
     """The path that a user has written; a relative one starts from ``base``, by default the current directory.
 
     ``~`` is the home directory, unless a file of that name is there. A ``Path`` has lost the second slash of a URL,
-    and the host with it: give URLs as text. SettingsError: another scheme than ``file``, or a file of another host.
+    and the host with it: give URLs as text. SettingsError: another scheme than ``file``, a file of another host, or
+    no text, as of a variable that is not set.
     """
     text = os.fspath(path)
+    if not text:
+        raise SettingsError(
+            "the path is empty",
+            expected="a path of this machine, or file:///PATH",
+            found="''",
+            hint="set the variable that should have it, or write . for the current directory",
+        )
     url = _URL.match(text)
     if url is not None:
         if url[1].lower() != "file":

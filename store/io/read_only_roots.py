@@ -2,6 +2,8 @@
 
 ``Fs`` asks here before each change of the disk. So no command, call, worker or log table can forget to. Who opens a
 root to write it asks first, which ends a command before its work, and a dry run like the command itself.
+
+Who reads a root asks whether it is one: a directory of something else has no table, and nothing of it is sound.
 """
 
 from __future__ import annotations
@@ -10,13 +12,36 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from sparkhaven.store.errors import NotPermittedError, SettingsError
+from sparkhaven.store.errors import NotPermittedError, SettingsError, TableNotFoundError
 
 SNAPSHOT_MANIFEST = "snapshot.json"  # the last file of a snapshot that is written, the first that is removed
 FORM = ".sparkhaven-form"  # the number of the form of a root; without it, 1
 NEWEST_FORM = 1
 REMEMBERED = 1 << 16  # directories: a table has ten thousands
 TREES = "Intraday", "Systems", "Schemas", "Users"  # of a database: a file of another program may be called as ours
+
+
+def is_database(root: Path) -> bool:
+    """Whether a directory has anything of a database."""
+    return any(os.path.isdir(f"{root}/{name}") for name in TREES)
+
+
+def require_database(root: Path, hint: str) -> None:
+    """A root may be read; an empty directory is a database without tables. ``hint``: where the user has named it.
+
+    TableNotFoundError: there is no such directory, or it holds something else. Names with a dot, and ``lost+found``
+    of a new volume, do not count.
+    """
+    if not os.path.isdir(root):
+        raise TableNotFoundError("no such database root", where=root, hint=hint)
+    if not is_database(root) and any(name[:1] != "." and name != "lost+found" for name in os.listdir(root)):
+        raise TableNotFoundError(
+            "the directory is no database",
+            where=root,
+            expected=f"one of {', '.join(TREES)}",
+            found="none of them",
+            hint=hint,
+        )
 
 
 def is_copy(root: Path) -> bool:
@@ -70,7 +95,7 @@ def refuse_change(path: str | os.PathLike[str]) -> None:
 @lru_cache(REMEMBERED)  # what raises is not remembered
 def _require_writable(directory: str) -> None:
     """Of one directory and all above it; ``""`` is the root of the file system."""
-    if os.path.lexists(f"{directory}/{SNAPSHOT_MANIFEST}") and any(os.path.isdir(f"{directory}/{n}") for n in TREES):
+    if os.path.lexists(f"{directory}/{SNAPSHOT_MANIFEST}") and is_database(Path(directory or "/")):
         raise _copied(directory)
     try:
         with open(f"{directory}/{FORM}", encoding="ascii", errors="replace") as file:

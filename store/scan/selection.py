@@ -63,7 +63,14 @@ def within(value: str, first: str, last: str) -> bool:
 
 
 def range_of(text: str) -> tuple[str, str] | None:
-    """Both ends of ``A..B``; None for a single date. SettingsError where no value can be in it."""
+    """Both ends of ``A..B``; None for a single date. SettingsError where no value can be in it, or it is no text."""
+    if not isinstance(text, str):
+        raise SettingsError(
+            "a date is not a text",
+            expected="a text like '2026-11-20', or a range of dates 'A..B'",
+            found=repr(text),
+            hint="str(date) writes a date of Python so",
+        )
     first, dots, last = text.partition(RANGE)
     if not dots:
         check_partition("date", text)

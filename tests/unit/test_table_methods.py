@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,17 @@ def test_an_append_needs_no_spark(tmp_path: Path) -> None:
         "assert 'pyspark' not in sys.modules and len(table.snapshot()) == 1"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)
+
+
+@pytest.mark.parametrize("method", ["to_arrow", "merge", "validate", "truncate"])
+def test_a_date_of_python_is_told_how_it_is_written(table: sparkhaven.Table, method: str) -> None:
+    table.append(rows(), stream="s", **RULES)
+    with pytest.raises(sparkhaven.errors.SettingsError, match="a date is not a text") as found:
+        getattr(table, method)(dates=[date(2025, 11, 20)])
+    assert found.value.found == "datetime.date(2025, 11, 20)"
+
+
+def test_a_directory_of_something_else_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "some.file").write_text("")
+    with pytest.raises(sparkhaven.errors.TableNotFoundError, match="the directory is no database"):
+        sparkhaven.Database(tmp_path).tables()

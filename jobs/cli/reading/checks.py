@@ -35,11 +35,11 @@ from sparkhaven.store.errors import (
     SettingsError,
     SparkhavenError,
     StorageError,
-    TableNotFoundError,
     counted,
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.read_only_roots import require_database
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.places import TablePlace
 
@@ -135,8 +135,7 @@ def compare(
     """
     cli: CliContext = ctx.obj
     here = cli.database()
-    if not other_root.is_dir():
-        raise TableNotFoundError("no such database root", where=other_root, hint="check OTHER_ROOT")
+    require_database(other_root, "check OTHER_ROOT")
     chosen_epochs = None if epochs is None else EpochRange.parse(epochs)
     if chosen_epochs is not None and len(names or ()) != 1:
         raise SettingsError(

@@ -27,7 +27,6 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stre
 from sparkhaven.store.epochs.state.offsets import settle_hint
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.read_only_roots import TREES
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
@@ -49,15 +48,6 @@ def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
     cli: CliContext = ctx.obj
     layout = cli.database()
     listed = [summary.to_json() for summary in list_tables(Fs(), layout, _listed(layout, all_tables))]
-    there = Fs().names(layout.root)
-    if there and not listed and not {*TREES}.intersection(there):
-        raise TableNotFoundError(
-            "the directory is no database",
-            where=layout.root,
-            expected=f"one of {', '.join(TREES)}",
-            found="none of them",
-            hint="check --root or SPARKHAVEN_ROOT. Ingest makes a database of an empty directory",
-        )
     header = ["table", "rows", "dates", "first", "last", "epochs"]
 
     def print_text() -> None:

@@ -39,7 +39,10 @@ def doctor(
     name, files = table_and_files(words)
     only = [TableName.parse(name)] if name is not None else []
     feed_settings, refused = load_streams(files)
-    context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, feed_settings)
+    layout = cli.layout()
+    if layout.root.exists():
+        layout = cli.database()
+    context = CheckContext(Fs(), layout, time.time(), socket.gethostname(), os.environ, only, feed_settings)
     results = findings(context)
     for stream in refused:
         refusal = unread(stream.error, headline(stream.error), "correct the file", "E422")

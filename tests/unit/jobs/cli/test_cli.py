@@ -143,6 +143,36 @@ def test_a_root_that_is_not_there_is_reported(words: list[str], tmp_path: Path) 
     assert not (tmp_path / "typo").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tables"],
+        ["stats"],
+        ["verify"],
+        ["recover"],
+        ["doctor"],
+        ["clean"],
+        ["scrub"],
+        ["merge", "--status"],
+        ["sql", "select 1"],
+    ],
+    ids=" ".join,
+)
+def test_a_directory_of_something_else_is_no_root_and_stays_as_it_is(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "some.file").write_text("")
+    found = run("--root", str(tmp_path), "--logs", *words)
+    assert found.exit_code == 2
+    assert "the directory is no database" in found.stderr and str(tmp_path) in found.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["some.file"]
+
+
+@pytest.mark.parametrize("words", [["recover"], ["clean"]], ids=" ".join)
+def test_a_command_makes_no_database_of_a_new_volume(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    assert run("--root", str(tmp_path), "--logs", *words).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["lost+found"]
+
+
 def test_an_empty_root_has_no_tables(tmp_path: Path) -> None:
     for words, key in ((["tables"], "tables"), (["verify"], "findings"), (["recover"], "findings")):
         found = run("--root", str(tmp_path), *words, "--json")

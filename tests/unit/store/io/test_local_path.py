@@ -37,6 +37,12 @@ def test_a_file_url_is_its_path(url: str) -> None:
     assert local_path(url, Path("/base")) == Path(URLS[url])
 
 
+@pytest.mark.parametrize("base", [None, Path("/base")])
+def test_a_path_of_a_variable_that_is_not_set_is_refused(base: Path | None) -> None:
+    with pytest.raises(SettingsError, match="the path is empty"):
+        local_path("", base)
+
+
 @pytest.mark.parametrize("text", REFUSED)
 def test_other_schemes_are_refused_by_name(text: str) -> None:
     for path in (text, Path(text)) if "/" in text.rstrip("/") else (text,):  # a Path has one slash left
