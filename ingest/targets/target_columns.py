@@ -217,7 +217,7 @@ def _check_partition_rules(spec: StreamSpec, targets: dict[str, Target]) -> None
             f"column {value.column} cannot give the partition value",
             where=_where(spec),
             expected="an Instant column, or a long column with unit s, ms, us or ns",
-            found=f"{kind} with unit {value.unit}",
+            found=kind if value.unit is None else f"{kind} with unit {value.unit}",
         )
     check_zone(value.zone, _where(spec))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.errors import SchemaParseError, counted
 
 if TYPE_CHECKING:
     from sparkhaven.store.schema.xml_tree import Element
@@ -119,7 +119,8 @@ class FindingList(tuple[SchemaFinding, ...]):
     def __str__(self) -> str:
         errors = [f for f in self if f.severity == "error"]
         heads = "".join(f"\n    {f.where}: {f.code}: {f.rule} ({f.element})" for f in errors)
-        return f"{len(errors)} errors, {len(self) - len(errors)} warnings{heads if len(errors) > 1 else ''}"
+        counts = f"{counted(len(errors), 'error')}, {counted(len(self) - len(errors), 'warning')}"
+        return f"{counts}{heads if len(errors) > 1 else ''}"
 
 
 @dataclass(slots=True)

@@ -122,13 +122,14 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
     pins.require(history.value)
     standing = [location for state in pins.states() for location in state.locations.of_date(history.value)]
     if base.outputs and standing:  # a truncated one too: its delete needs the history as proof
+        rows, words = sum(location.rows for location in standing), f"{place.table} --dates {history.value}"
+        there = f"{counted(rows, 'row')} in {counted(len(standing), 'location')}"
         raise MergeError(
-            "intraday still has rows of the date",
+            "intraday still has the date",
             where=where,
             expected="a date that was deleted from intraday",
-            found=f"{counted(sum(location.rows for location in standing), 'row')} in {len(standing)} locations",
-            hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete"
-            f" {place.table} --dates {history.value}`",
+            found=there if rows else f"{counted(len(standing), 'location')}, truncated and not deleted",
+            hint=(f"first `sparkhaven truncate {words}`, then " if rows else "") + f"`sparkhaven delete {words}`",
         )
     return base
 

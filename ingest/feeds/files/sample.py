@@ -21,7 +21,7 @@ from sparkhaven.ingest.formats.parquet.parquet_batches import KnownFile
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.payload_formats import Format
 from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.errors import FeedError, SparkhavenError
+from sparkhaven.store.errors import FeedError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 
 FILES = 16  # that a sample is taken from
@@ -59,7 +59,7 @@ def sample_of(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int) -
             "the sample has no rows to infer from" if not reasons else "no record of the sample can be read",
             where=options.path,
             expected=f"rows in {options.format}",
-            found="; ".join(reasons) or f"no row in {len(chosen)} files",
+            found="; ".join(reasons) or f"no row in {counted(len(chosen), 'file')}",
             hint="name files with rows" if not reasons else f"correct the files, or the format, now {options.format}",
         )
     return sample

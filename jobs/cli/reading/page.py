@@ -96,7 +96,8 @@ def write(fs: Fs, collector: FactCollector, drawings: Drawings, out: Path, cli: 
     record = {"out": str(out), "bytes": len(text), "tables": [table_facts.name for table_facts in facts.tables]}
     cli.result(
         {**record, "wrong": wrong, "notes": notes},
-        f"{out}: {counted(len(facts.tables), 'table')}, {counted(len(text), 'byte')}, {wrong} wrong, {notes} notes",
+        f"{out}: {counted(len(facts.tables), 'table')}, {counted(len(text), 'byte')}, {wrong} wrong,"
+        f" {counted(notes, 'note')}",
     )
 
 

@@ -15,7 +15,7 @@ from sparkhaven.jobs.monitor.doctor.checks import findings
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, line_of, unread
 from sparkhaven.jobs.monitor.texts import headline
 from sparkhaven.jobs.streams.starting import load_streams
-from sparkhaven.store.errors import EXIT_BAD_DATA
+from sparkhaven.store.errors import EXIT_BAD_DATA, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 
@@ -53,7 +53,7 @@ def doctor(
     record["findings"] = [finding.to_json() for finding in results]
     shown = [finding for finding in results if show_all or finding.state != "ok"]
     well = f", {len(results) - wrong - notes} ok" + ("" if show_all else " (--all shows them)")
-    cli.result(record, "\n".join([*map(_line, shown), f"{wrong} wrong, {notes} notes{well}"]))
+    cli.result(record, "\n".join([*map(_line, shown), f"{wrong} wrong, {counted(notes, 'note')}{well}"]))
     if wrong:
         raise typer.Exit(EXIT_BAD_DATA)
 

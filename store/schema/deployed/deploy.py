@@ -241,9 +241,8 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
             refuse_conflicts(file, name, deployed, history, rename, running)
         if stored and not (refused := refused_by(change, consent, history)).additive:
             raise refusal(deployed, name, place.schema, history, change, refused)
-        new = [gone for gone in consent.drop if gone not in change.dropped]
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
-        if standing and not new and same_meaning(file.schema, deployed, change):
+        if standing and not dropped_ids(change, consent, history) and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
         widening = data_exist or bool(running)
         numbers = ids(file.schema, history, rename, returning=stored, widening=widening, restore=consent.restore)

@@ -253,7 +253,7 @@ def test_the_message_of_an_error() -> None:
         '  element: Column "A"\n'
         "  line: 3\n"
         "  column: 3\n"
-        "  findings: 1 errors, 1 warnings\n"
+        "  findings: 1 error, 1 warning\n"
         "  to do: attributes are case-sensitive. Write dataType, not datatype"
     )
 

@@ -156,7 +156,7 @@ def test_dropping_a_date_undoes_a_move_that_was_killed(tmp_path: Path) -> None:
         move(db.layout, fs=KillingFs(crash_at="copy-sync:before"))
     assert hidden(tmp_path / "volume" / "Test") != []
     (failed,) = drop_history(place, [DAY], "test", clock=lambda: NOW)
-    assert isinstance(failed, Failure) and "intraday still has rows" in str(failed.error)
+    assert isinstance(failed, Failure) and "intraday still has the date" in str(failed.error)
     assert generations(place, DAY) == [1]
     require_sound(db, tmp_path)
 

@@ -127,7 +127,7 @@ def test_rows_that_came_meanwhile_stay_beside_those_that_come_back(tmp_path: Pat
 
 def test_a_date_that_intraday_has_is_not_detached(tmp_path: Path) -> None:
     db = merged(tmp_path)
-    with pytest.raises(MergeError, match="intraday still has rows"):
+    with pytest.raises(MergeError, match="intraday still has the date"):
         detach(db.layout, tmp_path / "out")
     with pytest.raises(TableNotFoundError, match="no history to drop"):
         detach(db.layout, tmp_path / "out", "2031-01-01")

@@ -63,12 +63,13 @@ def test_a_date_that_intraday_has_is_refused(site: Dated) -> None:
     site.late(8, NEW)
     (failed, _) = told(site, "dates", "drop", TABLE, "--dates", NEW, code=1)
     error = failed["error"]
-    assert isinstance(error, dict) and error["what"] == "intraday still has rows of the date"
+    assert isinstance(error, dict) and error["what"] == "intraday still has the date"
     assert site.shown() == [0, 1, 2, 8]
     site.do("merge", TABLE, "--dates", NEW, "--local")
     site.do("truncate", TABLE, "--dates", NEW)
     (failed, _) = told(site, "dates", "drop", TABLE, "--dates", NEW, code=1)
-    assert isinstance(failed["error"], dict) and failed["error"]["found"].startswith("0 rows in ")
+    assert isinstance(failed["error"], dict) and failed["error"]["found"] == "1 location, truncated and not deleted"
+    assert failed["error"]["hint"] == f"`sparkhaven delete {TABLE} --dates {NEW}`"
     (failed, _) = told(site, "dates", "drop", TABLE, "--dates", "2031-01-01", code=2)
     assert isinstance(failed["error"], dict) and failed["error"]["what"] == "date has no history to drop"
 

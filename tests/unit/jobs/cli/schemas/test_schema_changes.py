@@ -79,6 +79,9 @@ def test_a_start_refuses_what_is_no_addition_and_a_command_does_it(site: Site, c
     assert site.do("schema", "history", TABLE)["version"] == 1
     done = site.deploy(*words)
     assert (done["version"], done["deployed"]) == (2, True)
+    if change == "drop":
+        again = site.deploy(*words)
+        assert (again["version"], again["deployed"]) == (2, False)
     site.put({"A": 2, "B": "y", "N": "y", "C": 1.5})
     site.ingest()
     assert [row["A"] for row in site.rows()] == [1, 2]
