@@ -122,14 +122,17 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
     pins.require(history.value)
     standing = [location for state in pins.states() for location in state.locations.of_date(history.value)]
     if base.outputs and standing:  # a truncated one too: its delete needs the history as proof
-        rows, words = sum(location.rows for location in standing), f"{place.table} --dates {history.value}"
+        rows = sum(location.rows for location in standing)
         there = f"{counted(rows, 'row')} in {counted(len(standing), 'location')}"
         raise MergeError(
             "intraday still has the date",
             where=where,
             expected="a date that was deleted from intraday",
             found=there if rows else f"{counted(len(standing), 'location')}, truncated and not deleted",
-            hint=(f"first `sparkhaven truncate {words}`, then " if rows else "") + f"`sparkhaven delete {words}`",
+            hint=f"first `sparkhaven truncate {place.table} --dates {history.value}`, then `sparkhaven delete"
+            f" {place.table} --dates {history.value}`"
+            if rows
+            else f"first `sparkhaven delete {place.table} --dates {history.value}`",
         )
     return base
 

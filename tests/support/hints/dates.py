@@ -20,6 +20,7 @@ from tests.support.hints.story import (
     REMOVED,
     SAME,
     TRUNCATE,
+    TRUNCATED,
     VALID,
     VALIDATE,
     Story,
@@ -121,6 +122,9 @@ STORIES = {
     "drop": Story("keeps a copy. `sparkhaven drop 7 --yes` drops it", ("drop", TABLE, "--grace", "0")),
     "expire with rows in intraday": Story(
         "first `sparkhaven truncate 7 --dates 7`", ("dates", "expire", TABLE, "--keep", "1 d"), VALID
+    ),
+    "expire with a truncated date": Story(
+        "first `sparkhaven delete 7 --dates 7`", ("dates", "expire", TABLE, "--keep", "1 d"), TRUNCATED
     ),
     "expire": Story(
         "--zone 7 --yes` drops them", ("dates", "expire", TABLE, "--keep", "1 d", "--zone", "UTC"), REMOVED

@@ -69,7 +69,7 @@ def test_a_date_that_intraday_has_is_refused(site: Dated) -> None:
     site.do("truncate", TABLE, "--dates", NEW)
     (failed, _) = told(site, "dates", "drop", TABLE, "--dates", NEW, code=1)
     assert isinstance(failed["error"], dict) and failed["error"]["found"] == "1 location, truncated and not deleted"
-    assert failed["error"]["hint"] == f"`sparkhaven delete {TABLE} --dates {NEW}`"
+    assert failed["error"]["hint"] == f"first `sparkhaven delete {TABLE} --dates {NEW}`"
     (failed, _) = told(site, "dates", "drop", TABLE, "--dates", "2031-01-01", code=2)
     assert isinstance(failed["error"], dict) and failed["error"]["what"] == "date has no history to drop"
 
