@@ -30,6 +30,7 @@ from sparkhaven.feeds import (
     PATIENCE_S,
     Block,
     Clock,
+    FeedStream,
     Fs,
     InputPartition,
     JsonDecoder,
@@ -40,7 +41,6 @@ from sparkhaven.feeds import (
     PlannedFeed,
     RangeReader,
     RangeRun,
-    RangeStream,
     ReadLimit,
     RejectedRow,
     Rejects,
@@ -63,9 +63,9 @@ from sparkhaven.feeds import (
     counting,
     framed_block,
     lines_of,
-    range_source,
     resolve_targets,
     routing_target,
+    stream_source,
 )
 
 NAME = "examples.sqlite_feed:SqliteFeed"
@@ -132,7 +132,7 @@ class SqliteOptions:
 class SqliteReader(RangeReader):
     """Plans ranges of ids for Spark; ``begin`` is the position of the commit log."""
 
-    def __init__(self, stream: RangeStream[SqliteOptions]) -> None:
+    def __init__(self, stream: FeedStream[SqliteOptions]) -> None:
         self.own, self.scratch, self._options = stream.feed.max_per_trigger, stream.scratch, stream.feed
         ends = committed_ends(Fs(), stream).get((stream.feed.table, 0))
         self._begin, self._below = (ends.stop if ends else 0), 2**62
@@ -177,8 +177,8 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
     def source(self, root: Path, tasks: int) -> Source:
         """Rows that name ranges of ids."""
         table, *others = map(TableName.parse, self.spec.fed_tables)
-        stream = RangeStream(root, table, self.spec.stream, self.options, tasks, tuple(others))
-        return Source(range_source("sqlite", stream, SqliteReader), {})
+        stream = FeedStream(root, table, self.spec.stream, self.options, tasks, tuple(others))
+        return Source(stream_source("sqlite", stream, SqliteReader), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """Ids between the position and the end."""

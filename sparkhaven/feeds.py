@@ -6,7 +6,7 @@ and routed. A row that cannot be read goes to ``Rejects``, alone. Such a class p
 ``sparkhaven.testing.PlannedFeedContract``.
 
 * ``PlannedFeed``, ``Source``, ``Waiting``, ``Block``, ``RequeuedRows``, ``Clock``, ``PATIENCE_S``: the interface
-* ``RangeReader``, ``RangeRun``, ``RangeStream``, ``range_source``, ``committed_ends``, ``InputPartition``,
+* ``FeedStream``, ``stream_source``, ``RangeReader``, ``RangeRun``, ``committed_ends``, ``InputPartition``,
   ``ReadLimit``: plans of ranges of offsets
 * ``OffsetRange``, ``StreamState``, ``Traits``, ``Limit``: positions, and what is said of a feed
 * ``SettingsModel``, ``MaxPerTrigger``, ``PathText``, ``beside``: keys of ``[feed]``
@@ -18,7 +18,7 @@ and routed. A row that cannot be read goes to ``Rejects``, alone. Such a class p
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
-from sparkhaven.ingest.feeds.spark_planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from sparkhaven.ingest.feeds.spark_planning import FeedStream, RangeReader, RangeRun, committed_ends, stream_source
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
@@ -39,6 +39,7 @@ __all__ = [
     "PATIENCE_S",
     "Block",
     "Clock",
+    "FeedStream",
     "Fs",
     "InputPartition",
     "JsonDecoder",
@@ -49,7 +50,6 @@ __all__ = [
     "PlannedFeed",
     "RangeReader",
     "RangeRun",
-    "RangeStream",
     "ReadLimit",
     "RejectedRow",
     "Rejects",
@@ -72,7 +72,7 @@ __all__ = [
     "counting",
     "framed_block",
     "lines_of",
-    "range_source",
     "resolve_targets",
     "routing_target",
+    "stream_source",
 ]

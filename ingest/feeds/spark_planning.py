@@ -24,6 +24,7 @@ from sparkhaven.readers.spark.source_api import (
     SupportsTriggerAvailableNow,
 )
 from sparkhaven.store.epochs.reading.stream_state import load_joint_positions
+from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.errors import carrying
@@ -113,8 +114,8 @@ class RangeReader(PlanningReader):
 
 
 @dataclass(frozen=True)  # no slots: a generic alias, when called, sets an attribute
-class RangeStream(Generic[Feed]):
-    """One stream over a feed of offsets: where its log is, and how many tasks may share a batch when it starts.
+class FeedStream(Generic[Feed]):
+    """One stream over a feed: where its log is, and how many tasks may share a batch when it starts.
 
     ``beside`` are further tables that the feed has rows of, each with a log of the stream.
     """
@@ -130,31 +131,38 @@ class RangeStream(Generic[Feed]):
     def scratch(self) -> Path:
         return Layout(self.root).scratch(self.table, self.stream)
 
+    def committed(self, fs: Fs) -> tuple[FileWindow, Offsets]:
+        """The positions that all of its tables have; none at its first start."""
+        layout = Layout(self.root)
+        return load_joint_positions([StreamPlace(fs, layout, name, self.stream) for name in (self.table, *self.beside)])
 
-def committed_ends(fs: Fs, stream: RangeStream[Any]) -> Offsets:
-    layout = Layout(stream.root)
-    places = [StreamPlace(fs, layout, table, stream.stream) for table in (stream.table, *stream.beside)]
-    return load_joint_positions(places)[1]
+
+def committed_ends(fs: Fs, stream: FeedStream[Any]) -> Offsets:
+    """How far all tables of a stream have taken a feed of offsets."""
+    return stream.committed(fs)[1]
 
 
-def range_source(
-    kind: str, stream: RangeStream[Feed], open_reader: Callable[[RangeStream[Feed]], RangeReader]
+def stream_source(
+    kind: str,
+    stream: FeedStream[Feed],
+    open_reader: Callable[[FeedStream[Feed]], PlanningReader],
+    columns: str = RANGES,
 ) -> type[DataSource]:
     """The source class of one stream, for ``spark.dataSource.register``; its name is of this stream alone.
 
     It travels by value with the feed inside: options would show a feed's secrets in plans and in Spark's UI.
     """
 
-    class RangeSource(DataSource):  # type: ignore[misc]
+    class StreamSource(DataSource):  # type: ignore[misc]
         @classmethod
         def name(cls) -> str:
             return f"sparkhaven_{kind}_{stream.table}_{stream.stream}"
 
         def schema(self) -> str:
-            return RANGES
+            return columns
 
         def streamReader(self, schema: object) -> DataSourceStreamReader:
             with carrying():
                 return open_reader(stream)
 
-    return RangeSource
+    return StreamSource

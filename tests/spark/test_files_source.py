@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.source import SOURCE, FilesSource, source_options
+from sparkhaven.ingest.feeds.files.source import FilesStream, files_source
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import PositionGapError, carried_error
@@ -29,9 +29,13 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    spark = shared_session()
-    spark.dataSource.register(FilesSource)
-    return spark
+    return shared_session()
+
+
+def _source(spark: SparkSession, stream: FilesStream) -> DataFrame:
+    kind = files_source(stream, parts=False)
+    spark.dataSource.register(kind)
+    return spark.readStream.format(kind.name()).load()
 
 
 def _put(feed: Path, *numbers: int) -> None:
@@ -45,13 +49,12 @@ def _run(spark: SparkSession, tmp_path: Path, checkpoint: str) -> tuple[list[lis
     """Names of the files of each batch, and its progress."""
     batches: list[list[str]] = []
     feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
-    options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=2)
+    source = _source(spark, FilesStream(tmp_path / "db", TableName("A", "B"), "s", feed, 2))
 
     def take(frame: DataFrame, batch_id: int) -> None:
         batches.append([Path(row.path).name for row in frame.collect()])
 
-    stream = spark.readStream.format(SOURCE).options(**options).load()
-    writer = stream.writeStream.foreachBatch(take).trigger(availableNow=True)
+    writer = source.writeStream.foreachBatch(take).trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(tmp_path / checkpoint)).start()
     query.awaitTermination()
     return batches, [progress.sources[0].latestOffset for progress in query.recentProgress]
@@ -82,8 +85,7 @@ def test_a_batch_of_one_task_runs_in_the_driver(spark: SparkSession, tmp_path: P
             file.truncate(size)
         os.utime(tmp_path / "feed" / str(number), (1_400_000_000 + number,) * 2)
     feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
-    options = source_options(tmp_path / "db", TABLE, STREAM, feed, tasks=2)
-    source = spark.readStream.format(SOURCE).options(**options).load()
+    source = _source(spark, FilesStream(tmp_path / "db", TABLE, STREAM, feed, 2))
     seen: list[BatchProgress] = []
     with open_log(Fs(), tmp_path / "db") as log:
         plan = StreamPlan("q", {"availableNow": True}, pid_noted, progress=seen.append)

@@ -32,11 +32,11 @@ from sparkhaven.ingest.feeds.files.decode import file_blocks, file_table_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.sample import row_bytes, sample_of
 from sparkhaven.ingest.feeds.spark_planning import (
+    FeedStream,
     RangeReader,
     RangeRun,
-    RangeStream,
     committed_ends,
-    range_source,
+    stream_source,
 )
 from sparkhaven.ingest.formats.parquet.parquet_batches import FileConstants, KnownFile, ParquetFile, no_parquet
 from sparkhaven.ingest.sample_rows import Sample
@@ -52,7 +52,7 @@ from sparkhaven.store.errors import FeedError, PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
-DeltaStream = RangeStream[DeltaOptions]
+DeltaStream = FeedStream[DeltaOptions]
 
 
 class DeltaOffset(TypedDict, total=False):
@@ -72,7 +72,7 @@ class DeltaReport(DeltaOffset):
 
 
 def delta_source(stream: DeltaStream) -> type[DataSource]:
-    return range_source("delta", stream, lambda of: VersionReader(of, open_planner(Fs(), of)))
+    return stream_source("delta", stream, lambda of: VersionReader(of, open_planner(Fs(), of)))
 
 
 def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:

@@ -178,12 +178,11 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
             CsvDecoder(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
 
     def source(self, root: Path, tasks: int) -> Source:
-        from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
+        from sparkhaven.ingest.feeds.files.source import FilesStream, files_source
 
-        (first, *beside), stream = self.spec.fed_tables, self.spec.stream
-        table, parts = TableName.parse(first), self.options.can_be_cut(self.spec.partition.clock)
-        options = source_options(root, table, stream, self.options, tasks=tasks, parts=parts, beside=beside)
-        return Source(FilesSource, options)
+        table, *beside = map(TableName.parse, self.spec.fed_tables)
+        stream = FilesStream(root, table, self.spec.stream, self.options, tasks, tuple(beside))
+        return Source(files_source(stream, parts=self.options.can_be_cut(self.spec.partition.clock)), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         self.check(fs)

@@ -6,75 +6,32 @@ taken before is asked from the commit log when the reader starts; Spark's checkp
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TypedDict
 
 from sparkhaven.ingest.content.file_parts import MIN_PART, SMALL_BATCH, is_cuttable
 from sparkhaven.ingest.feeds.base import WaitingCounts
 from sparkhaven.ingest.feeds.files.discovery.listing import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.header import remarks_on
-from sparkhaven.ingest.feeds.files.options import FilesOptions, MissingDirectory
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.sample import row_bytes
-from sparkhaven.ingest.feeds.spark_planning import PlanningReader
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, Limit
-from sparkhaven.readers.spark.source_api import DataSource, DataSourceStreamReader, InputPartition, ReadLimit
-from sparkhaven.store.epochs.reading.stream_state import load_joint_positions
-from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.ingest.feeds.spark_planning import FeedStream, PlanningReader, stream_source
+from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
-from sparkhaven.store.errors import SettingsError, carrying
+from sparkhaven.store.errors import carrying
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.places import StreamPlace
 
-SOURCE = "sparkhaven_files"
+FilesStream = FeedStream[FilesOptions]
 # start and stop: the part of the file; task: whose work it is; waiting: files left behind
 SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint, start bigint, stop bigint"
 FILE_COST = 64 << 10  # bytes that are decoded in the time that it takes to open, type and route one more file
 GROWING_NAMED = 20
-
-
-def source_options(
-    root: Path,
-    table: TableName,
-    stream: str,
-    feed: FilesOptions,
-    *,
-    tasks: int,
-    parts: bool = False,
-    beside: Sequence[str] = (),
-) -> dict[str, str]:
-    """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``.
-
-    ``parts``: a large file may be cut for several tasks. ``beside``: further tables that the feed has rows of, each
-    with a log of the stream.
-    """
-    limit = feed.max_per_trigger
-    limits = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
-    return {
-        "root": str(root),
-        "table": str(table),
-        "stream": stream,
-        "beside": json.dumps(list(beside)),
-        "path": feed.path,
-        "format": feed.format,
-        "encoding": feed.encoding,
-        "tasks": str(tasks),
-        "parts": str(parts).lower(),
-        "maxFileAgeSeconds": repr(feed.max_file_age_s),
-        "settleSeconds": repr(feed.settle_s),
-        "unfinished": json.dumps(feed.unfinished),
-        "missingDirectory": feed.missing_directory,
-        "csv": json.dumps(asdict(feed.csv)),
-        **{name: str(value) for name, value in limits.items() if value is not None},
-    }
 
 
 @dataclass
@@ -90,19 +47,9 @@ class FileRun(InputPartition):  # type: ignore[misc]
     large: bool = False
 
 
-class FilesSource(DataSource):  # type: ignore[misc]
-    """Registered as ``sparkhaven_files``; see ``source_options``."""
-
-    @classmethod
-    def name(cls) -> str:
-        return SOURCE
-
-    def schema(self) -> str:
-        """Path, size, time of each file, the task that takes it, files left after the batch, and which part it is."""
-        return SCHEMA
-
-    def streamReader(self, schema: object) -> DataSourceStreamReader:
-        return FilesReader(Fs(), dict(self.options), time.time)
+def files_source(stream: FilesStream, *, parts: bool) -> type[DataSource]:
+    """The source class of one stream; ``parts``: a large file may be cut for several tasks."""
+    return stream_source("files", stream, lambda of: FilesReader(Fs(), of, time.time, parts=parts), SCHEMA)
 
 
 class FilesOffset(TypedDict):
@@ -124,19 +71,15 @@ class FilesReader(PlanningReader):
 
     columns = SCHEMA
 
-    def __init__(self, fs: Fs, options: dict[str, str], clock: Callable[[], float]) -> None:
+    def __init__(self, fs: Fs, stream: FilesStream, clock: Callable[[], float], *, parts: bool = False) -> None:
+        self._fs, self._feed, self._parts = fs, stream.feed, parts
+        self.own, self.scratch, self.given_tasks = stream.feed.max_per_trigger, stream.scratch, stream.tasks
+        self._stopped = threading.Event()
         with carrying():
-            by_name = {name.lower(): value for name, value in options.items()}
-            self._feed = _feed(by_name)
-            self.own = self._feed.max_per_trigger
-            self.scratch = Layout(Path(by_name["root"])).scratch(TableName.parse(by_name["table"]), by_name["stream"])
-            self.given_tasks = int(by_name.get("tasks", "1"))
-            self._fs, self._parts = fs, by_name.get("parts") == "true"
-            self._stopped = threading.Event()
             self._planner = FilePlanner(
                 fs,
                 self._feed,
-                _taken(fs, by_name),
+                stream.committed(fs)[0],
                 clock,
                 row_bytes=lambda file: row_bytes(fs, file, self._feed.format),
                 steady=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
@@ -256,39 +199,6 @@ def _pieces(
         else:
             yield file, file.size + per_file
         offset += file.size + per_file
-
-
-def _feed(options: dict[str, str]) -> FilesOptions:
-    missing = sorted({"root", "table", "stream", "path"} - options.keys())
-    if missing:
-        raise SettingsError(f"the source {SOURCE} lacks options", found=", ".join(missing), hint="use source_options")
-    numbers = {
-        name: options.get(key) for name, key in (("bytes", "maxbytes"), ("rows", "maxrows"), ("files", "maxfiles"))
-    }
-    limit = Limit(**{name: int(value) for name, value in numbers.items() if value is not None})
-    feed = FilesOptions(options["path"], max_per_trigger=limit)
-    return replace(
-        feed,
-        csv=_dialect(options["csv"]) if "csv" in options else feed.csv,
-        format=cast("Format", options.get("format", feed.format)),
-        encoding=options.get("encoding", feed.encoding),
-        max_file_age_s=float(options.get("maxfileageseconds", feed.max_file_age_s)),
-        settle_s=float(options.get("settleseconds", feed.settle_s)),
-        unfinished=tuple(json.loads(options["unfinished"])) if "unfinished" in options else feed.unfinished,
-        missing_directory=cast("MissingDirectory", options.get("missingdirectory", feed.missing_directory)),
-    )
-
-
-def _dialect(text: str) -> CsvOptions:
-    options: dict[str, Any] = json.loads(text)
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-    return CsvOptions(**values)
-
-
-def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
-    layout, tables = Layout(Path(options["root"])), [options["table"], *json.loads(options.get("beside", "[]"))]
-    places = [StreamPlace(fs, layout, TableName.parse(table), options["stream"]) for table in tables]
-    return load_joint_positions(places)[0]  # none at the first start of a stream
 
 
 def _files(offset: FilesOffset) -> list[FileId]:

@@ -38,7 +38,7 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     small_batch,
     verified,
 )
-from sparkhaven.ingest.feeds.spark_planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from sparkhaven.ingest.feeds.spark_planning import FeedStream, RangeReader, RangeRun, committed_ends, stream_source
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target, header_names
@@ -55,7 +55,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
 Offset = dict[str, int]
-KafkaStream = RangeStream[KafkaOptions]
+KafkaStream = FeedStream[KafkaOptions]
 SAMPLED_MESSAGES = 200  # messages that are looked at
 GUESS_LASTS = 100  # batches for which a guess is good
 LOOK_SECONDS = 1.0  # after which it is asked which topics there are, and what became of them
@@ -64,7 +64,7 @@ WAIT_SECONDS = 0.05  # for something new
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:
-    return range_source("kafka", stream, open_reader)
+    return stream_source("kafka", stream, open_reader)
 
 
 def open_reader(stream: KafkaStream) -> TopicReader:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
+from sparkhaven.ingest.feeds.files.source import FilesStream, files_source
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.spark.batch import PlannedBatches, WholeBatches, planned_source
@@ -26,8 +26,8 @@ def put(feed: Path, name: str) -> None:
 
 def reader(tmp_path: Path, *, once: bool) -> Any:
     feed = FilesOptions(str(tmp_path / "feed" / "*.json"), max_per_trigger=Limit(files=2), settle_s=0.0)
-    kind = planned_source(FilesSource, once=once)
-    return kind(source_options(tmp_path / "db", TABLE, STREAM, feed, tasks=1)).streamReader(None)
+    stream = FilesStream(tmp_path / "db", TABLE, STREAM, feed, 1)
+    return planned_source(files_source(stream, parts=False), once=once)({}).streamReader(None)
 
 
 def taken(reader: Any) -> list[list[str]]:

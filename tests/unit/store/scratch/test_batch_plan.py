@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.source import FilesReader, source_options
+from sparkhaven.ingest.feeds.files.source import FilesReader, FilesStream
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -55,8 +55,8 @@ def test_every_batch_is_left_with_the_task_of_each_file(tmp_path: Path) -> None:
             file.truncate(size)
         os.utime(tmp_path / "feed" / str(number), (1_400_000_000 + number,) * 2)
     table, feed = TableName("A", "B"), FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
-    options = source_options(tmp_path / "db", table, "s", feed, tasks=2)
-    reader = FilesReader(FS, options, lambda: 1_400_000_100.0)
+    stream = FilesStream(tmp_path / "db", table, "s", feed, 2)
+    reader = FilesReader(FS, stream, lambda: 1_400_000_100.0)
     plan = Layout(tmp_path / "db").scratch(table, "s") / "planned.json"
     end = reader.initialOffset()
     for number, tasks in ((1, [0, 0]), (2, [0, 1])):

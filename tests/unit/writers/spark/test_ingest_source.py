@@ -18,13 +18,12 @@ from sparkhaven.ingest.feeds.files.source import (
     SCHEMA,
     FileRun,
     FilesReader,
-    FilesSource,
+    FilesStream,
     group_files,
-    source_options,
 )
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
-from sparkhaven.store.errors import PositionGapError, SettingsError, carried_error
+from sparkhaven.store.errors import PositionGapError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.writers.batch.combine import by_position
@@ -45,8 +44,8 @@ def _feed(path: Path, count: int, size: int = 100) -> list[FileId]:
 
 def _reader(tmp_path: Path, limit: Limit | None = None, tasks: int = 2) -> FilesReader:
     feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=limit or Limit())
-    options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=tasks)
-    return FilesReader(Fs(), options, lambda: float(NOW))
+    stream = FilesStream(tmp_path / "db", TableName("A", "B"), "s", feed, tasks)
+    return FilesReader(Fs(), stream, lambda: float(NOW))
 
 
 def _rows(offset: dict[str, Any]) -> list[FileId]:
@@ -136,13 +135,6 @@ def test_changed_file_travels_as_our_error(tmp_path: Path) -> None:
     assert (ours.where, ours.expected) == (files[0].path, f"100 bytes, modified at {files[0].mtime_ns} ns")
 
 
-def test_missing_options_are_named() -> None:
-    with pytest.raises(Exception, match="lacks options") as caught:
-        FilesReader(Fs(), {"path": "/x"}, lambda: 0.0)
-    assert isinstance(carried_error(str(caught.value)), SettingsError)
-    assert FilesSource.name() == "sparkhaven_files"
-
-
 @pytest.mark.parametrize(
     ("sizes", "tasks", "expected"),
     [
@@ -194,8 +186,8 @@ def test_parts_go_the_way_to_the_driver_and_back(tmp_path: Path) -> None:
         out.truncate(4 * MIN_PART)
     os.utime(file, (NOW - 100, NOW - 100))
     feed = FilesOptions(str(file.parent))
-    options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=2, parts=True)
-    reader = FilesReader(Fs(), options, lambda: float(NOW))
+    stream = FilesStream(tmp_path / "db", TableName("A", "B"), "s", feed, 2)
+    reader = FilesReader(Fs(), stream, lambda: float(NOW), parts=True)
     end = reader.latestOffset(START, ReadAllAvailable())
     names = [column.split()[0] for column in SCHEMA.split(", ")]
     rows = [dict(zip(names, row, strict=True)) for run in reader.partitions(START, end) for row in reader.read(run)]

@@ -18,12 +18,12 @@ from sparkhaven.ingest.feeds.delta.planner import Entry, Planned
 from sparkhaven.ingest.feeds.delta.source import VersionReader
 from sparkhaven.ingest.feeds.delta.versions import AddedFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.source import FilesReader, source_options
+from sparkhaven.ingest.feeds.files.source import FilesReader, FilesStream
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
 from sparkhaven.ingest.feeds.kafka.source import TopicReader
-from sparkhaven.ingest.feeds.spark_planning import RangeStream
+from sparkhaven.ingest.feeds.spark_planning import FeedStream
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.epochs.state.position_kinds import packed
 from sparkhaven.store.io.fs import Fs
@@ -133,8 +133,8 @@ def put_sizes(feed: Path, *sizes: int) -> None:
 
 def files_reader(tmp_path: Path, table: TableName = TABLE) -> FilesReader:
     feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=100))
-    options = source_options(tmp_path / "db", table, STREAM, feed, tasks=2, parts=True)
-    return FilesReader(FS, options, lambda: 1_400_000_500.0)
+    stream = FilesStream(tmp_path / "db", table, STREAM, feed, 2)
+    return FilesReader(FS, stream, lambda: 1_400_000_500.0, parts=True)
 
 
 def test_files_are_shared_out_over_the_executors_that_are_there_now(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ class Topics:
 
 def topic_reader(tmp_path: Path, limit: Limit) -> TopicReader:
     feed = KafkaOptions("nowhere", ("t",), max_per_trigger=limit)
-    stream = RangeStream(tmp_path / "db", TABLE, STREAM, feed, 2)
+    stream = FeedStream(tmp_path / "db", TABLE, STREAM, feed, 2)
     return TopicReader(stream, Topics(), {})  # type: ignore[arg-type]
 
 
@@ -188,7 +188,7 @@ def test_versions_are_shared_out_over_the_executors_that_are_there_now(tmp_path:
     files = [Entry(packed(1, n), AddedFile(f"/{n}", 4 << 20, None)) for n in range(8)]
     planner = SimpleNamespace(position=0, table_id="id", waiting=lambda: (0, 0), look=lambda: None)
     planner.plan = lambda limit: Planned(packed(1), packed(2), tuple(files))
-    stream = RangeStream(tmp_path / "db", TABLE, STREAM, DeltaOptions("/table"), 2)
+    stream = FeedStream(tmp_path / "db", TABLE, STREAM, DeltaOptions("/table"), 2)
     reader = VersionReader(stream, planner)  # type: ignore[arg-type]
     end = reader.latestOffset({"position": packed(1)}, ReadAllAvailable())
     for tasks in (2, 4):
