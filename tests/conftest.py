@@ -16,7 +16,7 @@ from typer import testing
 from typer.main import get_command
 
 from tests.support.campaigns import Campaigns
-from tests.support.examples import share, try_fewer_examples, wait_for_slow_examples
+from tests.support.examples import load_profile, share, try_fewer_examples
 from tests.support.marks import leaves_out
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ os.environ.setdefault("SPARKHAVEN_LOGS", "off")  # tests compare trees; those of
 LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow", "browser"})
 RANK: dict[Path, int] = {}  # of each file by its tests, in this order
 
-wait_for_slow_examples()
+load_profile()
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands
 vars(testing)["_get_command"] = cache(get_command)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 SETTINGS = "_hypothesis_internal_use_settings"  # where ``@settings`` leaves them
-PATIENT = "patient"
+PROFILE = "sparkhaven"
 EXAMPLES = "SPARKHAVEN_EXAMPLES"
 CAMPAIGN = "campaign"
 LEAST = 3  # cases of a campaign that are run in any case, if it has so many
@@ -40,10 +40,17 @@ def share() -> float:
     return float(os.environ.get(EXAMPLES) or 1)
 
 
-def wait_for_slow_examples() -> None:
-    """No property test fails for the time that an example takes: a machine may have other work. To be called first."""
-    settings.register_profile(PATIENT, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile(PATIENT)
+def load_profile() -> None:
+    """Sets what all property tests have in common. To be called before they are imported.
+
+    None fails for the time that an example takes: a machine may have other work. A share of the examples is the same
+    in each run, so that a change alone turns a run red; a run of all draws new ones.
+    """
+    same = share() < 1
+    settings.register_profile(
+        PROFILE, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=same, print_blob=not same
+    )
+    settings.load_profile(PROFILE)
 
 
 def try_fewer_examples(test: Callable[..., Any], share: float) -> None:
