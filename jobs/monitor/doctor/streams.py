@@ -29,6 +29,7 @@ from sparkhaven.store.epochs.state.resume_rules import rule_words
 from sparkhaven.store.errors import SparkhavenError, counted, counted_with
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.writers.quarantine.row_choice import Chosen
 
 ASK_SECONDS = 5.0
@@ -122,8 +123,15 @@ def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Fo
             command,
         )
     gone = {name: rows for name, rows in newest.absent.items() if rows >= newest.rows}
+    versions = load_history(TablePlace(context.fs, context.layout, table))
+    columns = {version.version: {column.id: column.name for column in version.columns} for version in versions}
+    ids = {name: number for number, name in columns.get(newest.schema_version or 0, {}).items()}
     for name, rows in newest.absent.items():
-        last = max((entry.epoch for entry in before if entry.absent.get(name, 0) < entry.rows), default=0)
+        last = 0  # the newest epoch whose rows had the field of the column, which may have had another name
+        for entry in before:
+            former = columns.get(entry.schema_version or 0, {}).get(ids.get(name, -1))
+            if former is not None and entry.absent.get(former, 0) < entry.rows:
+                last = entry.epoch
         if name in gone and last:
             message = f"{table} {stream}: no row of epoch {newest.epoch} has the field of column {name}"
             yield told(

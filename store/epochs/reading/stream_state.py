@@ -70,6 +70,7 @@ class EpochEntry:
     withdrawn: int = 0
     undoes: tuple[int, ...] = ()
     seconds: float | None = None
+    schema_version: int | None = None
 
     @property
     def messages(self) -> int:
@@ -211,7 +212,8 @@ def _entry(record: EpochRecord, live: bool) -> EpochEntry:
     names = batch.time_ms, batch.query_id, batch.batch_id
     oldest = min((file.mtime_ns for file in batch.files), default=None)
     spans = batch.ranges, batch.gaps
-    return EpochEntry(epoch, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)
+    entry = EpochEntry(epoch, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)
+    return replace(entry, schema_version=batch.schema_version)
 
 
 def known_state(place: StreamPlace) -> StreamState:

@@ -254,6 +254,25 @@ def test_a_renamed_field_is_told_by_run_dry_run_doctor_stats_and_log(
     assert "Price" not in calm.output
 
 
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_column_that_is_younger_than_the_rows_has_lost_no_field(tmp_path: Path, renamed: bool) -> None:
+    write(tmp_path)
+    put(tmp_path, "1", [WHOLE])
+    assert ingest(tmp_path).exit_code == 0
+    added = '<Column name="Price" dataType="double"/><Column name="Venue" dataType="String"/>'
+    schema = SCHEMA.replace('<Column name="Price" dataType="double"/>', added)
+    (tmp_path / "F.T.schema").write_text(schema.replace("Price", "Cost") if renamed else schema)
+    if renamed:
+        words = "schema", "deploy", tmp_path / "F.T.schema", "--rename", "Price=Cost"
+        assert run(tmp_path / "db", *words).exit_code == 0
+    put(tmp_path, "2", [WHOLE])
+    assert ingest(tmp_path).exit_code == 0
+    told = run(tmp_path / "db", "doctor")
+    assert "1 of 1 row of epoch 2 have no field for column Venue" in told.output
+    gone = "no row of epoch 2 has the field of column Cost. Rows had it up to epoch 1"
+    assert (gone in told.output, told.exit_code) == (renamed, int(renamed)), told.output
+
+
 def test_a_frozen_contract_is_told_before_a_run(tmp_path: Path) -> None:
     file = write(tmp_path, columns='contract = { columns = "freeze" }')
     put(tmp_path, "1", [WHOLE])
