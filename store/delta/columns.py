@@ -39,10 +39,14 @@ class DeltaColumn:
 
 @dataclass(frozen=True, slots=True)
 class DeltaColumns:
-    """The columns of a table. ``mode`` of column mapping: ``none``, ``name`` or ``id``."""
+    """The columns of a table. ``mode`` of column mapping: ``none``, ``name`` or ``id``.
+
+    ``partitions``: those of which the log has the values.
+    """
 
     columns: tuple[DeltaColumn, ...] = ()
     mode: str = "none"
+    partitions: frozenset[str] = frozenset()
 
     @property
     def types(self) -> Mapping[str, str | None]:
@@ -52,12 +56,15 @@ class DeltaColumns:
     def logical(self, schema: pa.Schema) -> list[MappedField | None]:
         """Of each column of a data file what it is in the table, which may write its name in another case.
 
-        None: the table has dropped it. Without column mapping one that it does not have keeps its name.
+        None: the table has dropped it, or the log has its values. Without column mapping one that the table does not
+        have keeps its name.
         """
         fields: list[MappedField | None] = []
         for field in schema:
             column = _find(field, self.columns, self.mode)
-            if self.mode == "none":
+            if column is not None and column.name in self.partitions:
+                fields.append(None)
+            elif self.mode == "none":
                 fields.append(MappedField(field.name if column is None else column.name))
             else:
                 fields.append(None if column is None else MappedField(column.name, column.type, self.mode))
@@ -93,7 +100,9 @@ def delta_columns(table: Path, metadata: Body) -> DeltaColumns:
     if mode not in ("none", "name", "id"):
         raise unreadable(table, f"column mapping by {mode}", "let another job copy the rows into a table")
     try:
-        return DeltaColumns(_columns(json.loads(metadata.get("schemaString") or "{}"), mode), mode)
+        columns = _columns(json.loads(metadata.get("schemaString") or "{}"), mode)
+        of_log = {str(name).lower() for name in metadata.get("partitionColumns") or ()}
+        return DeltaColumns(columns, mode, frozenset(c.name for c in columns if c.name.lower() in of_log))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(table / LOG, f"schemaString: {error!r}") from error
 

@@ -136,6 +136,22 @@ def test_files_of_a_delta_table_may_write_names_in_other_case(tmp_path: Path) ->
     assert (code, refused["error"]["what"], refused["error"]["found"]) == (1, "file has a column twice", "X")
 
 
+def test_files_of_a_delta_table_may_have_the_columns_that_it_is_partitioned_by(tmp_path: Path) -> None:
+    """Writers of some table features store them in the files too. The log has the values that count."""
+    root = small(tmp_path / "db").root
+    delta = tmp_path / "delta"
+    delta_table(delta, (D1, frame([1, 2], D1)), (D2, frame([3], D1)))
+    log = delta / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"partitionColumns": ["Date"]', '"partitionColumns": ["Date", "Sym"]'))
+    for version in (0, 1):
+        log = delta / "_delta_log" / f"{version:020}.json"
+        log.write_text(log.read_text().replace('"partitionValues": {', '"partitionValues": {"Sym": "log", '))
+    code, done = told(root, "--from", str(delta), "--ignore", "Note")
+    assert (code, [(d["date"], d["rows_out"]) for d in done]) == (0, [(D1, 2), (D2, 1)]), done
+    rows = sparkhaven.open_table(root, "NS.T").to_arrow(["Date", "X", "Sym"], dictionaries=False).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [(D1, 1, "log"), (D1, 2, "log"), (D2, 3, "log")]
+
+
 def test_a_query_is_merged_and_joined(tmp_path: Path) -> None:
     root = small(tmp_path / "db").root
     sparkhaven.merge_frame(frame([1, 2, 3], D1), root, "NS.T")
