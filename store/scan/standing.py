@@ -135,13 +135,21 @@ def is_name(key: LocationKey) -> bool:
 def standing_location(place: TablePlace, key: LocationKey) -> StandingLocation | None:
     """What a location says of itself; None where nothing is published.
 
-    CorruptFileError: files that it names are shorter, or all gone. UnsupportedVersionError: ``table.size`` has the form
-    of another program.
+    CorruptFileError: files that it names are shorter, or all gone, or some of its rows are withdrawn.
+    UnsupportedVersionError: ``table.size`` has the form of another program.
     """
     directory = place.history_location(key)
     record = table_size.load(place.fs, directory)
     if record is None:
         return _parquet_alone(place, key)
+    if record.withdrawn:
+        raise CorruptFileError(
+            "a location of history has withdrawn rows",
+            where=directory / table_size.NAME,
+            expected="rows that all count, as a merge writes them",
+            found=f"{record.withdrawn} of {record.rows} rows withdrawn",
+            hint="it is a copy of an intraday location. Merge the date where it comes from, and copy what is merged",
+        )
     sizes = place.fs.sizes(directory, record.data_file_sizes)
     lost = tuple(name for name in record.data_file_sizes if name not in sizes and name.endswith(DAT))
     columns = tuple(name.removesuffix(DAT) for name in lost)

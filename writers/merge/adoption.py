@@ -2,13 +2,14 @@
 
 A date that was moved, copied or written by other means than a command gets a record of its own: its locations stay
 where they are, their files are read, and rows, digests and checksums are written down. From then on it is history as
-any other: a merge goes on from it, a removal has its proof. The steps are those of a publication: the date is marked,
-the index written, then the record, which is the commit point. Killed before it, nothing was adopted.
+any other: a merge goes on from it, a removal has its proof. A location that another program or an older schema wrote
+gets the ``table.size`` and the ``table.tbl`` that a merge would have written. The steps are those of a publication: the
+date is marked, the index written, then the record, which is the commit point. Killed before it, nothing was adopted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -22,11 +23,14 @@ from sparkhaven.readers.checks.index_rows import check_index_rows
 from sparkhaven.readers.checks.location_index import recorded_entries, seen_entries, stored_entries
 from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
+from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION
 from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.tbl import definition_name
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import (
     DateHistory,
     begin_publication,
@@ -54,6 +58,7 @@ from sparkhaven.store.scan.seen_history import SeenDate, known_values, refuse_lo
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import store_entries
@@ -186,9 +191,9 @@ def _adopted(
     if last is not None and not last.complete:
         sweep(place.fs, last.run.staging)  # of a merge that was killed
     with place.fs.during("adopt"):
-        for location in seen.unvouched:
-            if location.lost:
-                _forget(place, location)
+        known, added = definitions(place), {location.key.internal for location in seen.unvouched}
+        for output in (output for output in record.outputs if output.internal in added):
+            _publish(place, record, output, known)
         begin_publication(place, [history.value])
         _write_index(place, history.after(record))
         store_record(place, record)
@@ -268,17 +273,19 @@ def _indexes(fs: Fs, schema: TableSchema, expected: Expected) -> dict[str, FileS
     return proved
 
 
-def _forget(place: TablePlace, location: StandingLocation) -> None:
-    """Takes lost files out of what a location says of itself."""
-    directory = place.history_location(location.key)
-    size = table_size.load(place.fs, directory)
-    assert size is not None  # noqa: S101  it has named them
-    sizes, sums = (
-        {n: v for n, v in of.items() if n in location.files} for of in (size.data_file_sizes, size.checksums)
-    )
-    place.fs.replace(
-        directory / table_size.NAME, table_size.encode(replace(size, data_file_sizes=sizes, checksums=sums))
-    )
+def _publish(place: TablePlace, record: MergeRecord, output: MergeOutput, known: Mapping[int, bytes]) -> None:
+    """Writes what a location says of itself where it says something else: lost files, no checksums, another schema."""
+    fs, directory = place.fs, place.history_location(LocationKey(output.internal, record.value))
+    files = sorted(output.files.items())
+    sizes, sums = {name: state.size for name, state in files}, {name: state.crc for name, state in files}
+    there = table_size.load(fs, directory)
+    size = there or table_size.TableSize(output.rows, record.time_ms, sizes, schema_version=output.named_by)
+    size = replace(size, data_file_sizes=sizes, checksums=sums)
+    if size != there:
+        fs.replace(directory / table_size.NAME, table_size.encode(size))
+    name = definition_name(fs.names(directory), place.table.table)
+    if name is None or fs.read(directory / name) not in known.values():
+        fs.replace(directory / TABLE_DEFINITION, known[output.named_by])
 
 
 def _write_index(place: TablePlace, history: DateHistory) -> None:

@@ -90,8 +90,9 @@ def adopt(
 ) -> None:
     """Adopts history that was copied, moved or made elsewhere.
 
-    Its files stay where they are. They are read. A merge record gets their rows, digests and checksums, and the
-    location index names them. Default: every date whose history is not as its merge record says.
+    Its data files stay as they are. They are read. A merge record gets their rows, digests and checksums, and the
+    location index names them. A location of another program gets its table.size and table.tbl. Default: every date
+    whose history is not as its merge record says.
     """
     cli: CliContext = ctx.obj
     place, code = place_of(cli, name), EXIT_DONE

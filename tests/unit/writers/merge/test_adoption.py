@@ -35,6 +35,8 @@ from tests.support.moves.operations import (
     removed_location,
     renamed_date,
 )
+from tests.support.streams.dated_site import OLD, Dated
+from tests.support.streams.schema_site import TABLE as SITE_TABLE
 from tests.support.writers.merge_runs import FS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparkhaven.store.errors.HistoryWarning")
@@ -54,7 +56,49 @@ def adopt(root: Path, fs: QuickFs = FS, *, accept_loss: bool = False) -> None:
         assert done.error is None, done
 
 
-@pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date])
+def foreign(root: Path, form: str) -> None:
+    """One date as another program leaves it: no checksums, no records, other names of files."""
+    shutil.rmtree(root / "Systems" / "NS" / "MetadataIndex")
+    if form == "parquet":
+        rows = open_table(root, TABLE).to_arrow(columns=["Sym", "X"], dates=[DAY])
+        shutil.rmtree(Spot(root).location)
+        Spot(root).location.mkdir()
+        pq.write_table(
+            pa.table({"Sym": rows["Sym"].cast(pa.string()), "X": rows["X"]}), Spot(root).location / "table.parquet"
+        )
+        return
+    size = table_size.load(FS, Spot(root).location)
+    assert size is not None
+    bare = table_size.TableSize(size.size, size.last_modified_ms, size.data_file_sizes)
+    (Spot(root).location / "table.size").write_bytes(table_size.encode(bare))
+
+
+def columns_alone(spot: Spot) -> Path:
+    """A date as another program leaves it, in column files without a definition."""
+    foreign(spot.root, "columns")
+    (spot.location / "table.tbl").unlink()
+    return spot.root
+
+
+def parquet_alone(spot: Spot) -> Path:
+    foreign(spot.root, "parquet")
+    return spot.root
+
+
+def of_an_older_schema(spot: Spot) -> Path:
+    """A date in a root whose schema has had a column from its first version on that the date was written without."""
+    schema = (spot.root / "Schemas" / f"{TABLE}.schema").read_text()
+    younger = spot.root.parent / f"{TABLE}.schema"
+    younger.write_text(schema.replace("</Table>", '<Column name="Later" dataType="int"/></Table>'))
+    assert run(spot.other, "schema", "deploy", younger).exit_code == 0
+    shutil.copytree(spot.location, spot.elsewhere(spot.location))
+    return spot.other
+
+
+FOREIGN = [columns_alone, parquet_alone, of_an_older_schema]
+
+
+@pytest.mark.parametrize("operation", [copied_date_to_other_root, moved_date, *FOREIGN])
 def test_killed_at_each_change(tmp_path: Path, operation: Any) -> None:
     original = database(tmp_path / "original")
     for call in range(100):
@@ -117,23 +161,6 @@ def test_a_reader_that_was_open_before_what_was_adopted_says_so(tmp_path: Path, 
         opened.to_arrow()
 
 
-def foreign(root: Path, form: str) -> None:
-    """One date as another program leaves it: no checksums, no records, other names of files."""
-    shutil.rmtree(root / "Systems" / "NS" / "MetadataIndex")
-    if form == "parquet":
-        rows = open_table(root, TABLE).to_arrow(columns=["Sym", "X"], dates=[DAY])
-        shutil.rmtree(Spot(root).location)
-        Spot(root).location.mkdir()
-        pq.write_table(
-            pa.table({"Sym": rows["Sym"].cast(pa.string()), "X": rows["X"]}), Spot(root).location / "table.parquet"
-        )
-        return
-    size = table_size.load(FS, Spot(root).location)
-    assert size is not None
-    bare = table_size.TableSize(size.size, size.last_modified_ms, size.data_file_sizes)
-    (Spot(root).location / "table.size").write_bytes(table_size.encode(bare))
-
-
 @pytest.mark.parametrize("index", [True, False], ids=["with index", "without index"])
 @pytest.mark.parametrize("form", ["columns", "parquet"])
 def test_history_of_another_program_is_read_verified_adopted_and_merged(tmp_path: Path, form: str, index: bool) -> None:
@@ -151,6 +178,36 @@ def test_history_of_another_program_is_read_verified_adopted_and_merged(tmp_path
     for words in (("verify", TABLE, "--deep"), ("metadata", "validate", TABLE), ("validate", TABLE, "--dates", DAY)):
         done = run(root, *words)
         assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("operation", FOREIGN)
+def test_adopted_history_of_others_is_as_sound_as_any_other(tmp_path: Path, operation: Any) -> None:
+    root = operation(Spot(database(tmp_path), tmp_path / "other"))
+    before = values(root)
+    adopt(root)
+    for words in (("verify", TABLE, "--deep"), ("metadata", "validate", TABLE), ("doctor",)):
+        done = run(root, *words)
+        assert done.exit_code == 0, done.output
+    assert values(root) == before
+    names = {path.name for path in Spot(root).location.iterdir()}
+    assert {"table.size", "table.tbl"} <= names
+
+
+@pytest.mark.parametrize("epoch", ["1", "2"])
+def test_a_copy_of_intraday_rows_that_were_undone_is_refused(tmp_path: Path, epoch: str) -> None:
+    """Where the first rows are withdrawn, the record of the location says that it has none."""
+    site = Dated(tmp_path)
+    site.stream("s")
+    for number in (1, 2):
+        site.late(number, OLD)
+    site.do("epochs", "undo", SITE_TABLE, "s", "--epoch", epoch)
+    (intraday,) = site.root.glob(f"Intraday/Test/Event/*/{OLD}/Event")
+    other = tmp_path / "other"
+    shutil.copytree(site.root / "Schemas", other / "Schemas")
+    shutil.copytree(intraday, other / "Systems" / "Test" / "Partitions" / "0" / OLD / "Event")
+    for words in (("read", SITE_TABLE), ("verify",), ("dates", "adopt", SITE_TABLE), ("doctor",)):
+        done = run(other, *words)
+        assert done.exit_code == 1 and "a location of history has withdrawn rows" in done.output, done.output
 
 
 def test_changed_bytes_of_a_copy_are_found_by_its_own_checksums(tmp_path: Path) -> None:
