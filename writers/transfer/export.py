@@ -30,6 +30,7 @@ from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manife
 from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.copying import locked_directory, publish, staged
 from sparkhaven.writers.transfer.export_plan import ExportOptions, ExportPlan, plan_export
@@ -128,13 +129,7 @@ def exported_before(fs: Fs, out: Path, table: str, id_: str, replace: bool) -> T
     if stat is None or (stat.is_dir and not names):
         return None
     if MANIFEST not in names:
-        raise TableExistsError(
-            "the directory has files that no export has written",
-            where=out,
-            expected=f"nothing, or an exported tree with {MANIFEST}",
-            found=", ".join(names[:3]) or "a file",
-            hint="choose another directory, or move this one away",
-        )
+        raise _of_others(out, ", ".join(names[:3]) or "a file")
     path = out / MANIFEST
     manifest = None
     try:
@@ -151,6 +146,8 @@ def exported_before(fs: Fs, out: Path, table: str, id_: str, replace: bool) -> T
             hint="choose another directory, or remove this one",
         )
     if replace and (manifest is None or manifest.id != id_ or _gone(fs, out, manifest)):
+        if manifest is not None and (others := _others(fs, out, manifest)):
+            raise _of_others(out, ", ".join(others[:3]))
         return None
     assert manifest is not None  # noqa: S101
     if manifest.id != id_:
@@ -170,6 +167,22 @@ def exported_before(fs: Fs, out: Path, table: str, id_: str, replace: bool) -> T
             hint="--replace writes the tree anew",
         )
     return manifest
+
+
+def _of_others(out: Path, found: str) -> TableExistsError:
+    return TableExistsError(
+        "the directory has files that no export has written",
+        where=out,
+        expected=f"nothing, or an exported tree with {MANIFEST}",
+        found=found,
+        hint="choose another directory, or move them away",
+    )
+
+
+def _others(fs: Fs, root: Path, manifest: TreeManifest) -> list[str]:
+    """Files of the tree that its manifest does not name."""
+    there = (path.relative_to(root).as_posix() for path in files_below(fs, root))
+    return [name for name in there if name != MANIFEST and name not in manifest.files]
 
 
 def _gone(fs: Fs, root: Path, manifest: TreeManifest) -> str | None:

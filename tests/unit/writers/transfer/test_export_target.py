@@ -77,6 +77,20 @@ def test_what_no_export_has_written_is_never_replaced(tmp_path: Path) -> None:
             export(db.root, tmp_path / name)
 
 
+def test_files_of_others_in_an_exported_tree_are_never_replaced(tmp_path: Path) -> None:
+    db, _ = two_days(tmp_path / "db", 20)
+    out = tmp_path / "out"
+    export(db.root, out)
+    (out / "theirs").mkdir()
+    (out / "theirs" / "notes.txt").write_text("mine")
+    assert export(db.root, out).outcome == "unchanged"
+    with pytest.raises(TableExistsError, match="no export has written") as refused:
+        export(db.root, out, dates=(DAY,), replace=True)
+    assert refused.value.found == "theirs/notes.txt"
+    (out / "theirs" / "notes.txt").unlink()
+    assert export(db.root, out, dates=(DAY,), replace=True).outcome == "exported"
+
+
 def test_an_export_of_another_table_stays(tmp_path: Path) -> None:
     db, _ = two_days(tmp_path / "db", 20)
     out = tmp_path / "out"
