@@ -111,7 +111,8 @@ def fields(context: CheckContext) -> Iterator[Found]:
 
 def _fields(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
     entries = list_epochs(StreamPlace(context.fs, context.layout, table, stream))
-    commits = [entry for entry in entries if entry.is_commit and entry.rows]
+    undone = {epoch for entry in entries if entry.live for epoch in entry.undoes}
+    commits = [entry for entry in entries if entry.is_commit and entry.rows and entry.epoch not in undone]
     if not commits:
         return
     *before, newest = commits

@@ -273,6 +273,19 @@ def test_a_column_that_is_younger_than_the_rows_has_lost_no_field(tmp_path: Path
     assert (gone in told.output, told.exit_code) == (renamed, int(renamed)), told.output
 
 
+def test_rows_that_were_undone_have_lost_no_field(tmp_path: Path) -> None:
+    write(tmp_path)
+    for name, row in (("1", WHOLE), ("2", RENAMED)):
+        put(tmp_path, name, [row])
+        assert ingest(tmp_path).exit_code == 0
+    told = run(tmp_path / "db", "doctor")
+    assert told.exit_code == 1 and "no row of epoch 2 has the field of column Price" in told.output
+    assert run(tmp_path / "db", "epochs", "undo", "F.T", "s", "--epoch", "2").exit_code == 0
+    told = run(tmp_path / "db", "doctor", "--all")
+    assert told.exit_code == 0, told.output
+    assert "the newest rows have the fields of the columns, and no others" in told.output
+
+
 def test_a_frozen_contract_is_told_before_a_run(tmp_path: Path) -> None:
     file = write(tmp_path, columns='contract = { columns = "freeze" }')
     put(tmp_path, "1", [WHOLE])
