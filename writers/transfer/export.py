@@ -169,12 +169,12 @@ def exported_before(fs: Fs, out: Path, table: str, id_: str, replace: bool) -> T
     return manifest
 
 
-def _of_others(out: Path, found: str) -> TableExistsError:
+def _of_others(out: Path, names: str) -> TableExistsError:
     return TableExistsError(
         "the directory has files that no export has written",
         where=out,
         expected=f"nothing, or an exported tree with {MANIFEST}",
-        found=found,
+        found=names,
         hint="choose another directory, or move them away",
     )
 

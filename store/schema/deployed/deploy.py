@@ -46,6 +46,7 @@ from sparkhaven.store.schema.deployed.numbering import (
     dropped_ids,
     ids,
     kept_text,
+    last_renames,
     numbered,
     recorded_schema,
     renamed_back,
@@ -228,6 +229,9 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
                 hint="choose another name. Of two tables of one name neither can be read",
             )
     require_unambiguous(consent, name)
+    if history and history[-1].sha256 == sha256(content).hexdigest():  # the same file again, as after a kill
+        left = tuple(pair for pair in consent.rename if pair not in last_renames(history))
+        consent = replace(consent, rename=left)
     change, rename = SchemaChange(added=tuple(column.name for column in file.schema.columns)), dict(consent.rename)
     numbers = {column.name: number for number, column in enumerate(file.schema.columns)}
     if history:

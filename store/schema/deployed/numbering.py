@@ -18,6 +18,13 @@ from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChang
 from sparkhaven.store.types.model import Column, Form, TableSchema
 
 
+def last_renames(history: Sequence[Version]) -> set[tuple[str, str]]:
+    """The pairs (old, new) of columns that the newest version has renamed."""
+    before = {column.id: column.name for version in history[-2:-1] for column in version.columns}
+    names = ((before.get(column.id, column.name), column.name) for column in history[-1].columns)
+    return {(old, new) for old, new in names if old != new}
+
+
 def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Consent) -> dict[str, str]:
     """Columns that had another name in the version that comes back: name of now -> name of then.
 

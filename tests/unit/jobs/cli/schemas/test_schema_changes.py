@@ -296,6 +296,21 @@ def test_another_type_is_refused_and_its_advice_can_be_followed(site: Site, kind
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("again", [False, True], ids=["free", "used again"])
+def test_a_rename_that_is_done_is_done_when_it_is_said_again(site: Site, again: bool) -> None:
+    """As after a kill behind the last step: the file is the deployed one. ``again``: the old name has a new column."""
+    begun(site)
+    site.write(schema({"A": "long", "N": "String", **({"B": "int"} if again else {}), "C": "double"}))
+    first = site.deploy("--rename", "B=N")
+    assert (first["renamed"], first["version"]) == ({"B": "N"}, 2)
+    rows = site.rows()
+    second = site.deploy("--rename", "B=N")
+    assert (second["renamed"], second["version"]) == ({}, 2)
+    assert site.rows() == rows
+    assert "renames nothing" in str(site.deploy("--rename", "Nope=N", code=2)["error"])
+
+
+@pytest.mark.slow
 def test_words_that_do_nothing_are_refused(site: Site) -> None:
     begun(site)
     assert "the file has it still" in str(site.deploy("--drop", "B", code=2)["error"])
