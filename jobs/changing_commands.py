@@ -20,7 +20,7 @@ DRY_IN_COPIES = frozenset({"validate", "recover"})  # look at a copy, and store 
 LOGGED_TOO = frozenset({"snapshot"})
 OWN_ROWS = frozenset({"ingest"})  # its streams write the log tables themselves
 CHANGE_NOTHING = frozenset({"-h", "--help", "--status"})
-DRY_RUN = "--dry-run"  # is refused like what it announces, and leaves nothing
+DRY_RUN = "--dry-run"  # is refused and logged like what it announces
 
 
 def changes(command: str, words: Sequence[str]) -> bool:
@@ -29,6 +29,6 @@ def changes(command: str, words: Sequence[str]) -> bool:
 
 
 def is_logged(command: str, words: Sequence[str]) -> bool:
-    """Whether it is a row of the log tables. A dry run is not, nor are a log table's own commands."""
+    """Whether it is a row of the log tables. A log table's own commands are not."""
     logged = command in LOGGED_TOO or (changes(command, words) and command not in OWN_ROWS)
-    return logged and not any(word == DRY_RUN or word.startswith("SparkhavenInternal.") for word in words)
+    return logged and not any(word.startswith("SparkhavenInternal.") for word in words)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from threading import Thread, get_ident
 from typing import Any
 
+from sparkhaven.jobs.changing_commands import DRY_RUN
 from sparkhaven.jobs.monitor.logs.log_tables import (
     ADMIN,
     EPOCH,
@@ -54,6 +55,10 @@ class FinishedCommand:
     seconds: float
 
     @property
+    def dry_run(self) -> bool:
+        return DRY_RUN in self.words
+
+    @property
     def milliseconds(self) -> int:
         return round(self.seconds * 1000)
 
@@ -69,7 +74,7 @@ def log_command(layout: Layout, done: FinishedCommand, warn: Callable[[str], Non
 def _log(layout: Layout, done: FinishedCommand, warn: Callable[[str], None]) -> None:
     fs, table, results = Fs(), table_of(done.words), done.results
     writer = LogWriter(fs, layout, warn=warn)
-    if done.command == "merge":
+    if done.command == "merge" and not done.dry_run:
         for row in merge_rows(table, results, done.milliseconds):
             writer.add(MERGE, row)
         if table is not None and any("rows_out" in result for result in results):
@@ -83,11 +88,11 @@ def _log(layout: Layout, done: FinishedCommand, warn: Callable[[str], None]) -> 
                 for row in rows:
                     writer.add(STORAGE, row)
                 writer.flush(STORAGE)
-    elif done.command == "validate":
+    elif done.command == "validate" and not done.dry_run:
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)
     removed = any(result.get("phase") == "removal" for result in results)
-    if done.command not in ("merge", "validate") or removed:
+    if done.dry_run or done.command not in ("merge", "validate") or removed:
         user = user_name()
         for log_table, row in admin_rows(table, done):
             details: LogRow = {"DurationMs": done.milliseconds, "User": user} if log_table is ADMIN else {}
@@ -199,6 +204,7 @@ def admin_rows(table: TableName | None, done: FinishedCommand) -> Rows:
             **_table(table, results[0] if results and command == "schema deploy" else {}),
             "Command": command,
             "Arguments": " ".join(done.words[len(command.split()) :]),
+            "DryRun": done.dry_run,
             "Affected": sum(affected) if affected else None,
             "Outcome": "failed" if done.code else "done",
             "ExitCode": done.code,
@@ -206,7 +212,7 @@ def admin_rows(table: TableName | None, done: FinishedCommand) -> Rows:
         },
     )
     for result in results:
-        if "error" in result:
+        if "error" in result or done.dry_run:
             continue
         about = {**_table(table, result), "Stream": result.get("stream")}
         if command == "epochs rollback":

@@ -119,9 +119,9 @@ VALIDATION = LogTable(
 )
 ADMIN = LogTable(
     "AdminLog",
-    "One row a command that changes a table.",
+    "One row a command that changes a table, or would with --dry-run.",
     _of_table(
-        "Command String, Arguments String, Affected long, DurationMs long, Outcome String, "
+        "Command String, Arguments String, DryRun Boolean, Affected long, DurationMs long, Outcome String, "
         "ExitCode int, User String, Message String"
     ),
 )
@@ -198,6 +198,7 @@ class StreamRecorder:
             **about,
             "Command": "ingest",
             "Arguments": f"{self._about['Stream']}: {what}",
+            "DryRun": False,
             "Affected": affected,
             "Outcome": "done",
             "ExitCode": 0,

@@ -270,11 +270,11 @@ def test_the_schema_is_accepted_at_a_start_and_both_are_in_the_log(site: Site, m
     assert "schema version 2 is deployed: drops B" in said
     site.do("schema", "deploy", TABLE, "--restore", "1")
     rows = [row for row in rows_of(site.root, ADMIN) if row["TableName"] == "Event"]
-    found = [(row["Command"], row["Affected"], row["Outcome"], row["Message"]) for row in rows]
+    found = [(row["Command"], row["Affected"], row["Outcome"], row["DryRun"], row["Message"]) for row in rows]
     assert found == [
-        ("ingest", 4, "done", "version 1: adds Date, A, B, C"),
-        ("ingest", 1, "done", "version 2: drops B"),
-        ("schema deploy", 1, "done", "version 3: brings back B"),
+        ("ingest", 4, "done", False, "version 1: adds Date, A, B, C"),
+        ("ingest", 1, "done", False, "version 2: drops B"),
+        ("schema deploy", 1, "done", False, "version 3: brings back B"),
     ]
     assert rows[-1]["Arguments"] == f"{TABLE} --restore 1 --json" and rows[-1]["User"] is not None
 

@@ -141,7 +141,7 @@ def test_listings_leave_log_tables_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_commands_that_change_a_table_are_logged_and_a_dry_run_leaves_nothing(tmp_path: Path) -> None:
+def test_commands_that_change_a_table_are_logged_and_dry_runs_as_such(tmp_path: Path) -> None:
     root, file = tmp_path / "db", make(tmp_path)
     for number in (1, 2):
         put(tmp_path, number)
@@ -150,9 +150,10 @@ def test_commands_that_change_a_table_are_logged_and_a_dry_run_leaves_nothing(tm
     assert run(root, *words[:4], "--to", "99").exit_code == 2
     assert not (root / "Intraday/SparkhavenInternal").exists()
     assert run(root, *words, "--dry-run").exit_code == 0
-    assert not (root / "Intraday/SparkhavenInternal").exists()
+    assert not (root / "Intraday/SparkhavenInternal/EpochLog").exists(), "it has made no epoch"
     assert run(root, *words).exit_code == 0
-    (row,) = rows_of(root, ADMIN)
+    trial, row = rows_of(root, ADMIN)
+    assert (trial["DryRun"], trial["Affected"], row["DryRun"]) == (True, 1, False)
     told = {name: row[name] for name in ("Namespace", "TableName", "Command", "Arguments", "Affected", "Outcome")}
     assert told == {
         "Namespace": "Test",
@@ -246,28 +247,35 @@ def test_a_table_of_an_earlier_release_gets_the_new_columns(tmp_path: Path, tabl
 
 
 @pytest.mark.slow
-def test_a_removal_after_a_validation_is_a_row_of_the_admin_log(tmp_path: Path) -> None:
+def test_a_removal_after_a_validation_and_dry_runs_are_rows_of_the_admin_log(tmp_path: Path) -> None:
     root, file = tmp_path / "db", make(tmp_path)
     put(tmp_path, 1)
     run(root, "--no-logs", "ingest", file, "--once")
     date = ["Test.Event", "--date", "2026-11-22"]
+    assert run(root, "merge", *date, "--local", "--dry-run").exit_code == 0
+    assert not (root / "Intraday/SparkhavenInternal/MergeLog").exists()
     assert run(root, "--no-logs", "merge", *date, "--local").exit_code == 0
     for words in (["--dry-run"], ["--delete-after"], ["--delete-after", "--grace", "0"]):
         assert run(root, "validate", *date, *words).exit_code == 0
-    assert [(row["Command"], row["Affected"]) for row in rows_of(root, ADMIN)] == [("validate", 1), ("validate", 1)]
+    rows = [(row["Command"], row["DryRun"], row["Affected"]) for row in rows_of(root, ADMIN)]
+    assert rows == [
+        ("merge", True, 0),
+        ("validate", True, None),
+        ("validate", False, 1),
+        ("validate", False, 1),
+    ]
     rules = rows_of(root, VALIDATION)
     assert len({row["RunId"] for row in rules}) == 2 and all(row["Rule"] for row in rules)
 
 
 def test_what_is_logged_of_the_command_line() -> None:
-    assert is_logged("truncate", ("truncate", "A.B"))
+    assert is_logged("truncate", ("truncate", "A.B", "--dry-run"))
     assert is_logged("quarantine drop", ("quarantine", "drop", "A.B", "s"))
     assert is_logged("some new command", ())
     for command, words in (
         ("read", ("A.B",)),
         ("epochs list", ("A.B", "s")),
         ("merge", ("--status",)),
-        ("truncate", ("truncate", "A.B", "--dry-run")),
         ("truncate", ("A.B", "--help")),
         ("merge", ("SparkhavenInternal.IngestLog", "--closed")),
         ("", ()),
