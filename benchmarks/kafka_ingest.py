@@ -42,6 +42,7 @@ from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.source import message_blocks
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
@@ -221,7 +222,7 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
             schema: TableSchema = schema,
         ) -> None:
             rejects = Rejects(spec.bad_rows)
-            for _ in route(message_blocks(reader, split, spec, feed, schema, rejects, time.time), rejects):
+            for _ in route(message_blocks(reader, split, TableRows(spec, schema, rejects), feed, time.time), rejects):
                 pass
 
         for turn in range(ROUNDS):

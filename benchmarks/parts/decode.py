@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
@@ -41,6 +42,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     Unit,
     ValueRule,
 )
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import data_type
@@ -148,7 +150,8 @@ def measure(path: Path, form: Format, unit: Unit = "ns") -> tuple[float, int, in
     for _ in range(3):
         rejects = Rejects(spec.bad_rows)
         before = time.process_time()
-        blocks = file_blocks(Fs(), split, spec, options, table(), rejects, time.time)
+        rows = TableRows(spec, table(), rejects)
+        blocks = file_blocks(PlannedFile(Fs(), split), rows, options, time.time)
         good = sum(routed.batch.num_rows for routed in route(blocks, rejects))
         spent = min(spent, time.process_time() - before)
     return spent, good, rejects.bad

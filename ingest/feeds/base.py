@@ -312,23 +312,26 @@ def reject_rows(
 
     ``left`` has the column of each that has no room in the location.
     """
-    silent, passed = Rejects(SILENT, keep=0), Counter[LocationKey]()
-    count = 0
-    for router, rows, payload in decode(silent):
-        rejects.header, rejects.time_ns, rejects.complete = silent.header, silent.time_ns, silent.complete
-        count += router.without_room(rows, payload, left, passed, rejects)
-    rejects.complete = None
-    rejects.flush()
-    return count
+    passed = Counter[LocationKey]()
+    return _reject_again(
+        decode, lambda router, rows, payload: router.without_room(rows, payload, left, passed, rejects), rejects
+    )
 
 
 def reject_late(decode: Callable[[Rejects], Iterator[Block]], keys: frozenset[LocationKey], rejects: Rejects) -> int:
     """Decodes a split again to reject the rows that go to ``keys``, and no others; returns how many they are."""
-    silent = Rejects(SILENT, keep=0)
-    late = 0
+    return _reject_again(decode, lambda router, rows, payload: router.late(rows, payload, keys, rejects), rejects)
+
+
+def _reject_again(
+    decode: Callable[[Rejects], Iterator[Block]],
+    reject: Callable[[Router, TypedRows, Callable[[int], bytes]], int],
+    rejects: Rejects,
+) -> int:
+    silent, count = Rejects(SILENT, keep=0), 0
     for router, rows, payload in decode(silent):
         rejects.header, rejects.time_ns, rejects.complete = silent.header, silent.time_ns, silent.complete
-        late += router.late(rows, payload, keys, rejects)
+        count += reject(router, rows, payload)
     rejects.complete = None
     rejects.flush()
-    return late
+    return count

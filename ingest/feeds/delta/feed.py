@@ -101,9 +101,10 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     ) -> Iterator[Block]:
         from sparkhaven.ingest.feeds.delta.source import version_blocks
 
+        table = TableRows(self.spec, schema, rejects)
         if (routes := self.spec.routes) is not None:
-            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
-        return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+            return self.own_blocks(fs, split, table, routes, clock)
+        return version_blocks(fs, split, table, self.options, clock)
 
     def decode_tables(
         self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock

@@ -13,7 +13,7 @@ tells which of them has written it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import Rejects, guarded_file
+from sparkhaven.ingest.bad_rows import guarded_file
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
@@ -40,7 +40,7 @@ from sparkhaven.ingest.feeds.spark_planning import (
 )
 from sparkhaven.ingest.formats.parquet.parquet_batches import FileConstants, KnownFile, ParquetFile, no_parquet
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes
+from sparkhaven.ingest.spec.stream_spec import TableRoutes
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.delta.columns import DeltaColumns
@@ -50,7 +50,6 @@ from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.epochs.state.position_kinds import unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.model import TableSchema
 
 DeltaStream = FeedStream[DeltaOptions]
 
@@ -197,26 +196,16 @@ _SEEN: dict[Path, TableView] = {}
 
 
 def version_blocks(
-    fs: Fs,
-    split: OffsetRange,
-    spec: StreamSpec,
-    options: DeltaOptions,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Clock,
+    fs: Fs, split: OffsetRange, table: TableRows, options: DeltaOptions, clock: Clock
 ) -> Iterator[Block]:
-    """Typed rows of the files of a range; bad rows and counts go to ``rejects``.
+    """Typed rows of the files of a range; bad rows and counts go to the rejects of the table.
 
     Nothing of a range may be committed before the iterator has ended. Raises what ``file_blocks`` raises, and
     PositionGapError for a file that is gone.
     """
-    with guarded_file(options.path):
-        plain = data_files(options)
-        rejects.source.count(0)
-        for file, known_file in _files(fs, split, options):
-            yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known_file)
-            rejects.others[DATA_FILES] += 1
-            rejects.others[DATA_BYTES] += file.size
+    plain = data_files(options)
+    for file, known_file in _counted(fs, split, options, [table]):
+        yield from file_blocks(file, table, plain, clock, known_file)
 
 
 def version_table_blocks(
@@ -228,13 +217,21 @@ def version_table_blocks(
     clock: Clock,
 ) -> Iterator[tuple[int, Block]]:
     """Typed rows of a range for several tables, each with the number of its table. Raises as ``version_blocks``."""
+    plain = data_files(options)
+    for file, known_file in _counted(fs, split, options, tables.values()):
+        yield from file_table_blocks(file, tables, routes, plain, clock, known_file)
+
+
+def _counted(
+    fs: Fs, split: OffsetRange, options: DeltaOptions, tables: Collection[TableRows]
+) -> Iterator[tuple[PlannedFile, KnownFile]]:
+    """The files of a range, each counted by all tables once it was decoded."""
     with guarded_file(options.path):
-        plain = data_files(options)
-        for table in tables.values():
+        for table in tables:
             table.rejects.source.count(0)
         for file, known_file in _files(fs, split, options):
-            yield from file_table_blocks(fs, file, tables, routes, plain, clock, known_file)
-            for table in tables.values():
+            yield PlannedFile(fs, file), known_file
+            for table in tables:
                 table.rejects.others[DATA_FILES] += 1
                 table.rejects.others[DATA_BYTES] += file.size
 

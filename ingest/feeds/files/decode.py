@@ -7,7 +7,8 @@ Nothing of a split may be committed before the iterator has ended, since step 5 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -33,7 +34,6 @@ from sparkhaven.ingest.values.refusals import out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.instants import NS_PER_SECOND
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
 
@@ -48,41 +48,27 @@ FAR_FILE = "the modification time of the file"
 
 
 def file_blocks(
-    fs: Fs,
-    split: FileId,
-    spec: StreamSpec,
-    options: FilesOptions,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Clock,
-    known_file: KnownFile = NOTHING,
+    file: PlannedFile, table: TableRows, options: FilesOptions, clock: Clock, known_file: KnownFile = NOTHING
 ) -> Iterator[Block]:
-    """Steps 1 to 3 and 5: typed rows block by block; bad rows and counts go to ``rejects``.
+    """Steps 1 to 3 and 5: typed rows block by block; bad rows and counts go to the rejects of the table.
 
     Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
-    with guarded_file(known_file.place or split.path):
-        rejects.time_ns = _time_ns(split, known_file)
-        rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
-        targets, payload_targets = _TARGETS.of(spec, schema, small=True)
-        file, form = PlannedFile(fs, split), FORMATS[options.format]
-        before = file.verify()
+    spec, rejects, split = table.spec, table.rejects, file.split
+    named, time_ns, form = known_file.place or split.path, _time_ns(split, known_file), FORMATS[options.format]
+    with _as_planned(file, named, [table], options, time_ns):
+        targets, payload_targets = _TARGETS.of(spec, table.schema, small=True)
         clock_ns = _clock_ns(file, Decoding(spec, options, targets, known_file), clock)
-        router = Router(targets, spec.partition, known_file.place or split.path, clock_ns, form.unit)
+        router = Router(targets, spec.partition, named, clock_ns, form.unit)
         decoding = Decoding(spec, options, payload_targets, known_file, spec.strict)
         for rows, payload in form.code.decode(file, decoding, rejects):
-            rows = _near(rows, targets, router, _time_ns(split, known_file), payload, rejects)
+            rows = _near(rows, targets, router, time_ns, payload, rejects)
             yield router, _with_meta(rows, targets, split, clock, known_file), payload
-        after = file.verify()
-        if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
-            raise changed(split, after.size, after.mtime_ns)
-        rejects.complete = None
 
 
 def file_table_blocks(
-    fs: Fs,
-    split: FileId,
+    file: PlannedFile,
     tables: Mapping[int, TableRows],
     routes: TableRoutes,
     options: FilesOptions,
@@ -90,16 +76,13 @@ def file_table_blocks(
     known_file: KnownFile = NOTHING,
 ) -> Iterator[tuple[int, Block]]:
     """Typed rows of a file for several tables, each with the number of its table. Raises as ``file_blocks``."""
-    named, time_ns = known_file.place or split.path, _time_ns(split, known_file)
-    with guarded_file(named):
-        file, form = PlannedFile(fs, split), FORMATS[options.format]
-        before = file.verify()
+    split = file.split
+    named, time_ns, form = known_file.place or split.path, _time_ns(split, known_file), FORMATS[options.format]
+    with _as_planned(file, named, tables.values(), options, time_ns):
         targets: dict[int, Sequence[Target]] = {}
         decodings: dict[int, tuple[Decoding, Rejects]] = {}
         routers: dict[int, Router] = {}
         for number, table in tables.items():
-            table.rejects.time_ns = time_ns
-            table.rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
             targets[number] = resolve_targets(table.spec, table.schema)
             payload_targets = tuple(target for target in targets[number] if target.meta is None)
             spec = counting(table.spec, routes)
@@ -115,10 +98,23 @@ def file_table_blocks(
             rows = _near(rows, targets[number], routers[number], time_ns, payload, rejects)
             yield number, (routers[number], _with_meta(rows, targets[number], split, clock, known_file), payload)
         choice.settle()  # what was rejected behind the last row
+
+
+@contextmanager
+def _as_planned(
+    file: PlannedFile, named: str, tables: Collection[TableRows], options: FilesOptions, time_ns: int
+) -> Iterator[None]:
+    """Steps 1 and 5 around the body, which decodes a file for some tables."""
+    with guarded_file(named):
+        for table in tables:
+            table.rejects.time_ns = time_ns
+            table.rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
+        before = file.verify()
+        yield
         after = file.verify()
         if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
-            raise changed(split, after.size, after.mtime_ns)
-        for table in tables.values():
+            raise changed(file.split, after.size, after.mtime_ns)
+        for table in tables:
             table.rejects.complete = None
 
 

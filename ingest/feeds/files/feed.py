@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sparkhaven.ingest.bad_rows import SHOWN, Rejects
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import (
     PATIENCE_S,
     SILENT,
@@ -214,16 +215,17 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         from sparkhaven.ingest.feeds.files.decode import file_blocks
 
+        table = TableRows(self.spec, schema, rejects)
         if (routes := self.spec.routes) is not None:
-            return self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
-        return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+            return self.own_blocks(fs, split, table, routes, clock)
+        return file_blocks(PlannedFile(fs, split), table, self.options, clock)
 
     def decode_tables(
         self, fs: Fs, split: FileId, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
     ) -> Iterator[tuple[int, Block]]:
         from sparkhaven.ingest.feeds.files.decode import file_table_blocks
 
-        return file_table_blocks(fs, split, tables, routes, self.options, clock)
+        return file_table_blocks(PlannedFile(fs, split), tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: FilesOptions, rows: int) -> Sample:

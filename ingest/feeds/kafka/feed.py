@@ -86,11 +86,12 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
         from sparkhaven.ingest.feeds.kafka.source import message_blocks
 
+        table = TableRows(self.spec, schema, rejects)
         if (routes := self.spec.routes) is not None:
-            yield from self.own_blocks(fs, split, TableRows(self.spec, schema, rejects), routes, clock)
+            yield from self.own_blocks(fs, split, table, routes, clock)
             return
         with KEPT.lease(self.options, [split], headers=header_names(item.meta for item in self.spec.columns)) as reader:
-            yield from message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
+            yield from message_blocks(reader, split, table, self.options, clock)
             rejects.last = reader.last_of(split)
 
     def decode_tables(

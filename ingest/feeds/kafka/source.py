@@ -260,22 +260,16 @@ _DECODERS = DecoderCache(_decoder)
 
 
 def message_blocks(
-    reader: KafkaReader,
-    split: OffsetRange,
-    spec: StreamSpec,
-    options: KafkaOptions,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Clock,
+    reader: KafkaReader, split: OffsetRange, table: TableRows, options: KafkaOptions, clock: Clock
 ) -> Iterator[Block]:
-    """Typed rows of one range block by block; bad rows and counts go to ``rejects``.
+    """Typed rows of one range block by block; bad rows and counts go to the rejects of the table.
 
     Nothing of a range may be committed before the iterator has ended, since it proves last that the topic is still the
     one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has more bad
     rows than a batch may have.
     """
-    small = split.stop - split.start <= SMALL_ROWS
-    targets, decoder = _DECODERS.of(spec, schema, options, small=small)
+    spec, rejects, small = table.spec, table.rejects, split.stop - split.start <= SMALL_ROWS
+    targets, decoder = _DECODERS.of(spec, table.schema, options, small=small)
     source = partition_name(split.topic, split.partition)
     blocks: Iterable[FramedMessages] = reader.read(split)
     chosen = spec.partition.clock

@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import Block, route
 from sparkhaven.ingest.feeds.delta.versions import changes_of, look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks
@@ -44,6 +45,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     TextForm,
     ValueRule,
 )
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.delta.log import version_file
 from sparkhaven.store.delta.vectors import kept_rows
@@ -176,7 +178,8 @@ def _files(content: Callable[[Chance], bytes], options: FilesOptions, name: str)
         rejects = Rejects(PLENTY)
         tally.inputs += 1 if options.format == "parquet" else BLOCK
         try:
-            blocks = file_blocks(Fs(), file_id(path), spec, options, table, rejects, lambda: NOW_NS / 1e9)
+            file = PlannedFile(Fs(), file_id(path))
+            blocks = file_blocks(file, TableRows(spec, table, rejects), options, lambda: NOW_NS / 1e9)
             stored = sum(routed.batch.num_rows for routed in route(blocks, rejects))
         except SparkhavenError as error:
             tally.refused += 1

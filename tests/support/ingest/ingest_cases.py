@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
@@ -26,6 +27,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     Unit,
     ValueRule,
 )
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import data_type
@@ -112,7 +114,7 @@ def decode_split(
 ) -> Iterator[Routed]:
     """Routed batches of a file."""
     options: Any = spec.feed
-    return route(file_blocks(fs, split, spec, options, table, rejects, clock, known), rejects)
+    return route(file_blocks(PlannedFile(fs, split), TableRows(spec, table, rejects), options, clock, known), rejects)
 
 
 def decode(split: FileId, spec: StreamSpec, table: TableSchema, fs: Fs | None = None) -> tuple[list[Routed], Rejects]:

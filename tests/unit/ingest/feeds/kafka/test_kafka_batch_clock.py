@@ -17,6 +17,7 @@ from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.feeds.kafka.source import message_blocks
 from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema, values
 from tests.support.ingest.messages import Fake
@@ -70,7 +71,7 @@ def test_a_range_that_is_too_large_to_hold_is_read_twice(held: dict[str, int], r
     rejects = Rejects(PLENTY)
     found: list[int] = []
     split = OffsetRange("t", 0, 0, COUNT)
-    blocks = message_blocks(reader, split, SPEC, feed, schema(v="int", at="Instant"), rejects, time.time)
+    blocks = message_blocks(reader, split, TableRows(SPEC, schema(v="int", at="Instant"), rejects), feed, time.time)
     for routed in route(blocks, rejects):
         found += values([routed])
     assert sorted(found) == list(range(1, COUNT))

@@ -13,6 +13,7 @@ from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.feeds.kafka.source import message_blocks
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema
 from tests.support.ingest.messages import Fake
@@ -51,6 +52,6 @@ def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows
     feed = replace(FEED, limits=ReadLimits(messages=COUNT))
     reader: Any = Reader()
     split = OffsetRange("t", 0, 0, 2 * COUNT)
-    blocks = message_blocks(reader, split, SPEC, feed, schema(v="int"), Rejects(PLENTY), time.time)
+    blocks = message_blocks(reader, split, TableRows(SPEC, schema(v="int"), Rejects(PLENTY)), feed, time.time)
     assert [(len(rows), gc.isenabled()) for _, rows, _ in blocks] == [(COUNT, True)] * 2
     assert Watched.collecting == {False}
