@@ -6,11 +6,9 @@ half-written file never reach a table.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sparkhaven.ingest.content.packing import (
     MAGIC_BYTES,
@@ -29,6 +27,7 @@ from sparkhaven.ingest.content.packing import (
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.io.seekable import Seekable
 
 CHUNK = 1 << 20
 TAIL = 1 << 16  # bytes that are looked at for the last line end of a piece
@@ -46,38 +45,18 @@ def changed(split: FileId, size: int, mtime_ns: int) -> PositionGapError:
     )
 
 
-class RawFile(io.RawIOBase):
+class RawFile(Seekable):
     """A planned file as a seekable stream of exactly the planned bytes."""
 
     def __init__(self, fs: Fs, split: FileId) -> None:
-        super().__init__()
-        self._fs = fs
-        self._split = split
-        self._offset = 0
+        super().__init__(split.size)
+        self._fs, self._split = fs, split
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._offset
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._split.size}[whence]
-        self._offset = max(base + offset, 0)
-        return self._offset
-
-    def read(self, size: int = -1) -> bytes:
-        """The next ``size`` bytes, fewer only at the planned end; a file cut short is a PositionGapError."""
-        left = max(self._split.size - self._offset, 0)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
-            return b""
+    def read_at(self, offset: int, size: int) -> bytes:
+        """A file cut short is a PositionGapError."""
         path = Path(self._split.path)
         try:
-            data = self._fs.read_range(path, self._offset, wanted)
+            return self._fs.read_range(path, offset, size)
         except CorruptFileError as error:
             stat = self._fs.stat(path)
             size_now, time_now = (stat.size, stat.mtime_ns) if stat else (0, 0)
@@ -86,13 +65,6 @@ class RawFile(io.RawIOBase):
             raise RetryableFeedError(
                 "feed file cannot be read", where=path, found=error, hint="check the disk and permissions"
             ) from error
-        self._offset += len(data)
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,9 +325,9 @@ class ForeignLocations:
                 raise self._unknown("rows of a leaf are not known", table_size.NAME, "no such file", path)
             rows, kind, version = record.size, DEEPHAVEN, record.column_version
         else:
-            footer = open_foreign(self._fs, path).metadata
-            groups[name] = [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
-            rows, kind, version = footer.num_rows, PARQUET, None
+            file = open_foreign(self._fs, path)
+            groups[name] = [group.rows for group in file.groups()]
+            rows, kind, version = file.rows, PARQUET, None
         parent = path.relative_to(self.root).parent.as_posix()
         return LocationEntry(parent, name, rows, kind, stat.mtime_ns, version, given)
 

@@ -11,30 +11,31 @@ the values as texts, with ``%XX`` for what a path cannot have, and ``__HIVE_DEFA
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, as_logical, logical_schema, old_timestamps
-from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar, hybrid_calendar, in_todays_calendar
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.delta.columns import MappedField
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError, meant
+from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest
 from sparkhaven.store.format.parquet.trees import HIVE_NULL
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.io.open_files import Opened
+from sparkhaven.store.io.seekable import Seekable
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, written_column
 from sparkhaven.store.scan.location_files import location_schema
@@ -51,9 +52,6 @@ from sparkhaven.writers.foreign_values import (
     takes,
 )
 from sparkhaven.writers.merge.sources.merge_source import check_crc
-
-if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,46 +75,30 @@ class FoundLeaf:
     said: str = ""
 
 
-BUFFER = 1 << 20  # bytes of a column that are fetched at a time
+class ForeignBytes(Seekable):
+    """An open file as Arrow takes it."""
+
+    def __init__(self, opened: Opened) -> None:
+        super().__init__(opened.size)
+        self._opened = opened
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._opened.read(offset, size)
 
 
-class _Raw(io.RawIOBase):
-    """A file of ``Fs`` as Arrow takes it."""
-
-    def __init__(self, fs: Fs, path: Path) -> None:
-        self._file, self._at = fs.open(path), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = base + offset
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        length = self._file.size - self._at if size < 0 else size
-        data = self._file.read(self._at, length)
-        self._at += len(data)
-        return data
-
-
-def open_foreign(fs: Fs, path: Path, **options: Any) -> ParquetFile:
-    """An open file; CorruptFileError: it is missing, or no Parquet file."""
-    from pyarrow.parquet import ParquetFile  # which other commands do not need
-
+def foreign_bytes(fs: Fs, path: Path) -> Callable[[], ForeignBytes]:
+    """Streams over the same open file. CorruptFileError: it is missing."""
     try:
-        raw = pa.PythonFile(_Raw(fs, path), mode="r")
+        return partial(ForeignBytes, fs.open(path))
     except FileNotFoundError as error:
         raise damaged(path, "the file", "nothing") from error
+
+
+def open_foreign(fs: Fs, path: Path) -> ForeignParquet:
+    """An open file; CorruptFileError: it is missing, or no Parquet file."""
+    stream = foreign_bytes(fs, path)
     with foreign_damage(path):
-        return ParquetFile(raw, buffer_size=BUFFER, page_checksum_verification=True, **options)
+        return ForeignParquet(stream, stream().size, verify_pages=True)
 
 
 @contextmanager
@@ -191,7 +173,6 @@ def _of_text(text: str, column: Column) -> pa.Array | None:
 
 
 BATCH_ROWS = 1 << 16
-UTC_MICROS = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,16 +201,12 @@ class LeafReader:
         self._fs, self.leaf, self._schema, self._options = fs, leaf, schema, options
         self.value, self._default = leaf.value, value
         self._before = fs.stat(leaf.path)
-        self._file: ParquetFile = open_foreign(
-            fs, leaf.path, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
-        )
+        self._file = open_foreign(fs, leaf.path)
+        if leaf.logical is not None:
+            self._file.rename(leaf.logical)
         self._given = directory_values(leaf.columns, schema, leaf.path.parent, options)
-        self._logical: Mapping[str, MappedField] = {}
-        self._old = old_timestamps(self._file)
-        self._declared, self._written = self._named(logical_schema(self._file, self._old))
-        self._calendar = hybrid_calendar(self._file.metadata.metadata)
         self._columns = self._checked()
-        self.rows = self._file.metadata.num_rows
+        self.rows = self._file.rows
         if leaf.rows is not None and leaf.rows != self.rows:
             raise damaged(leaf.path, f"{leaf.rows} rows, as the tree says", f"{self.rows} rows")
         self._kept = None if leaf.kept is None else leaf.kept(self.rows)
@@ -240,23 +217,12 @@ class LeafReader:
     def size(self) -> int:
         return self._before.size if self._before else 0
 
-    def _named(self, written: pa.Schema) -> tuple[pa.Schema, Mapping[str, pa.Field]]:
-        """Columns by the names that they have in their table; and by these names what the file has."""
-        if self.leaf.logical is None:
-            return written, {field.name: field for field in written}
-        fields = zip(self.leaf.logical(self._file.schema_arrow), written, strict=True)
-        pairs = [(logical, field) for logical, field in fields if logical is not None]
-        self._logical = {logical.name: logical for logical, _ in pairs}
-        declared = pa.schema([pa.field(logical.name, logical.kind(field.type)) for logical, field in pairs])
-        return declared, {logical.name: field for logical, field in pairs}
-
     def _checked(self) -> tuple[Column, ...]:
         """The columns of the file, each of the table; types are looked at before any row is."""
-        schema, path = self._declared, self.leaf.path
+        schema, path = self._file.declared, self.leaf.path
         partitioning = self._schema.partitioning
         assert partitioning is not None  # noqa: S101
         columns = {column.name: column for column in self._schema.columns}
-        twice = [name for name, times in Counter(schema.names).items() if times > 1]
         odd = [name for name in schema.names if name not in columns and name not in self._options.ignored]
         odd += [name for name in schema.names if name in self._given]
         elsewhere = {*schema.names, *self._given, *self.leaf.absent}
@@ -265,7 +231,7 @@ class LeafReader:
             self.value = self._default
             if self.value is None:
                 missing.append(partitioning.name)
-        if twice:  # as feeds refuse it: no table and no option takes such a file
+        if twice := self._file.twice:  # as feeds refuse it: no table and no option takes such a file
             raise FeedError(
                 "file has a column twice",
                 where=path,
@@ -300,11 +266,10 @@ class LeafReader:
         if self.value is not None:
             return {self.value: self.rows} if self.rows else {}
         totals: Counter[str] = Counter()
-        for index in range(self._file.num_row_groups):
-            for values, _ in self._batches(index, (self._partitioning(),)):
-                counted = pc.value_counts(values[self._partitioning().name])
-                pairs = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)
-                totals.update({self._value_of(value, index): count for value, count in pairs})
+        for index, values, _ in self._batches((self._partitioning(),)):
+            counted = pc.value_counts(values[self._partitioning().name])
+            pairs = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)
+            totals.update({self._value_of(value, index): count for value, count in pairs})
         return dict(totals)
 
     def _partitioning(self) -> Column:
@@ -312,75 +277,57 @@ class LeafReader:
 
     def read(self, date: str) -> Iterator[LeafRows]:
         stored = self._schema.stored
-        for index in range(self._file.num_row_groups):
-            for values, count in self._batches(index, self._columns):
-                values |= {name: pa.repeat(value[0], count) for name, value in self._given.items()}
-                absent = [column for column in stored if column.name not in values]
-                values |= {column.name: pa.nulls(count, column.type.arrow) for column in absent}
-                arrays, rows = tuple(values[column.name] for column in stored), count
-                dates = next((values[c.name] for c in self._columns if c not in stored), None)
-                if dates is not None and self.value is None:
-                    mask = pc.equal(dates, date)
-                    arrays = tuple(array.filter(mask) for array in arrays)
-                    rows = pc.sum(mask).as_py() or 0
-                elif dates is not None:
-                    self._agree(dates, index)
-                if rows:
-                    yield LeafRows(date, arrays, rows)
+        for index, values, count in self._batches(self._columns):
+            values |= {name: pa.repeat(value[0], count) for name, value in self._given.items()}
+            absent = [column for column in stored if column.name not in values]
+            values |= {column.name: pa.nulls(count, column.type.arrow) for column in absent}
+            arrays, rows = tuple(values[column.name] for column in stored), count
+            dates = next((values[c.name] for c in self._columns if c not in stored), None)
+            if dates is not None and self.value is None:
+                mask = pc.equal(dates, date)
+                arrays = tuple(array.filter(mask) for array in arrays)
+                rows = pc.sum(mask).as_py() or 0
+            elif dates is not None:
+                self._agree(dates, index)
+            if rows:
+                yield LeafRows(date, arrays, rows)
         self._require_same()
 
-    def _batches(self, index: int, columns: tuple[Column, ...]) -> Iterator[tuple[dict[str, pa.Array], int]]:
-        """Columns of a row group in the types of the table, by name, and the number of rows."""
-        path, fields = self.leaf.path, [self._written[column.name] for column in columns]
-        names = [field.name for field in fields]
-        expected = self._file.metadata.row_group(index).num_rows
-        before = sum(self._file.metadata.row_group(number).num_rows for number in range(index))
-        first = 0
-        batches = self._file.iter_batches(BATCH_ROWS, row_groups=[index], columns=names, use_threads=False)
-        while True:
-            with foreign_damage(path, f"row group {index}"):
-                batch = next(batches, None)
-                if batch is not None:
-                    batch.validate(full=True)  # texts that are no UTF-8
-                    values = [as_logical(batch.column(field.name), field.type) for field in fields]
-                    for name, array in zip(names, values, strict=True):
-                        if pa.types.is_string(array.type) and pa.types.is_binary(batch.column(name).type):
-                            array.validate(full=True)  # an ENUM
-            if batch is None:
-                break
-            arrays = {}
-            there = np.arange(batch.num_rows)
-            if self._kept is not None:
-                there = np.flatnonzero(self._kept[before + first : before + first + batch.num_rows])
-            for column, field, array in zip(columns, fields, values, strict=True):
-                if len(there) < batch.num_rows:
-                    array = array.take(pa.array(there))
-                if field.name in self._old.columns:
-                    array = array.cast(pa.int64()).cast(UTC_MICROS)
-                if column.name in self._logical:
-                    array = self._logical[column.name].array(array)
-                name_row = self._place(column, index, first + there)
-                if self._calendar is not None:
-                    array = self._in_todays_calendar(array, column, self._calendar, name_row)
-                arrays[column.name] = mapped(array, column, name_row, self._options)
-            first += batch.num_rows
-            yield arrays, len(there)
-        if first != expected:
-            raise damaged(path, f"{expected} rows", f"{first} rows", f"row group {index}")
+    def _batches(self, columns: Sequence[Column]) -> Iterator[tuple[int, dict[str, pa.Array], int]]:
+        """Of each batch its row group, columns in the types of the table, by name, and the number of rows."""
+        path, names, before = self.leaf.path, [column.name for column in columns], 0
+        for index, group in enumerate(self._file.groups()):
+            first, batches = 0, group.batches(names)
+            while True:
+                with foreign_damage(path, f"row group {index}"):
+                    batch = next(batches, None)
+                    if batch is not None:
+                        batch.rows.validate(full=True)  # texts that are no UTF-8
+                if batch is None:
+                    break
+                there = np.arange(first, first + batch.rows.num_rows)
+                first += len(there)
+                if self._kept is not None:
+                    kept = self._kept[before + there]
+                    batch, there = batch.where(kept), there[kept]
+                yield index, {c.name: self._values(batch, c, self._place(c, index, there)) for c in columns}, len(there)
+            if first != group.rows:
+                raise damaged(path, f"{group.rows} rows", f"{first} rows", f"row group {index}")
+            before += first
 
-    def _in_todays_calendar(
-        self, array: pa.Array, column: Column, calendar: HybridCalendar, name_row: Place
-    ) -> pa.Array:
-        moved, doubt = in_todays_calendar(array, calendar, int96=self._written[column.name].name in self._old.columns)
-        if doubt is not None and doubt.any():
+    def _values(self, batch: ParquetBatch, column: Column, name_row: Place) -> pa.Array:
+        unsure, far = batch.unsure.get(column.name), batch.far.get(column.name)
+        if unsure is not None and (row := pc.index(unsure.rows, True).as_py()) >= 0:
             raise SchemaMismatchError(
                 "an instant before 1900 was written in the calendar of Spark before 3.0, and not surely in UTC",
-                where=name_row(int(doubt.argmax())),
+                where=name_row(row),
                 expected="an instant of a writer in UTC, or of today's calendar",
-                found=f"time zone {calendar.zone}" if calendar.zone else "no time zone in the footer",
+                found=f"time zone {unsure.zone}" if unsure.zone else "no time zone in the footer",
                 hint="have Spark 3 or later write the tree again",
             )
-        return moved
+        if far is not None:
+            mapped(far, column, name_row, self._options)  # raises: an Instant does not reach them
+        return mapped(batch.rows.column(column.name), column, name_row, self._options)
 
     def _place(self, column: Column, index: int, rows: npt.NDArray[np.int64]) -> Place:
         return lambda row: f"{self.leaf.path}, column {column.name}, row group {index}, row {rows[row]} of it"

@@ -27,7 +27,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition, without_generation
 from sparkhaven.store.scan.location_files import read_locations
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.transfer.leaf_readers import FoundLeaf, directory_value, foreign_damage, open_foreign
+from sparkhaven.writers.transfer.leaf_readers import FoundLeaf, directory_value, foreign_bytes, foreign_damage
 
 EXAMPLE = "'{year}-{month:02}-{day:02}'"
 _DIGITS = re.compile(r"0[1-9]\Z")
@@ -221,10 +221,12 @@ class TreeWalk:
 
     def _named(self) -> Iterator[FoundLeaf]:
         """The leaves that ``_metadata`` names."""
-        path = self.root / METADATA
-        file, rows = open_foreign(self.fs, path), dict[str, int]()
+        from pyarrow.parquet import read_metadata  # which other layouts do not need
+
+        path, rows = self.root / METADATA, dict[str, int]()
+        data = pa.PythonFile(foreign_bytes(self.fs, path)(), mode="r")
         with foreign_damage(path):
-            footer = checked_chunks(file.metadata, ANY_SIZE)
+            footer = checked_chunks(read_metadata(data), ANY_SIZE)
         for index in range(footer.num_row_groups):
             group = footer.row_group(index)
             name = group.column(0).file_path if group.num_columns else ""

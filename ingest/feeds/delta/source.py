@@ -38,7 +38,7 @@ from sparkhaven.ingest.feeds.spark_planning import (
     committed_ends,
     stream_source,
 )
-from sparkhaven.ingest.formats.parquet.parquet_batches import FileConstants, KnownFile, ParquetFile, no_parquet
+from sparkhaven.ingest.formats.parquet.known_file import FileConstants, KnownFile, no_parquet, planned_parquet
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import TableRoutes
 from sparkhaven.ingest.table_choice import TableRows
@@ -185,7 +185,7 @@ def _type_of(declared: str | None) -> pa.DataType | None:
 
 def _writer(fs: Fs, file: FileId) -> str:
     try:
-        return ParquetFile(PlannedFile(fs, file), True).writer
+        return planned_parquet(PlannedFile(fs, file), utc96=True).writer
     except (pa.ArrowException, OSError) as error:
         raise no_parquet(file.path, error, "restore the data file. Nothing of it was committed") from error
 

@@ -23,7 +23,7 @@ from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TogetherDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target

@@ -17,7 +17,7 @@ from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directo
 from sparkhaven.ingest.feeds.files.formats.decoding import SampledFiles
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.parquet_batches import KnownFile
+from sparkhaven.ingest.formats.parquet.known_file import KnownFile
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.payload_formats import Format
 from sparkhaven.store.epochs.state.log_values import FileId

@@ -21,7 +21,6 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
-from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, told_apart
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.formats.parquet.typed_values import row_form, row_text
 from sparkhaven.ingest.router import Router
@@ -30,6 +29,7 @@ from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Take, accepted_by, column_rule, rule
 from sparkhaven.store.conversions.source_types import INT64, Group, source_of, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.foreign_parquet import ParquetBatch, told_apart
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import TableSchema

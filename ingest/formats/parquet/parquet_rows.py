@@ -24,13 +24,12 @@ from sparkhaven.ingest.bad_rows import (
     guarded_rows,
 )
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.parquet.parquet_batches import (
+from sparkhaven.ingest.formats.parquet.known_file import (
     NOTHING,
     KnownFile,
-    ParquetBatch,
-    ParquetFile,
     column_twice,
     no_parquet,
+    planned_parquet,
 )
 from sparkhaven.ingest.formats.parquet.typed_values import (
     SourceColumn,
@@ -47,6 +46,7 @@ from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
+from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
 from sparkhaven.store.quarantine.reasons import Reason
 
 _FLOATING = ("float", "double")
@@ -91,7 +91,7 @@ class ParquetDecoder:
         for _, rows in decode_together(planned, {0: (self, rejects, check)}):
             yield rows
 
-    def require(self, file: ParquetFile, path: str, check: Callable[[Sequence[str]], None]) -> set[str]:
+    def require(self, file: ForeignParquet, path: str, check: Callable[[Sequence[str]], None]) -> set[str]:
         """The columns of a file that rows need; FeedError if one is there twice, or of a type that does not fit."""
         declared = file.declared
         check([*declared.names, *self._constants])
@@ -307,15 +307,15 @@ def decode_together(
         raise no_parquet(split.path, error, AGAIN) from error
 
 
-def opened(planned: PlannedFile, known: KnownFile) -> ParquetFile:
+def opened(planned: PlannedFile, known: KnownFile) -> ForeignParquet:
     """The file, with the names that its columns have in their table."""
-    file = ParquetFile(planned, known.utc96)
+    file = planned_parquet(planned, utc96=known.utc96)
     if known.logical is not None:
         file.rename(known.logical)
     return file
 
 
-def _kept(file: ParquetFile, known: KnownFile, path: str) -> npt.NDArray[np.bool_] | None:
+def _kept(file: ForeignParquet, known: KnownFile, path: str) -> npt.NDArray[np.bool_] | None:
     """Which rows of a file its table still has; None: all. FeedError: it has another number of rows in its footer."""
     if known.rows not in (None, file.rows):
         raise FeedError(

@@ -27,7 +27,6 @@ adjusted to UTC; a char is an unsigned INT(16); texts are STRING, those of a sym
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, OtherColumnError, SchemaMismatchError
+from sparkhaven.store.io.seekable import Seekable
 from sparkhaven.store.types.model import Column, Storage
 
 if TYPE_CHECKING:
@@ -137,25 +137,8 @@ class _ReadError(Exception):
     """The reader wants pages."""
 
 
-class _Unread(io.RawIOBase):
+class _Unread(Seekable):
     """A file of a size that refuses to be read."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self._size, self._offset = size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._offset
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._offset = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}[whence]
-        return self._offset
 
     def read(self, size: int = -1) -> bytes:
         del size

@@ -215,19 +215,22 @@ def _withdrawn_rows_by_count() -> Sequence[Changed]:
 def _no_column_no_row() -> Sequence[Changed]:
     import pyarrow as pa
 
-    from sparkhaven.ingest.formats.parquet import parquet_batches
+    from sparkhaven.store import foreign_parquet
     from sparkhaven.store.source_rows import SourceRows
 
     def record_batch(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, names)
 
-    return Changed(parquet_batches, "record_batch", record_batch), Changed(SourceRows, "require", _nothing)
+    return Changed(foreign_parquet, "record_batch", record_batch), Changed(SourceRows, "require", _nothing)
 
 
 def _columns_of_the_same_case() -> Sequence[Changed]:
-    from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetFile
+    from sparkhaven.store.delta import columns
 
-    return (Changed(ParquetFile, "match", _nothing),)
+    def find(field: Any, among: Sequence[columns.DeltaColumn], mode: str) -> columns.DeltaColumn | None:
+        return next((column for column in among if column.physical == field.name), None)
+
+    return (Changed(columns, "_find", find),)
 
 
 def _all_files_of_a_tree() -> Sequence[Changed]:
@@ -259,12 +262,11 @@ def _any_log_of_a_broker() -> Sequence[Changed]:
 
 
 def _dates_of_todays_calendar() -> Sequence[Changed]:
-    from sparkhaven.ingest.formats.parquet import parquet_batches
+    from sparkhaven.store import foreign_parquet
     from sparkhaven.store.conversions.hybrid_calendar import HybridCalendar
-    from sparkhaven.writers.transfer import leaf_readers
 
     none = HybridCalendar(False, False, False)
-    return tuple(Changed(module, "hybrid_calendar", lambda _: none) for module in (parquet_batches, leaf_readers))
+    return (Changed(foreign_parquet, "hybrid_calendar", lambda _: none),)
 
 
 def _bytes_in_base64() -> Sequence[Changed]:

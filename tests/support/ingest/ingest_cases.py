@@ -13,7 +13,7 @@ from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.router import Routed
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import (

@@ -26,10 +26,10 @@ from sparkhaven.ingest.bad_rows import (
     check_budget,
 )
 from sparkhaven.ingest.feeds.files.formats.parquet_files import from_row_text
-from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_ROWS
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.foreign_parquet import BATCH_ROWS
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected

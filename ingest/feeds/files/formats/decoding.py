@@ -12,7 +12,7 @@ from sparkhaven.ingest.content.lines import LineBlock, line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.table_choice import TableChoice

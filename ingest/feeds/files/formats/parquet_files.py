@@ -22,7 +22,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     name_of,
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
-from sparkhaven.ingest.formats.parquet.parquet_batches import NOTHING, KnownFile, ParquetBatch, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together, opened
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
@@ -36,6 +36,7 @@ from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.foreign_parquet import ParquetBatch
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 

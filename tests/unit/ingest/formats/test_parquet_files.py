@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_BYTES, KnownFile, ParquetFile
+from sparkhaven.ingest.formats.parquet.known_file import KnownFile, planned_parquet
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
+from sparkhaven.store.foreign_parquet import BATCH_BYTES
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values
 
@@ -77,7 +78,7 @@ def test_old_timestamps_are_exact_or_far(
     counts = data.draw(st.lists(st.none() | st.integers(low, high) | st.integers(-100, 100) | wraps, min_size=1))
     path = tmp_path_factory.mktemp("int96") / "a.parquet"
     _file(path, pa.array(counts, pa.timestamp(unit, "UTC")), use_deprecated_int96_timestamps=True)
-    (batch,) = ParquetFile(PlannedFile(Fs(), file_id(path)), True).batches(["v"])
+    (batch,) = planned_parquet(PlannedFile(Fs(), file_id(path)), utc96=True).batches(["v"])
     for row, count in enumerate(counts):
         there = batch.fields(row)["v"]
         if count is None:
@@ -177,7 +178,7 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[
     count = _wide(path, **shape)
     assert path.stat().st_size < 8 << 20
     seen = 0
-    for batch in ParquetFile(PlannedFile(Fs(), file_id(path)), False).batches(["n", "v"]):
+    for batch in planned_parquet(PlannedFile(Fs(), file_id(path)), utc96=False).batches(["n", "v"]):
         column = batch.rows.column("v")
         texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         assert texts.nbytes < 2 * BATCH_BYTES
@@ -192,7 +193,8 @@ def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(tmp_path: Path) 
     path = tmp_path / "a"
     table = pa.table({"n": range(60_000), "v": texts, "old": old})
     pq.write_table(table, path, use_dictionary=False, use_deprecated_int96_timestamps=True)
-    batches = [batch.rows for batch in ParquetFile(PlannedFile(Fs(), file_id(path)), True, 1 << 20).batches(None)]
+    file = planned_parquet(PlannedFile(Fs(), file_id(path)), utc96=True, batch_bytes=1 << 20)
+    batches = [batch.rows for batch in file.batches(None)]
     assert max(rows.nbytes for rows in batches) < 2 << 20
     assert len(batches) < 30
     assert [text for rows in batches for text in rows.column("v").to_pylist()] == texts
@@ -204,7 +206,8 @@ def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path) -> None:
     texts = [f"{n:08}" * 2000 for n in range(2000)]  # 32 MB
     path = tmp_path / "a"
     pq.write_table(pa.table({"v": texts}), path, use_dictionary=False, compression="zstd")
-    batches = [batch.rows for batch in ParquetFile(PlannedFile(Fs(), file_id(path)), False, 1 << 20).batches(["v"])]
+    file = planned_parquet(PlannedFile(Fs(), file_id(path)), utc96=False, batch_bytes=1 << 20)
+    batches = [batch.rows for batch in file.batches(["v"])]
     assert sum(rows.num_rows for rows in batches) == 2000
     assert max(rows.nbytes for rows in batches) < 2 << 20
 

@@ -131,6 +131,27 @@ def test_int96_is_an_instant_where_spark_has_written_it(tmp_path: Path, spark: b
             bring(layout, tmp_path / "tree")
 
 
+def test_int96_keeps_its_nanoseconds(tmp_path: Path) -> None:
+    layout = small(tmp_path / "db", "Instant")
+    path = tmp_path / "tree" / "Date=d" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    counts = [1, None, -1, 1_770_000_000_123_456_789]
+    table = pa.table({"Sym": ["a"] * 4, "X": pa.array(counts, pa.timestamp("ns"))})
+    table = table.replace_schema_metadata({"org.apache.spark.version": "4.2.0"})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    bring(layout, tmp_path / "tree")
+    assert values(layout) == counts
+
+
+def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path) -> None:
+    path, texts = tmp_path / "a.parquet", [f"{n:08}" * 2000 for n in range(4000)]  # 64 MB
+    pq.write_table(pa.table({"X": texts}), path, use_dictionary=False, compression="zstd")
+    reader = LeafReader(FS, FoundLeaf(path, path.name, "d"), schema_of(X="String"))
+    batches = [rows.columns[0] for rows in reader.read("d")]
+    assert [text for array in batches for text in array.to_pylist()] == texts
+    assert max(array.nbytes for array in batches) < 32 << 20
+
+
 @pytest.mark.parametrize(
     ("names", "what"),
     [

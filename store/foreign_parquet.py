@@ -1,4 +1,4 @@
-"""Record batches of a Parquet file, bounded by rows and by bytes, with the old timestamps read exactly.
+"""Record batches of a Parquet file that others wrote, bounded by rows and by bytes, old timestamps read exactly.
 
 How wide rows are is known from the file's own figures, except where texts come from a dictionary: there a few bytes on
 disk may be gigabytes of texts. So the dictionaries of such columns are looked at first, and a column whose texts might
@@ -11,23 +11,21 @@ nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ
 
 Columns have their logical types (``store.conversions.conversion_table``), and no views. Dates and instants are those of
 today's calendar (``store.conversions.hybrid_calendar``).
-
-A table may say more of a file than its bytes: columns with one value in all its rows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.store.conversions.conversion_table import as_logical, logical_schema, old_timestamps
 from sparkhaven.store.conversions.hybrid_calendar import (
     HybridCalendar,
@@ -36,9 +34,11 @@ from sparkhaven.store.conversions.hybrid_calendar import (
     in_todays_calendar,
 )
 from sparkhaven.store.delta.columns import MappedField
-from sparkhaven.store.epochs.state.log_values import FileId, FilePart
-from sparkhaven.store.errors import FeedError
 from sparkhaven.store.format.parquet.footer import checked_chunks
+from sparkhaven.store.io.seekable import Seekable
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ColumnChunkMetaData, ParquetFile
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -85,19 +85,29 @@ class ParquetBatch:
         return scalars | {name: array[row] for name, array in self.far.items() if array[row].is_valid}
 
 
-class ParquetFile:
-    """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
+class ForeignParquet:
+    """The rows of a file, or of the row groups that begin in ``part`` of it, from row ``first_row`` (from 1) on.
 
-    ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
-    decides (``store.conversions.conversion_table``). ``batch_bytes``: of a batch at most, unless it is one row.
+    ``stream`` opens its ``size`` bytes. ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC,
+    whoever wrote them; else the footer decides (``store.conversions.conversion_table``). ``batch_bytes``: of a batch at
+    most, unless it is one row. ``verify_pages``: pages are compared with the checksums that they have.
     pa.ArrowInvalid or OSError: no Parquet file, or a damaged one.
     """
 
-    def __init__(self, planned: PlannedFile, utc96: bool, batch_bytes: int = BATCH_BYTES) -> None:
-        self._planned, self._batch_bytes, split = planned, batch_bytes, planned.split
+    def __init__(
+        self,
+        stream: Callable[[], Seekable],
+        size: int,
+        *,
+        utc96: bool = False,
+        part: tuple[int, int] | None = None,
+        batch_bytes: int = BATCH_BYTES,
+        verify_pages: bool = False,
+    ) -> None:
+        self._stream, self._batch_bytes, self._verify_pages = stream, batch_bytes, verify_pages
         self._file = self._open()
-        self._metadata = checked_chunks(self._file.metadata, split.size)
-        self._groups = self._groups_of(split)
+        self._metadata = checked_chunks(self._file.metadata, size)
+        self._groups = self._groups_of(part)
         before = range(self._groups[0]) if self._groups else ()
         self.first_row = 1 + self._rows_of(before)
         self._old = old_timestamps(self._file, instants=utc96)
@@ -157,11 +167,16 @@ class ParquetFile:
             for start, stop in _cuts(rows, self._batch_bytes):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
 
-    def _groups_of(self, split: FileId) -> list[int]:
+    def groups(self) -> Iterator[ForeignParquet]:
+        """Each row group by itself."""
+        for group in self._groups:
+            one = copy(self)
+            one._groups = [group]
+            yield one
+
+    def _groups_of(self, part: tuple[int, int] | None) -> list[int]:
         every = range(self._metadata.num_row_groups)
-        if not isinstance(split, FilePart):
-            return list(every)
-        return [group for group in every if split.start <= self._begin(group) < split.stop]
+        return [group for group in every if part is None or part[0] <= self._begin(group) < part[1]]
 
     def _begin(self, group: int) -> int:
         """Where the pages of a row group begin; one without columns is of the first part."""
@@ -169,9 +184,13 @@ class ParquetFile:
         pages = (row_group.column(index) for index in range(row_group.num_columns))
         return min((page.dictionary_page_offset or page.data_page_offset for page in pages), default=0)
 
-    def _open(self, **options: object) -> pq.ParquetFile:
-        raw = pa.PythonFile(self._planned.stream(), mode="r")
-        return pq.ParquetFile(raw, buffer_size=BUFFER, arrow_extensions_enabled=False, **options)
+    def _open(self, **options: object) -> ParquetFile:
+        from pyarrow.parquet import ParquetFile  # which few commands need
+
+        raw, verify = pa.PythonFile(self._stream(), mode="r"), self._verify_pages
+        return ParquetFile(
+            raw, buffer_size=BUFFER, arrow_extensions_enabled=False, page_checksum_verification=verify, **options
+        )
 
     def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """A batch without views, with UUIDs as such, and with a name of its own for each column."""
@@ -210,7 +229,7 @@ class ParquetFile:
         rows = record_batch(arrays, batch.rows.schema.names, batch.rows.num_rows)
         return ParquetBatch(rows, far, batch.old, unsure=unsure)
 
-    def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
+    def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, ColumnChunkMetaData]]:
         """Row group, its rows, and one of its columns."""
         wanted = set(names)
         for group in self._groups:
@@ -260,7 +279,7 @@ class ParquetFile:
 class _Portions:
     """Columns of a file, taken in portions of any number of rows."""
 
-    def __init__(self, file: pq.ParquetFile, names: Sequence[str], size: int, groups: list[int]) -> None:
+    def __init__(self, file: ParquetFile, names: Sequence[str], size: int, groups: list[int]) -> None:
         self._batches = file.iter_batches(batch_size=size, row_groups=groups, columns=list(names), use_threads=False)
         self._held: list[pa.RecordBatch] = []
 
@@ -323,71 +342,8 @@ def told_apart(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
-    """The error for a file that PyArrow cannot read."""
-    return FeedError(
-        "feed file is damaged, or not a Parquet file",
-        where=path,
-        expected="a complete Parquet file",
-        found=next(iter(str(error).splitlines()), type(error).__name__),
-        hint=hint,
-    )
-
-
-def column_twice(path: str, name: str) -> FeedError:
-    """The error for a file with more than one column of a name that a column of the table takes."""
-    return FeedError(
-        "feed file has a column twice",
-        where=path,
-        expected=f"one column {name}",
-        found=name,
-        hint="deliver the file again under a new name, with another name for one of them",
-        column=name,
-    )
-
-
 def _has_bytes(kind: pa.DataType) -> bool:
     kinds = pa.types
     return bool(
         kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FileConstants:
-    """Columns that are not in a file and have one value in all of its rows, by name, as text; None = null.
-
-    ``typed``: those of them that have a type of numbers, or of bytes; a float or double takes such a number, and a
-    column of bytes such bytes, as it takes the same type of a file. ``zone_of``: whose time zone a value has whose text
-    has none.
-    """
-
-    texts: Mapping[str, str | None] = field(default_factory=dict)
-    typed: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    zone_of: str = ""
-
-
-NO_CONSTANTS = FileConstants()
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFile:
-    """What is known of a file beside its bytes.
-
-    ``place`` names its rows instead of its path, ``time_ns`` is its time where that is not its modification time.
-    ``utc96``: its timestamps of type INT96 are instants. ``declared``: names of columns that its table declares without
-    the file. ``logical``: what its columns are in the table. ``rows``: how many its table says that it has. ``kept``:
-    which of so many rows are still there.
-    """
-
-    place: str | None = None
-    constants: FileConstants = NO_CONSTANTS
-    time_ns: int | None = None
-    utc96: bool = False
-    declared: Collection[str] = frozenset()
-    logical: Callable[[pa.Schema], Sequence[MappedField | None]] | None = None
-    rows: int | None = None
-    kept: Callable[[int], npt.NDArray[np.bool_]] | None = None
-
-
-NOTHING = KnownFile()
