@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
+from sparkhaven.store.format.parquet.trees import LOCATIONS_TABLE, LOCATIONS_TABLES
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.locations import FIXED_NAMES, LocationEntry, decode_locations, locations_schema
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
@@ -155,10 +156,25 @@ def location_schema(fs: Fs, directory: Path) -> TableSchema | None:
     return None
 
 
-def read_locations(fs: Fs, directory: Path, partitioning: str, schema: TableSchema) -> list[LocationEntry]:
+def locations_directory(fs: Fs, root: Path) -> Path | None:
+    """The directory of the Locations table of a tree; None without one. CorruptFileError: there are two."""
+    names = [name for name in LOCATIONS_TABLES if fs.stat(root / name) is not None]
+    if len(names) > 1:
+        raise CorruptFileError(
+            "the tree has two Locations tables",
+            where=root,
+            expected=" or ".join(LOCATIONS_TABLES),
+            found=" and ".join(names),
+            hint=f"remove the one that no program writes. Merges here write {LOCATIONS_TABLE}",
+        )
+    return root / names[0] if names else None
+
+
+def read_locations(fs: Fs, directory: Path, partitioning: str | None, schema: TableSchema) -> list[LocationEntry]:
     """The leaves that a Locations table names. Raises what ``decode_locations`` and reading columns raise.
 
-    Each column of the table that the Locations table has too is one that directories give.
+    Each column of the table that the Locations table has too is one that directories give. ``partitioning`` None:
+    ``schema`` is that of a Locations table without partition values, and those of a leaf are its directory.
     """
     record = table_size.load(fs, directory)
     if record is None:
@@ -169,9 +185,17 @@ def read_locations(fs: Fs, directory: Path, partitioning: str, schema: TableSche
 
     def values(column: Column) -> pa.Array:
         array = read_column(fs, directory, written_column(fs, directory, column, sizes), sizes, rows)
-        return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        if pa.types.is_dictionary(array.type):
+            return array.dictionary_decode()
+        return array.cast(pa.int64()) if column.name in FIXED_NAMES and pa.types.is_timestamp(array.type) else array
 
-    columns = {column.name: values(column).to_pylist() for column in locations_schema(partitioning, schema).columns}
-    names = {column.name for column in schema.stored if f"{column.name}.dat" in sizes} - FIXED_NAMES
-    given = {column.name: values(column) for column in schema.stored if column.name in names}
-    return decode_locations(columns, partitioning, directory, given)
+    given = [column for column in schema.stored if column.name not in FIXED_NAMES]
+    if partitioning is not None:
+        fixed = locations_schema(partitioning, schema).columns
+        given = [column for column in given if f"{column.name}.dat" in sizes]
+    else:
+        fixed = tuple(column for column in schema.columns if column.name in FIXED_NAMES)
+    columns = {column.name: values(column).to_pylist() for column in fixed}
+    if partitioning is None:
+        columns[""] = [str(name).rpartition("/")[0] or "." for name in columns["Filename"]]
+    return decode_locations(columns, partitioning or "", directory, {column.name: values(column) for column in given})

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,10 +21,8 @@ from sparkhaven.readers.checks.location_index import Entries, seen_entries, stor
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import (
     CorruptFileError,
-    FormatError,
     InvalidNameError,
     LockLostError,
-    SchemaMismatchError,
     UnsupportedVersionError,
 )
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST
@@ -38,7 +35,6 @@ from sparkhaven.store.format.table.locations import (
     FIXED_TYPES,
     PARQUET,
     LocationEntry,
-    decode_locations,
 )
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs
@@ -46,14 +42,13 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.managed_trees.directories import refuse_managed
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.column_file import read_column, written_column
-from sparkhaven.store.scan.location_files import location_schema
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.scan.location_files import location_schema, locations_directory, read_locations
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import IndexUpdate, update_index, updated_index
 from sparkhaven.writers.transfer.export import staged_tree
 from sparkhaven.writers.transfer.leaf_readers import directory_value, open_foreign
 from sparkhaven.writers.transfer.leaves import write_column_leaf
-from sparkhaven.writers.transfer.locations import LeafDifference, leaf_differences
+from sparkhaven.writers.transfer.locations import LeafDifference, Leaves, LocationsTable
 from sparkhaven.writers.transfer.tree_walk import is_parquet, visible
 
 
@@ -145,32 +140,20 @@ def has_foreign_locations(place: TablePlace) -> bool:
     return any(place.fs.stat(place.extended / name) is not None for name in LOCATIONS_TABLES)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLeaves:
-    """The leaves of a tree as rows of its Locations table, and rows of each row group of those in Parquet."""
+class ForeignLocations(LocationsTable):
+    """The Locations table of a tree that another program wrote.
 
-    entries: tuple[LocationEntry, ...]
-    groups: Mapping[str, list[int]]
-
-
-class ForeignLocations:
-    """The Locations table of a tree.
-
-    CorruptFileError: there are two, or it has no definition. UnsupportedVersionError: its columns are not known.
+    CorruptFileError: there are two, or it has no definition, or the tree contradicts itself.
+    UnsupportedVersionError: its columns are not known, or what a directory or a leaf has.
+    SchemaMismatchError: a directory names no value of its column.
     """
 
     def __init__(self, place: TablePlace) -> None:
         self._place, self._fs, self.root = place, place.fs, place.extended
-        names = [name for name in LOCATIONS_TABLES if self._fs.stat(self.root / name) is not None]
-        if len(names) > 1:
-            raise CorruptFileError(
-                "the tree has two Locations tables",
-                where=self.root,
-                expected=" or ".join(LOCATIONS_TABLES),
-                found=" and ".join(names),
-                hint="remove the one that no program writes",
-            )
-        self.directory = self.root / names[0]
+        directory = locations_directory(self._fs, self.root)
+        assert directory is not None  # noqa: S101  the caller saw it
+        self.directory = directory
+        self._groups: dict[str, list[int]] = {}  # rows of each row group of the leaves in Parquet
         schema = location_schema(self._fs, self.directory)
         if schema is None:
             raise CorruptFileError(
@@ -184,63 +167,25 @@ class ForeignLocations:
         self.given = tuple(column for column in schema.columns if column.name not in FIXED_NAMES)
         self._require_columns()
 
-    def stored(self) -> dict[str, LocationEntry]:
-        """Its rows by leaf, of two for one the last. CorruptFileError: it is damaged."""
-        record = table_size.load(self._fs, self.directory)
-        if record is None:
-            raise CorruptFileError("the Locations table has no table.size", where=self.directory, expected="a record")
-        sizes, rows = record.data_file_sizes, record.size
-        columns = {column.name: self._read(column, sizes, rows) for column in self.schema.columns}
-        plain = {name: columns[name].to_pylist() for name in FIXED_NAMES & columns.keys()}
-        parents = [str(name).rpartition("/")[0] or "." for name in plain["Filename"]]
-        given = {column.name: columns[column.name] for column in self.given}
-        listed = decode_locations({**plain, "": parents}, "", self.directory, given)
-        return {entry.filename: entry for entry in listed}
+    def stored(self) -> Leaves:
+        return {e.filename: e for e in read_locations(self._fs, self.directory, None, self.schema)}
 
-    def _read(self, column: Column, sizes: Mapping[str, int], rows: int) -> pa.Array:
-        own = written_column(self._fs, self.directory, column, sizes)
-        array = read_column(self._fs, self.directory, own, sizes, rows)
-        if pa.types.is_dictionary(array.type):
-            return array.dictionary_decode()
-        times = pa.types.is_timestamp(array.type) and column.name in FIXED_NAMES
-        return array.cast(pa.int64()) if times else array
+    def wanted(self) -> Leaves:
+        entries = (self._entry(path, keys) for path, keys in self._leaves(self.root, {}))
+        return {entry.filename: entry for entry in entries}
 
-    def on_disk(self) -> FoundLeaves:
-        """The leaves that there are. UnsupportedVersionError: it is not known what a directory or a leaf has.
-
-        CorruptFileError: the tree contradicts itself. SchemaMismatchError: a directory names no value of its column.
-        """
-        groups: dict[str, list[int]] = {}
-        entries = [self._entry(path, keys, groups) for path, keys in self._leaves(self.root, {})]
-        return FoundLeaves(tuple(entries), groups)
-
-    def differences(self, leaves: FoundLeaves) -> Iterator[LeafDifference]:
-        wanted = {entry.filename: entry for entry in leaves.entries}
-        try:
-            stored = self.stored()
-        except (FormatError, SchemaMismatchError) as error:
-            yield LeafDifference("damaged", expected=f"{len(wanted)} leaves", found=error.what)
-            return
-        for leaf in sorted({*stored, *wanted}):
-            yield from leaf_differences(leaf, stored.get(leaf), wanted.get(leaf))
-
-    def update(self, *, now_ms: int, dry_run: bool) -> tuple[list[LeafDifference], bool]:
-        """Differences, and whether the table was written, by a new directory that takes its place in one step.
-
-        LockLostError: another process writes the tree.
-        """
-        if dry_run:
-            return [*self.differences(self.on_disk())], False
+    def write(self, *, now_ms: int) -> list[LeafDifference]:
+        """By a new directory that takes its place in one step."""
         with staged_tree(self._fs, self.root):
-            leaves = self.on_disk()
-            different = [*self.differences(leaves)]
+            wanted = self.wanted()
+            different = [*self._compared(wanted)]
             if different:
-                self._write(leaves, stage_of(self.root) / self.directory.name, now_ms)
-            return different, bool(different)
+                self._write(wanted, stage_of(self.root) / self.directory.name, now_ms)
+            return different
 
-    def _write(self, leaves: FoundLeaves, stage: Path, now_ms: int) -> None:
+    def _write(self, wanted: Leaves, stage: Path, now_ms: int) -> None:
         fs = self._fs
-        written = write_column_leaf(fs, stage, self.schema, [self._rows(leaves)], now_ms, SPLAYED)
+        written = write_column_leaf(fs, stage, self.schema, [self._rows(wanted)], now_ms, SPLAYED)
         fs.sync(written.files)
         fs.sync_dirs([stage])
         if not fs.exchange(stage, self.directory):
@@ -252,7 +197,7 @@ class ForeignLocations:
             )
         fs.sync_dirs([self.root, stage.parent])
 
-    def _rows(self, leaves: FoundLeaves) -> pa.RecordBatch:
+    def _rows(self, wanted: Leaves) -> pa.RecordBatch:
         rows = [
             {
                 "Filename": entry.filename,
@@ -260,10 +205,10 @@ class ForeignLocations:
                 "Format": entry.format,
                 "LastModifiedNanos": entry.modified,
                 "ColumnVersion": entry.version,
-                GROUP_ROWS: leaves.groups.get(entry.filename),
+                GROUP_ROWS: self._groups.get(entry.filename),
                 **dict(entry.columns),
             }
-            for entry in leaves.entries
+            for entry in wanted.values()
         ]
         arrays = []
         for column in self.schema.columns:
@@ -315,7 +260,7 @@ class ForeignLocations:
             else:
                 raise self._misfit(path, "Parquet files, or directories of column files")
 
-    def _entry(self, path: Path, keys: Mapping[str, str], groups: dict[str, list[int]]) -> LocationEntry:
+    def _entry(self, path: Path, keys: Mapping[str, str]) -> LocationEntry:
         name, stat = path.relative_to(self.root).as_posix(), self._fs.stat(path)
         assert stat is not None  # noqa: S101 - it was listed just now
         given = tuple((c.name, directory_value(keys[c.name], c, path.parent)[0]) for c in self.given)
@@ -326,7 +271,7 @@ class ForeignLocations:
             rows, kind, version = record.size, DEEPHAVEN, record.column_version
         else:
             file = open_foreign(self._fs, path)
-            groups[name] = [group.rows for group in file.groups()]
+            self._groups[name] = [group.rows for group in file.groups()]
             rows, kind, version = file.rows, PARQUET, None
         parent = path.relative_to(self.root).parent.as_posix()
         return LocationEntry(parent, name, rows, kind, stat.mtime_ns, version, given)

@@ -6,28 +6,32 @@ that is missing hides rows. The manifest, which is written last and has a checks
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sparkhaven.readers.arrow.pinned_table import PinnedTable
+from sparkhaven.readers.arrow.opening import open_place
+from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.location_index import Kind
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import CorruptFileError, FormatError, SchemaMismatchError
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest, encode_manifest
-from sparkhaven.store.format.parquet.trees import EXTENDED, LOCATIONS_TABLE, LOCATIONS_TABLES, MANIFEST
+from sparkhaven.store.format.parquet.trees import EXTENDED, LOCATIONS_TABLES, MANIFEST
 from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.format.table.locations import DEEPHAVEN, PARQUET, LocationEntry
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.location_files import read_locations
+from sparkhaven.store.scan.location_files import locations_directory, read_locations
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.transfer.export import staged_tree
 from sparkhaven.writers.transfer.export_plan import ExportOptions, plan_export
 from sparkhaven.writers.transfer.extended import replace_names
 from sparkhaven.writers.transfer.tree_writer import TreeWriter
 
-Entries = Mapping[str, LocationEntry]
+Leaves = Mapping[str, LocationEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,70 +45,82 @@ class LeafDifference:
     found: str | None = None
 
 
-def has_locations(schema: TableSchema) -> bool:
-    """Whether the schema asks for a tree with a Locations table."""
-    return EXTENDED.get(schema.extended or "") == "hive"
+class LocationsTable(ABC):
+    """The Locations table of a tree, and the leaves that it is to have. CorruptFileError: it is damaged."""
+
+    @abstractmethod
+    def stored(self) -> Leaves | None:
+        """Its rows by leaf, of two for one the last; None: there is no table."""
+
+    @abstractmethod
+    def wanted(self) -> Leaves:
+        """The rows that it is to have."""
+
+    @abstractmethod
+    def write(self, *, now_ms: int) -> list[LeafDifference]:
+        """Writes it where it differs; what differed. LockLostError: another process writes the tree."""
+
+    def differences(self) -> Iterator[LeafDifference]:
+        """How it differs from the tree. Raises as ``wanted``."""
+        return self._compared(self.wanted())
+
+    def _compared(self, wanted: Leaves) -> Iterator[LeafDifference]:
+        try:
+            stored = self.stored()
+        except (FormatError, SchemaMismatchError) as error:
+            yield LeafDifference("damaged", expected=f"{len(wanted)} leaves", found=error.what)
+            return
+        if stored is None:
+            if wanted:
+                yield LeafDifference("lost", expected=f"{len(wanted)} leaves", found="no Locations table")
+            return
+        for leaf in sorted({*stored, *wanted}):
+            yield from _differences(leaf, stored.get(leaf), wanted.get(leaf))
 
 
-def stored_locations(place: TablePlace, schema: TableSchema) -> Entries | None:
-    """The rows of the table by leaf; None without one. CorruptFileError: it is damaged, or there are two."""
-    names = [name for name in LOCATIONS_TABLES if place.fs.stat(place.extended / name) is not None]
-    if not names:
-        return None
-    if len(names) > 1:
-        raise CorruptFileError(
-            "the tree has two Locations tables",
-            where=place.extended,
-            expected=" or ".join(LOCATIONS_TABLES),
-            found=" and ".join(names),
-            hint=f"remove {names[1]}: merges write {LOCATIONS_TABLE}",
-        )
-    assert schema.partitioning is not None  # noqa: S101
-    listed = read_locations(place.fs, place.extended / names[0], schema.partitioning.name, schema)
-    return {entry.filename: entry for entry in listed}
+class OwnLocations(LocationsTable):
+    """That of the tree beside history. CorruptFileError: the manifest is damaged or lost, or a leaf is lost."""
 
+    def __init__(self, place: TablePlace, schema: TableSchema) -> None:
+        self._place, self._schema = place, schema
 
-def wanted_locations(place: TablePlace) -> Entries:
-    """The rows that the table is to have. CorruptFileError: the manifest is damaged or lost, or a leaf is lost."""
-    manifest = _manifest(place)
-    leaves = () if manifest is None else manifest.leaves
-    return {leaf.path: _entry(place, leaf.path, leaf.value, leaf.rows) for leaf in leaves}
+    @staticmethod
+    def of(place: TablePlace) -> OwnLocations | None:
+        """That of a table whose schema asks for one, else None. TableNotFoundError: there is no schema."""
+        schema = load_deployed(place)
+        return OwnLocations(place, schema) if EXTENDED.get(schema.extended or "") == "hive" else None
 
+    def stored(self) -> Leaves | None:
+        place, partitioning = self._place, self._schema.partitioning
+        directory = locations_directory(place.fs, place.extended)
+        if directory is None:
+            return None
+        assert partitioning is not None  # noqa: S101
+        return {e.filename: e for e in read_locations(place.fs, directory, partitioning.name, self._schema)}
 
-def location_differences(place: TablePlace, schema: TableSchema) -> Iterator[LeafDifference]:
-    """Differences of the table from the tree. Raises as ``wanted_locations``."""
-    wanted = wanted_locations(place)
-    try:
-        stored = stored_locations(place, schema)
-    except (FormatError, SchemaMismatchError) as error:
-        yield LeafDifference("damaged", expected=f"{len(wanted)} leaves", found=error.what)
-        return
-    if stored is None:
-        if wanted:
-            yield LeafDifference("lost", expected=f"{len(wanted)} leaves", found="no Locations table")
-        return
-    for leaf in sorted({*stored, *wanted}):
-        yield from leaf_differences(leaf, stored.get(leaf), wanted.get(leaf))
+    def wanted(self) -> Leaves:
+        manifest = _manifest(self._place)
+        leaves = () if manifest is None else manifest.leaves
+        return {leaf.path: _entry(self._place, leaf.path, leaf.value, leaf.rows) for leaf in leaves}
 
-
-def update_locations(place: TablePlace, table: PinnedTable, *, now_ms: int) -> bool:
-    """Writes the table from the tree where it differs; returns whether it did.
-
-    Raises as ``wanted_locations``. LockLostError: a merge is writing the tree.
-    """
-    fs, root = place.fs, place.extended
-    with staged_tree(fs, root):
-        if not list(location_differences(place, table.schema)):
-            return False
-        manifest = _manifest(place)
-        assert manifest is not None  # noqa: S101  there is something to write
-        for name in LOCATIONS_TABLES[1:]:
-            fs.remove_tree(root / name)
-        plan = plan_export(table, ExportOptions("hive", manifest.leaf, tier="history"))  # type: ignore[arg-type]
-        writer = TreeWriter(fs, table, stage_of(root), plan, now_ms, lambda _: None)
-        named = replace_names(fs, root, writer, manifest.leaves).named
-        fs.replace(root / MANIFEST, encode_manifest(replace(manifest, named=named)))
-    return True
+    def write(self, *, now_ms: int) -> list[LeafDifference]:
+        fs, root = self._place.fs, self._place.extended
+        if not list(self.differences()):
+            return []
+        table = pinned_of(open_place(self._place, null_char=CHAR_NULL))
+        with staged_tree(fs, root):
+            different = list(self.differences())
+            if not different:
+                return []
+            manifest = _manifest(self._place)
+            assert manifest is not None  # noqa: S101  there is something to write
+            for name in LOCATIONS_TABLES[1:]:
+                fs.remove_tree(root / name)
+            plan = plan_export(table, ExportOptions("hive", manifest.leaf, tier="history"))  # type: ignore[arg-type]
+            writer = TreeWriter(fs, table, stage_of(root), plan, now_ms, lambda _: None)
+            named = replace_names(fs, root, writer, manifest.leaves).named
+            fs.replace(root / MANIFEST, encode_manifest(replace(manifest, named=named)))
+        return different
 
 
 def _manifest(place: TablePlace) -> TreeManifest | None:
@@ -136,7 +152,7 @@ def _entry(place: TablePlace, leaf: str, value: str, rows: int) -> LocationEntry
     return LocationEntry(value, leaf, rows, kind, stat.mtime_ns, version)
 
 
-def leaf_differences(leaf: str, entry: LocationEntry | None, right: LocationEntry | None) -> Iterator[LeafDifference]:
+def _differences(leaf: str, entry: LocationEntry | None, right: LocationEntry | None) -> Iterator[LeafDifference]:
     """How the row of a leaf differs from what it is to be; None: there is no row, or no leaf."""
     if entry is None or right is None:
         date = entry.value if entry is not None else right.value if right is not None else None

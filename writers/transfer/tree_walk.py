@@ -25,7 +25,7 @@ from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, M
 from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition, without_generation
-from sparkhaven.store.scan.location_files import read_locations
+from sparkhaven.store.scan.location_files import locations_directory, read_locations
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.transfer.leaf_readers import FoundLeaf, directory_value, foreign_bytes, foreign_damage
 
@@ -256,16 +256,16 @@ class TreeWalk:
             yield self.leaf(self.root / name, self._value(values, self.root / name), count, values)
 
     def hive(self) -> Iterator[FoundLeaf]:
-        tables = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
-        if len(tables) != 1:
+        directory = locations_directory(self.fs, self.root)
+        if directory is None:
             raise CorruptFileError(
-                "the tree has two Locations tables" if tables else "the tree has no Locations table",
+                "the tree has no Locations table",
                 where=self.root,
                 expected=" or ".join(LOCATIONS_TABLES),
-                found=" and ".join(tables) or "neither",
-                hint=f"remove the one that is out of date. {LOOK}" if tables else "import it with --layout kv",
+                found="neither",
+                hint="import it with --layout kv",
             )
-        for entry in read_locations(self.fs, self.root / tables[0], self.column, self.schema):
+        for entry in read_locations(self.fs, directory, self.column, self.schema):
             path = self.root / entry.filename
             stat = self.fs.stat(path)
             if stat is None or stat.is_dir != (entry.format == DEEPHAVEN):

@@ -14,8 +14,6 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.location_index import (
     Difference,
     differences,
@@ -31,9 +29,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
-from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.writers.merge.location_index import IndexUpdate
 from sparkhaven.writers.transfer.foreign_locations import (
     ForeignLocations,
@@ -43,13 +39,7 @@ from sparkhaven.writers.transfer.foreign_locations import (
     update_entries,
     wanted_entries,
 )
-from sparkhaven.writers.transfer.locations import (
-    LeafDifference,
-    has_locations,
-    location_differences,
-    stored_locations,
-    update_locations,
-)
+from sparkhaven.writers.transfer.locations import LeafDifference, LocationsTable, OwnLocations
 
 CODE_OF_LEAVES = "E264"
 
@@ -70,23 +60,22 @@ class LocationsPart:
             table(self.header, [[row[name] for name in self.header] for row in rows])
 
 
-def listed(place: TablePlace) -> LocationsPart | None:
-    """The rows of the Locations table; None for a table without such a tree."""
+def locations_of(place: TablePlace) -> LocationsTable | None:
+    """The Locations table of a table; None where it has no tree with one."""
     if has_foreign_locations(place):
-        return _listed(place, ForeignLocations(place).stored())
-    schema = _schema(place)
-    return None if schema is None else _listed(place, stored_locations(place, schema))
-
-
-def _schema(place: TablePlace) -> TableSchema | None:
-    """The deployed schema of a table with such a tree, which merges write."""
+        return ForeignLocations(place)
     try:
-        schema = load_deployed(place)
+        return OwnLocations.of(place)
     except TableNotFoundError:
         if is_foreign(place):
             return None
         raise
-    return schema if has_locations(schema) else None
+
+
+def listed(place: TablePlace) -> LocationsPart | None:
+    """The rows of the Locations table; None for a table without such a tree."""
+    locations = locations_of(place)
+    return None if locations is None else _listed(place, locations.stored())
 
 
 def _listed(place: TablePlace, stored: Mapping[str, LocationEntry] | None) -> LocationsPart:
@@ -110,37 +99,23 @@ def _listed(place: TablePlace, stored: Mapping[str, LocationEntry] | None) -> Lo
 
 def validated(place: TablePlace) -> LocationsPart | None:
     """Differences of the Locations table from the tree."""
-    if has_foreign_locations(place):
-        table = ForeignLocations(place)
-        different = list(table.differences(table.on_disk()))
-    else:
-        schema = _schema(place)
-        if schema is None:
-            return None
-        different = list(location_differences(place, schema))
+    locations = locations_of(place)
+    if locations is None:
+        return None
+    different = list(locations.differences())
     text = "right" if not different else counted(len(different), "difference")
     return _differences(place, different, {}, text)
 
 
 def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
     """Writes the Locations table where it differs from the tree; the differences."""
-    if has_foreign_locations(place):
-        different, written = ForeignLocations(place).update(now_ms=int(time.time() * 1000), dry_run=dry_run)
-        return _updated(place, different, written=written, dry_run=dry_run)
-    schema = _schema(place)
-    if schema is None:
+    locations = locations_of(place)
+    if locations is None:
         return None
-    different, written = list(location_differences(place, schema)), False
-    if different and not dry_run:
-        opened = pinned_of(open_table(place.layout.root, str(place.table), null_char=CHAR_NULL, fs=place.fs))
-        written = update_locations(place, opened, now_ms=int(time.time() * 1000))
-    return _updated(place, different, written=written, dry_run=dry_run)
-
-
-def _updated(place: TablePlace, different: list[LeafDifference], *, written: bool, dry_run: bool) -> LocationsPart:
+    different = list(locations.differences()) if dry_run else locations.write(now_ms=int(time.time() * 1000))
     verb = "would be written" if dry_run else "written"
     text = f"{counted(len(different), 'difference')}, {verb}" if different else "right, nothing to write"
-    return _differences(place, different, {"written": written}, text)
+    return _differences(place, different, {"written": bool(different) and not dry_run}, text)
 
 
 def _differences(

@@ -330,5 +330,5 @@ def test_without_an_exchange_of_directories_nothing_is_changed(tree: Path, tmp_p
     before = contents(tmp_path)
     table = ForeignLocations(TablePlace(OldFs(), Layout(tmp_path), NAME))
     with pytest.raises(UnsupportedVersionError, match="cannot exchange two directories"):
-        table.update(now_ms=1, dry_run=False)
+        table.write(now_ms=1)
     assert contents(tmp_path) == before
