@@ -56,7 +56,7 @@ class Codec:
 
     storage: Storage
     type: str
-    encode: Callable[[Column, pa.Array, Base, bool], Encoded]
+    encode: Callable[[Column, pa.Array, Base], Encoded]
     open: Callable[[Region], Reading]
 
 
@@ -67,9 +67,8 @@ def _position_of(column: Column, base: Base) -> ValuePosition:
 # --- fixed width -------------------------------------------------------------------------------------------
 
 
-def _encode_fixed(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
-    data = encode_fixed(array, column.type, locate=_position_of(column, base), allow_null_alias=alias)
-    return Encoded({column.name + DAT: data})
+def _encode_fixed(column: Column, array: pa.Array, base: Base) -> Encoded:
+    return Encoded({column.name + DAT: encode_fixed(array, column.type, locate=_position_of(column, base))})
 
 
 def _open_fixed(region: Region) -> Reading:
@@ -83,7 +82,7 @@ def _open_fixed(region: Region) -> Reading:
 # --- codecs ------------------------------------------------------------------------------------------------
 
 
-def _encode_coded(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+def _encode_coded(column: Column, array: pa.Array, base: Base) -> Encoded:
     coding = column.type.fixed
     assert coding is not None  # noqa: S101
     return Encoded({column.name + DAT: encode_coded(array, coding, locate=_position_of(column, base))})
@@ -99,7 +98,7 @@ def _open_coded(region: Region) -> Reading:
     return read
 
 
-def _encode_coded_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+def _encode_coded_blobs(column: Column, array: pa.Array, base: Base) -> Encoded:
     coding, size = column.type.blob, base.size(column.name + BYTES)
     assert coding is not None  # noqa: S101
     ends, data = encode_coded_blobs(array, coding, size, locate=_position_of(column, base))
@@ -123,7 +122,7 @@ def _open_coded_blobs(region: Region) -> Reading:
 # --- strings -----------------------------------------------------------------------------------------------
 
 
-def _encode_symbols(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+def _encode_symbols(column: Column, array: pa.Array, base: Base) -> Encoded:
     numbers, new = assign_numbers(array, base.symbols)
     name = column.name
 
@@ -152,7 +151,7 @@ def _open_symbols(region: Region) -> Reading:
     return read
 
 
-def _encode_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+def _encode_blobs(column: Column, array: pa.Array, base: Base) -> Encoded:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     size = base.size(column.name + BYTES)
@@ -195,7 +194,7 @@ def _end(region: Region, row: int) -> int:
 # --- sets --------------------------------------------------------------------------------------------------
 
 
-def _encode_sets(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+def _encode_sets(column: Column, array: pa.Array, base: Base) -> Encoded:
     words, new = assign_bits(array, base.symbols, locate=_position_of(column, base))
     name = column.name
     ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), locate=lambda i: f"symbol {i}")
@@ -242,9 +241,9 @@ def codec_for(column: Column) -> Codec:
     return codec
 
 
-def encode_column(column: Column, array: pa.Array, base: Base, *, allow_null_alias: bool = False) -> Encoded:
+def encode_column(column: Column, array: pa.Array, base: Base) -> Encoded:
     """What to append to a column's files for a chunk of values.
 
     A value that cannot be stored is a SchemaMismatchError with its row.
     """
-    return codec_for(column).encode(column, array, base, allow_null_alias)
+    return codec_for(column).encode(column, array, base)

@@ -1,7 +1,7 @@
 """Entries of fixed width: numbers, chars, Booleans and Instants in a ``.dat`` file.
 
-A null is a distinguished value of the type. A value equal to it cannot be stored, unless the caller allows that it
-is read back as null. Written little endian; read in either order. NaN, infinities and -0.0 keep their bits.
+A null is a distinguished value of the type, and a value equal to it cannot be stored. Written little endian; read in
+either order. NaN, infinities and -0.0 keep their bits.
 """
 
 from __future__ import annotations
@@ -61,25 +61,22 @@ def encode_entries(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
     return np.frombuffer(data, data_type.numpy)
 
 
-def encode_fixed(
-    array: pa.Array, data_type: DataType, *, locate: ValuePosition = row_position, allow_null_alias: bool = False
-) -> memoryview:
+def encode_fixed(array: pa.Array, data_type: DataType, *, locate: ValuePosition = row_position) -> memoryview:
     """The entries of an array as bytes; without nulls on a little-endian machine they are not copied.
 
     A value equal to the null of its type is a SchemaMismatchError at ``locate(index)``.
     """
     values = _values(array, data_type)
-    if not allow_null_alias:
-        alias = sentinels(array, data_type)
-        if alias.any():
-            row = int(np.argmax(alias))
-            raise SchemaMismatchError(
-                "value equals the null value of its type",
-                where=locate(row),
-                expected=f"{data_type.name} other than {BY_NAME[data_type.name].null}",
-                found=values[row],
-                hint="reject the row, or set allow_null_alias to store it as null",
-            )
+    alias = sentinels(array, data_type)
+    if alias.any():
+        row = int(np.argmax(alias))
+        raise SchemaMismatchError(
+            "value equals the null value of its type",
+            where=locate(row),
+            expected=f"{data_type.name} other than {BY_NAME[data_type.name].null}",
+            found=values[row],
+            hint="reject the row, or set allow_null_alias to store it as null",
+        )
     if array.null_count:
         nulls = np.asarray(array.is_null())
         values = values.copy()
