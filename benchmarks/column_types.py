@@ -114,7 +114,7 @@ def stored(column: Column, array: pa.Array) -> Ways:
     codec, rows = codec_for(column), len(array)
 
     def write() -> Encoded:
-        return codec.encode(column, array, Base(), False)
+        return codec.encode(column, array, Base())
 
     buffers = {file: pa.py_buffer(bytes(part)) for file, part in write().parts.items()}
     companions = {name.removeprefix(column.name): data for name, data in buffers.items() if not name.endswith(DAT)}

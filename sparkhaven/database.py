@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.dataframes.frames import ReadKeywords
     from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
     from sparkhaven.writers.transfer.restore import RestoredTable
-    from sparkhaven.writers.transfer.snapshot import TakenSnapshot
+    from sparkhaven.writers.transfer.snapshots import TakenSnapshot
     from sparkhaven.writers.users.save import SavedTable
 
 
@@ -299,7 +299,7 @@ class Database:
             >>> sorted(db.snapshot_to(root / ".." / "copy").manifest.tables)
             ['Equity.Quote', 'Equity.Trade']
         """
-        from sparkhaven.writers.transfer.snapshot import take_snapshot
+        from sparkhaven.writers.transfer.snapshots import take_snapshot
 
         names = self.tables() if tables is None else [tables] if isinstance(tables, str) else list(tables)
         earlier = None if since is None else local_path(since)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sparkhaven.writers.merge.date_result import DateResult
     from sparkhaven.writers.rewrites.column_changes import Value
     from sparkhaven.writers.transfer.export import Exported
-    from sparkhaven.writers.transfer.snapshot import TakenSnapshot
+    from sparkhaven.writers.transfer.snapshots import TakenSnapshot
 
 Names = str | Iterable[str]
 Progress = Callable[[str], None]
@@ -872,7 +872,7 @@ class Table:
             >>> db.table("Equity.Trade").snapshot_to(root / ".." / "copy").manifest.tables["Equity.Trade"].rows
             3
         """
-        from sparkhaven.writers.transfer.snapshot import take_snapshot
+        from sparkhaven.writers.transfer.snapshots import take_snapshot
 
         return take_snapshot(
             self._place.fs,

@@ -20,14 +20,15 @@ from sparkhaven.store.conversions.conversion_table import (
     PARTITION,
     SIGNIFICANT,
     ConversionRule,
+    Group,
     Take,
     accepted,
     accepted_by,
     column_rule,
     rule,
+    source_of,
 )
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError
 from sparkhaven.store.format.column.charset import unencodable
 from sparkhaven.store.format.column.fixed import sentinels

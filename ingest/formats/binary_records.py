@@ -1,6 +1,6 @@
 """Payloads that hold one record each, in a binary format with a schema: what Avro and Protobuf have in common.
 
-One pass of the compiled scanner (``ingest.formats.scan.record_scanner``) takes the records that are certain. The rest,
+One pass of the compiled scanner (``ingest.formats.scan.scan_columns``) takes the records that are certain. The rest,
 and all where there is no scanner, are decoded one by one, whole before any column is touched. So a damaged payload is a
 bad row and no neighbour knows of it. What a format has to say for itself is in ``RecordFormat``.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row, exact_rows, tried
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.scan.record_scanner import RecordScanner
+from sparkhaven.ingest.formats.scan.scan_columns import RecordScanner
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.coded_values import coded_value, with_settings
 from sparkhaven.ingest.values.exact_values import check_integer, declared_value, from_json, number_value
@@ -33,7 +33,7 @@ from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_tex
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import TypedRows, left_over, merge_rows, no_columns
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
-from sparkhaven.store.conversions import source_types
+from sparkhaven.store.conversions import conversion_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
 from sparkhaven.store.quarantine.reasons import Reason
 
@@ -41,10 +41,10 @@ Record = TypeVar("Record")
 SHOWN_BYTES = 256
 _NUMBERS = (int, float, Decimal)
 _SOURCES = {
-    "instant": source_types.TIMESTAMP,
-    "local time": source_types.LOCAL,
-    "date": source_types.DATE,
-    "time of day": source_types.TIME,
+    "instant": conversion_table.TIMESTAMP,
+    "local time": conversion_table.LOCAL,
+    "date": conversion_table.DATE,
+    "time of day": conversion_table.TIME,
 }
 _BYTES = "bytes with binary_as_text = true in [feed] (text), or as_text = true (base64)"
 

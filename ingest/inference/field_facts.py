@@ -19,8 +19,8 @@ from sparkhaven.ingest.sample_rows import Sample, TypedPart, shown
 from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT
 from sparkhaven.ingest.values.json_text import exact_number, json_text
 from sparkhaven.ingest.values.text_forms import NO, YES
+from sparkhaven.store.conversions.conversion_table import Group, source_of
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.layout import MAX_NAME
 
 BOOLEAN, WHOLE, FRACTION, TEXT, ARRAY, OBJECT = "boolean", "whole", "fraction", "text", "array", "object"

@@ -21,7 +21,7 @@ from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.wire_values import Moment, MomentKind
 from sparkhaven.store.conversions.coded_arrays import coded_array
-from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.conversions.conversion_table import Group, source_of
 from sparkhaven.store.instants import DAY_NS, UNIT_NS
 from sparkhaven.store.native.blobs import unstorable_values
 from sparkhaven.store.native.json_lists import BASE64, byte_values

@@ -21,10 +21,9 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import require_database
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.writers.transfer.content import CopiedTable
-from sparkhaven.writers.transfer.mirror import Mirror
 from sparkhaven.writers.transfer.restore import RestoredTable
 from sparkhaven.writers.transfer.restore import restore as restore_tables
-from sparkhaven.writers.transfer.snapshot import TakenSnapshot, snapshot_path, take_snapshot
+from sparkhaven.writers.transfer.snapshots import Mirror, TakenSnapshot, snapshot_path, take_snapshot
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables but log tables.")]
 

@@ -23,8 +23,7 @@ from sparkhaven.store.format.parquet.location_files import INDEX, NAME, SIDECARS
 from sparkhaven.store.format.table.definition import NESTED, Definition
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode
-from sparkhaven.store.format.table.tbl import definition_name
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl, definition_name
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.layout import LocationKey

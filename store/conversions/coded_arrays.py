@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.conversions import number_arrays
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, rule
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, Group, rule, source_of
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.types.codings.coding import Coding, Mask, Unfit, UnfitError, some, validity
 
 Coded = tuple[pa.Array, Mask | None]

@@ -24,7 +24,7 @@ from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
 from sparkhaven.store.format.parquet.trees import LOCATIONS_TABLE, LOCATIONS_TABLES
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.locations import FIXED_NAMES, LocationEntry, decode_locations, locations_schema
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.scan.checksums import MEMORY, Checks

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, Take, rule
+from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, SOURCES, Group, Take, rule, source_of
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.conversions.source_types import SOURCES, Group, source_of
 from tests.support.ingest.conversions.doors import Door, delta, files, frames, imported, requeue
 from tests.support.ingest.conversions.values import BAD, expected, sources
 

@@ -60,7 +60,7 @@ from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.transfer import frames
 from sparkhaven.writers.transfer.leaf_readers import LeafReader
-from sparkhaven.writers.transfer.leaves import write_parquet_leaf
+from sparkhaven.writers.transfer.tree_writer import write_parquet_leaf
 from sparkhaven.writers.users.location_writer import LocationWriter
 from tests.support.ingest.delta.tables import TABLE_ID, put_version, unpack
 from tests.support.ingest.ingest_cases import file_id, schema

@@ -8,8 +8,15 @@ from collections.abc import Iterator, Mapping
 from sparkhaven.errors import SparkhavenError
 from sparkhaven.jobs.monitor.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
 from sparkhaven.readers.checks.catalogue import GENERALLY, PARTS, Entry, severity_of
-from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, column_rule, rule
-from sparkhaven.store.conversions.source_types import SOURCES, SourceType
+from sparkhaven.store.conversions.conversion_table import (
+    COLUMNS,
+    SOURCES,
+    ConversionRule,
+    SourceType,
+    Take,
+    column_rule,
+    rule,
+)
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS, SWITCHES

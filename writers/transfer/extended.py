@@ -52,8 +52,7 @@ from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.writers.transfer.copying import clear
 from sparkhaven.writers.transfer.export import staged_tree
 from sparkhaven.writers.transfer.export_plan import ExportOptions, ExportPlan, LeafFormat, plan_export
-from sparkhaven.writers.transfer.leaves import WrittenLeaf, check_leaf
-from sparkhaven.writers.transfer.tree_writer import TreeWriter
+from sparkhaven.writers.transfer.tree_writer import TreeWriter, WrittenLeaf, check_leaf
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from sparkhaven.writers.merge.executor import EVERY_S
 from sparkhaven.writers.merge.plan.merge_plan import DEFAULT_MEMORY
 from sparkhaven.writers.merge.publish.staged_locations import taken_rows
 from sparkhaven.writers.transfer.date_import import CODEC, ConvertedRows, Part, Progress, parquet_rows, stored_batch
-from sparkhaven.writers.transfer.leaves import write_parquet_leaf
+from sparkhaven.writers.transfer.tree_writer import write_parquet_leaf
 
 BATCH_ROWS = 1 << 16
 _SALT = np.uint64(0x9E3779B97F4A7C15)  # the published constants of SplitMix64

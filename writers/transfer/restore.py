@@ -33,7 +33,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.transfer.content import CopiedTable, require_copy, same_content
 from sparkhaven.writers.transfer.copying import CopyProgress, FileCopies, clear, locked_directory, other_content
-from sparkhaven.writers.transfer.snapshot import Progress, SnapshotManifest, load_snapshot
+from sparkhaven.writers.transfer.snapshots import Progress, SnapshotManifest, load_snapshot
 from sparkhaven.writers.transfer.table_files import move_ledgers, same_quarantine
 from sparkhaven.writers.users.location_writer import lock_user_table
 

@@ -69,8 +69,8 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.transfer.date_import import CODEC, ConvertedRows, Part, Progress, parquet_rows, stored_batch
 from sparkhaven.writers.transfer.leaf_readers import ExportedDigests, FoundLeaf, open_leaf
-from sparkhaven.writers.transfer.leaves import write_parquet_leaf
 from sparkhaven.writers.transfer.tree_walk import TreeWalk, ValueTemplate, is_parquet, nested_leaves, visible
+from sparkhaven.writers.transfer.tree_writer import write_parquet_leaf
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,17 @@ from sparkhaven.ingest.formats.parquet.typed_values import row_form, row_text
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Take, accepted_by, column_rule, rule
-from sparkhaven.store.conversions.source_types import INT64, Group, source_of, spark_source
+from sparkhaven.store.conversions.conversion_table import (
+    INT64,
+    SIGNIFICANT,
+    Group,
+    Take,
+    accepted_by,
+    column_rule,
+    rule,
+    source_of,
+    spark_source,
+)
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.foreign_parquet import ParquetBatch, told_apart
 from sparkhaven.store.io.fs import Fs

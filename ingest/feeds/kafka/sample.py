@@ -16,7 +16,7 @@ from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.confluent import HEAD, likely_frame, schema_id
-from sparkhaven.ingest.formats.csv.sample import CsvRecords
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRecords
 from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
 from sparkhaven.store.epochs.state.log_values import OffsetRange

@@ -25,8 +25,7 @@ from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema,
 from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
 from sparkhaven.ingest.formats.confluent import HEAD, SINGLE_OBJECT, schema_id
 from sparkhaven.ingest.formats.json.field_paths import Path, Tree, path_of, tree_of, unknown_names, value_at
-from sparkhaven.ingest.formats.scan.record_scanner import NO_UNION, RecordScanner, WireField
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
+from sparkhaven.ingest.formats.scan.scan_columns import NO_UNION, ROOM, RecordScanner, TextRoom, WireField
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value

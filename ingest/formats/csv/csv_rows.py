@@ -18,6 +18,7 @@ from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, exac
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.csv.csv_records import (
     CsvRecordError,
+    Field,
     Header,
     blank,
     commented,
@@ -36,6 +37,7 @@ from sparkhaven.ingest.formats.csv.spans import (
     long_bytes,
 )
 from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
+from sparkhaven.ingest.sample_rows import Quoted
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
@@ -349,3 +351,30 @@ def _over_lines(cut: CutBlock, *lists: Ints) -> tuple[Ints, Ints]:
     over = np.flatnonzero(stops - starts > 1)
     over = over[np.argsort(starts[over])]
     return starts[over], stops[over]
+
+
+class CsvRecords(CsvDecoder):
+    """A decoder without columns, which keeps the fields of each record that is one: (number, text by name)."""
+
+    def __init__(self, options: CsvOptions) -> None:
+        super().__init__((), (), options, compiled=False)
+        self.records: list[tuple[int, dict[str, str]]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields, empty before there is a header."""
+        return () if self._header is None else self._header.names
+
+    def values_of(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        """No values; the record is kept if it has as many fields as the header."""
+        outcome = super().values_of(raw, header, file, number, rejects)
+        if not isinstance(outcome, BadRow):
+            fields = read_record(raw.decode("utf-8"), self._options.delimiter, self._options.quote)
+            texts = map(_text, fields)
+            self.records.append((number, dict(zip(header.names, texts, strict=False))))
+        return outcome
+
+
+def _text(field: Field) -> str:
+    text, quoted = field
+    return Quoted(text) if quoted else text

@@ -47,13 +47,14 @@ from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,
     SIGNIFICANT,
     ConversionRule,
+    Group,
     accepted_by,
     column_rule,
     rule,
+    source_of,
 )
 from sparkhaven.store.conversions.hybrid_calendar import UTC_NAMES, UnsureInstants
 from sparkhaven.store.conversions.number_arrays import DAY_MS, plain, plain_scalar
-from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
 from sparkhaven.store.quarantine.reasons import Reason

@@ -23,7 +23,7 @@ from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import UNITS_OF, count_target, is_counted
-from sparkhaven.store.conversions import source_types
+from sparkhaven.store.conversions import conversion_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, column_rule, rule
 from sparkhaven.store.errors import SettingsError
 
@@ -52,12 +52,12 @@ AS_TEXT = "TEXT"  # kind of a leaf of which a String takes the text, whatever it
 NESTED = "NESTED"  # of one whose elements go into an array or map
 LIST, STRUCT = "google.protobuf.ListValue", "google.protobuf.Struct"
 _SOURCES = {
-    **dict.fromkeys(_INTEGERS, source_types.INT64),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), source_types.FLOAT64),
-    "BOOL": source_types.BOOLEAN,
-    "STRING": source_types.TEXT,
-    "ENUM": source_types.TEXT,
-    "BYTES": source_types.BYTES,
+    **dict.fromkeys(_INTEGERS, conversion_table.INT64),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), conversion_table.FLOAT64),
+    "BOOL": conversion_table.BOOLEAN,
+    "STRING": conversion_table.TEXT,
+    "ENUM": conversion_table.TEXT,
+    "BYTES": conversion_table.BYTES,
 }
 _NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTAMP}, "BYTES", "MESSAGE", "GROUP")}
 _HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
@@ -181,9 +181,9 @@ def _nested(
         element = element.message_type.fields_by_name["value"]
     kind = _NAMES.get(element.type, "")
     moment = element.message_type is not None and element.message_type.full_name == TIMESTAMP
-    known = source_types.TIMESTAMP if moment else _SOURCES.get(kind)
+    known = conversion_table.TIMESTAMP if moment else _SOURCES.get(kind)
     options = frozenset({"unit"} if target.unit != "iso" else ())
-    cell = None if known is None or known is source_types.BYTES else rule(known, coding.elements or "String")
+    cell = None if known is None or known is conversion_table.BYTES else rule(known, coding.elements or "String")
     fits = cell is not None and cell.takes(options)
     keys = not entry or (inner is not None and inner.fields_by_name["key"].type == F.TYPE_STRING)
     if not (fits and keys and field.is_repeated and entry == (coding.json == "object")):

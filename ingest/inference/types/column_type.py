@@ -19,8 +19,7 @@ from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, firs
 from sparkhaven.ingest.sample_rows import Form
 from sparkhaven.ingest.spec.stream_spec import TextForm
 from sparkhaven.ingest.values.text_forms import NUMBERS
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
-from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, Group, source_of
 from sparkhaven.store.types.codings.decimals import MOST_DIGITS
 
 CHARS = 100  # values of one letter that make a char

@@ -37,11 +37,10 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.adoption import adopt_dates
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
-from sparkhaven.writers.transfer.attach import attach_dates, detached_below, missing_parts
 from sparkhaven.writers.transfer.date_copies import move_dates
-from sparkhaven.writers.transfer.detach import detach_dates
+from sparkhaven.writers.transfer.detached_dates import attach_dates, detach_dates, detached_below, missing_parts
 from sparkhaven.writers.transfer.extended import follow
-from sparkhaven.writers.transfer.snapshot import path_outside
+from sparkhaven.writers.transfer.snapshots import path_outside
 
 EXIT_CODES = {
     "done": "done, or nothing to drop",

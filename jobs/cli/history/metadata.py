@@ -31,15 +31,17 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.writers.merge.location_index import IndexUpdate
-from sparkhaven.writers.transfer.foreign_locations import (
+from sparkhaven.writers.transfer.locations import (
     ForeignLocations,
+    LeafDifference,
+    LocationsTable,
+    OwnLocations,
     foreign_tables,
     has_foreign_locations,
     is_foreign,
     update_entries,
     wanted_entries,
 )
-from sparkhaven.writers.transfer.locations import LeafDifference, LocationsTable, OwnLocations
 
 CODE_OF_LEAVES = "E264"
 

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.format.column.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.format.column.charset import ValuePosition
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.fixed import decode_fixed, encode_fixed
-from sparkhaven.store.format.column.plain_texts import WIDTH
+from sparkhaven.store.format.column.plain_texts import WIDTH, decode_blobs, encode_blobs
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES, Region
 from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols

@@ -1,7 +1,8 @@
 """Ends of values, and texts that have the same bytes in a file as in Arrow: looked at once, and not copied.
 
 An end is an offset of 8 bytes, in a ``.sym`` file or a blob column's ``.dat``. Value *i* is the bytes from end *i* - 1
-(0 for the first) up to end *i*: in entry order, without gaps.
+(0 for the first) up to end *i*: in entry order, without gaps. Blob columns have them in ``.dat``, and the values in
+``.bytes``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.charset import Ends, charset
+from sparkhaven.store.format.column.charset import (
+    Ends,
+    ValuePosition,
+    charset,
+    decode_values,
+    encode_values,
+    row_position,
+)
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.native.checked_columns import check_texts
 
@@ -67,3 +75,41 @@ def plain_texts(ends: pa.Buffer, data: pa.Buffer, start_end: int, encoding: str)
         return None
     bitmap = pa.py_buffer(np.packbits(ends_out[1:] != ends_out[:-1], bitorder="little")) if facts.empty else None
     return pa.Array.from_buffers(pa.string(), count, [bitmap, offsets, octets.slice(0, facts.stop)], facts.empty)
+
+
+def encode_blobs(
+    array: pa.Array, encoding: str, base_end: int, *, locate: ValuePosition = row_position
+) -> tuple[memoryview, memoryview]:
+    """What to append to ``.dat`` and ``.bytes`` for a string or large_string array.
+
+    ``base_end`` is the committed length of ``.bytes``. A value that cannot be stored is a SchemaMismatchError at
+    ``locate(index)``.
+    """
+    ends, data = encode_values(array, encoding, locate)
+    return encode_ends(ends, base_end), data
+
+
+def decode_blobs(
+    ends: pa.Buffer,
+    data: pa.Buffer,
+    start_end: int,
+    encoding: str,
+    order: ByteOrder,
+    where: object,
+    *,
+    first_row: int = 0,
+) -> pa.Array:
+    """The texts of consecutive rows: string, or large_string from 2 GiB on.
+
+    ``start_end`` is the end of the row before, ``data`` the committed bytes of ``.bytes``. Ends out of order or
+    beyond them, and bytes that are not text in the charset, are a CorruptFileError with the row.
+    """
+    count = ends.size // WIDTH
+    texts = plain_texts(ends, data, start_end, encoding) if count and order == LITTLE else None
+    if texts is not None:
+        return texts
+    table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
+    base, stop = int(table[0]), int(table[-1])
+    return decode_values(
+        data.slice(base, stop - base), table - base, encoding, lambda index: f"{where}, row {first_row + index}"
+    )

@@ -53,7 +53,7 @@ class Coding(ABC):
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Group of ``store.conversions.source_types`` -> ``exact`` or ``checked``, for what a typed source gives."""
+        """Group of sources (``store.conversions.conversion_table``) -> ``exact`` or ``checked``."""
         return {}
 
     @property

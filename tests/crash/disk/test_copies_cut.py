@@ -15,7 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.restore import restore
-from sparkhaven.writers.transfer.snapshot import take_snapshot
+from sparkhaven.writers.transfer.snapshots import take_snapshot
 from tests.support.commands import run_json
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs

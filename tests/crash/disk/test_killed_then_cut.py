@@ -16,7 +16,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import Batch, FileId
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace

@@ -190,9 +190,9 @@ def _written_copies() -> Sequence[Changed]:
 
 
 def _removed_streams_left_behind() -> Sequence[Changed]:
-    from sparkhaven.writers.transfer import restore, snapshot, table_files
+    from sparkhaven.writers.transfer import restore, snapshots, table_files
 
-    opened = [Changed(module, "require_copy", _nothing) for module in (restore, snapshot)]
+    opened = [Changed(module, "require_copy", _nothing) for module in (restore, snapshots)]
     return Changed(table_files, "_removed_streams", _nothing), *opened
 
 

@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkhaven
 from sparkhaven import errors
-from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, rule
-from sparkhaven.store.conversions.source_types import source_of
+from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, rule, source_of
 from tests.contracts.test_conversions import SPARK, same, values
 from tests.support.ingest.conversions.values import BAD, expected, sources
 

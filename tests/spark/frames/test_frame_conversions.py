@@ -15,8 +15,7 @@ from pyspark.sql.types import StructType
 
 import sparkhaven
 from sparkhaven.readers import open_table
-from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, rule
-from sparkhaven.store.conversions.source_types import spark_source
+from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, rule, spark_source
 from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError
 from tests.support.ingest.conversions.values import BAD, DECIMALS, EDGES, FLOATS, TEXTS, expected
 

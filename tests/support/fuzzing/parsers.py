@@ -19,8 +19,8 @@ from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
 from sparkhaven.store.epochs.files.removals import decode_removals
 from sparkhaven.store.epochs.state.log_records import decode as decode_log_record
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.column.blobs import decode_blobs
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs
+from sparkhaven.store.format.column.plain_texts import decode_blobs
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import decode_ovr, encode_ovr

@@ -15,8 +15,7 @@ from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.java.object_writer import STREAM_HEADER, Writer, dumps, utf
 from sparkhaven.store.format.parquet.footer import decode_footer
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.format.table.tbl import column_sets
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import column_sets, decode_tbl
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
 from tests.support.places import GOLDEN

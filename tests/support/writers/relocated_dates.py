@@ -14,9 +14,8 @@ from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.transfer.attach import attach_dates, detached_below
 from sparkhaven.writers.transfer.date_copies import RelocatedDate, move_dates
-from sparkhaven.writers.transfer.detach import detach_dates
+from sparkhaven.writers.transfer.detached_dates import attach_dates, detach_dates, detached_below
 from tests.support.disks.contents import contents, hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE

@@ -18,10 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.format.column.blobs import encode_blobs
 from sparkhaven.store.format.column.coded import encode_coded_blobs
 from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.column.plain_texts import WIDTH
+from sparkhaven.store.format.column.plain_texts import WIDTH, encode_blobs
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs

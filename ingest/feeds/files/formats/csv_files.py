@@ -27,8 +27,7 @@ from sparkhaven.ingest.feeds.files.header import header_doubt, header_remark
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_parts import find_records, record_lines
 from sparkhaven.ingest.formats.csv.csv_records import Header
-from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
-from sparkhaven.ingest.formats.csv.sample import CsvRecords
+from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder, CsvRecords
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
 from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.ingest.values.typed_rows import TypedRows

@@ -33,9 +33,8 @@ from sparkhaven.ingest.values.instants import count_target, counted_value, is_co
 from sparkhaven.ingest.values.json_text import exact_number
 from sparkhaven.ingest.values.refusals import Refusal, Value, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
-from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Group, source_of
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.foreign_parquet import ParquetBatch
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow

@@ -11,9 +11,8 @@ import pytest
 
 from sparkhaven.ingest.values.exact_values import nearest_float
 from sparkhaven.store.conversions import number_arrays
-from sparkhaven.store.conversions.conversion_table import Take, rule
+from sparkhaven.store.conversions.conversion_table import Take, rule, source_of, spark_source
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.conversions.source_types import source_of, spark_source
 
 TIES: list[Any] = [2**24 + 1, 2**24 + 3, 2**60 + 2**36 + 1, 2**60 + 2**36, 2**63 - 1, -(2**60) - 2**36 - 1]
 

@@ -9,8 +9,7 @@ import pytest
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.java.java_values import ALL_CLASSES, DB_DATE_TIME, STRING_SET
 from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
-from sparkhaven.store.format.table.tbl import encode_tbl
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 
 DEFINITION = Definition(
     "NS",

@@ -18,7 +18,7 @@ from sparkhaven.store.io.direct_io import BLOCK, BUFFER, LEAST, DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.restore import restore
-from sparkhaven.writers.transfer.snapshot import take_snapshot
+from sparkhaven.writers.transfer.snapshots import take_snapshot
 from tests.support.examples import share_of
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_runs import history_bytes, make, merge

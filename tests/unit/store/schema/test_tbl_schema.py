@@ -9,8 +9,7 @@ import pytest
 
 from sparkhaven.store.errors import SchemaParseError, SettingsError
 from sparkhaven.store.format.table.definition import EXTENDED, ColumnDefinition, Definition, definition_of
-from sparkhaven.store.format.table.tbl import encode_tbl
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.schema.differences import column_differences
 from sparkhaven.store.schema.document.schema_file import lost_in_text, parse_schema, tbl_schema, tbl_schema_text
 from tests.support.writers.coded_rows import SCHEMA as CODED

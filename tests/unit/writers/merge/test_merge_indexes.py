@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.writers.merge.write import work_shares
 from sparkhaven.writers.merge.write.indexes import KeyRows, symbol_groups
 from tests.support.tables import naive_reader

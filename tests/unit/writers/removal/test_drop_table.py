@@ -40,7 +40,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tabl
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.table_removal import drop_table, finish_drop
 from sparkhaven.writers.transfer.restore import restore
-from sparkhaven.writers.transfer.snapshot import take_snapshot
+from sparkhaven.writers.transfer.snapshots import take_snapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import Crash, KillingFs

@@ -14,7 +14,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.transfer import snapshot, table_files
+from sparkhaven.writers.transfer import snapshots, table_files
 from tests.support.commands import run
 from tests.support.witness.beside import LAYOUTS
 from tests.support.witness.story import DONE, MERGED, PARQUET, REMOVED, STREAM, TABLE, begin, expected, go_on, read_rows
@@ -117,7 +117,7 @@ def test_a_copy_that_cannot_be_opened_is_not_published(
         assert failed.exit_code == 1 and "the copy of Test.Event cannot be read" in failed.stderr, failed.output
     assert not (tmp_path / "snap").exists() and not (tmp_path / "mirror").is_symlink()
     with monkeypatch.context() as unchecked:
-        unchecked.setattr(snapshot, "require_copy", lambda *_: None)
+        unchecked.setattr(snapshots, "require_copy", lambda *_: None)
         assert run(root, "snapshot", "--out", tmp_path / "snap").exit_code == 0
     failed = run(tmp_path / "back", "restore", tmp_path / "snap")
     assert failed.exit_code == 1, failed.output

@@ -20,7 +20,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.export import export_path, staged_tree
-from sparkhaven.writers.transfer.leaves import WrittenLeaf, write_parquet_leaf
+from sparkhaven.writers.transfer.tree_writer import WrittenLeaf, write_parquet_leaf
 from tests.support.commands import run
 from tests.support.disks.model_fs import Crash, CrashingFs, KillingFs
 from tests.support.examples import some_of

@@ -19,7 +19,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.transfer.leaves import write_column_leaf
+from sparkhaven.writers.transfer.tree_writer import write_column_leaf
 from tests.support.commands import run
 from tests.support.writers.import_cases import bring, empty
 from tests.support.writers.merge_runs import FS

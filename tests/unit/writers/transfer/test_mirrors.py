@@ -14,9 +14,8 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SettingsError, TableExistsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.transfer.mirror import KEPT, Mirror
 from sparkhaven.writers.transfer.restore import restore
-from sparkhaven.writers.transfer.snapshot import TakenSnapshot
+from sparkhaven.writers.transfer.snapshots import KEPT, Mirror, TakenSnapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.examples import some_of

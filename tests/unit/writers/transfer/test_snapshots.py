@@ -15,7 +15,7 @@ from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExists
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.transfer.restore import RestoreOutcome, restore
-from sparkhaven.writers.transfer.snapshot import TakenSnapshot, load_snapshot, take_snapshot
+from sparkhaven.writers.transfer.snapshots import TakenSnapshot, load_snapshot, take_snapshot
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import contents, hidden
 from tests.support.disks.model_fs import Crash, KillingFs, QuickFs

@@ -21,8 +21,8 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.transfer.foreign_locations import ForeignLocations
-from sparkhaven.writers.transfer.leaves import write_column_leaf
+from sparkhaven.writers.transfer.locations import ForeignLocations
+from sparkhaven.writers.transfer.tree_writer import write_column_leaf
 from tests.support.commands import run, run_json
 from tests.support.disks.model_fs import QuickFs
 from tests.support.writers.merge_runs import FS

@@ -15,7 +15,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.locations import LocationEntry, encode_locations, locations_schema
 from sparkhaven.store.scan.location_files import read_locations
-from sparkhaven.writers.transfer.leaves import write_column_leaf
+from sparkhaven.writers.transfer.tree_writer import write_column_leaf
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT

@@ -15,7 +15,7 @@ from sparkhaven.jobs.monitor.logs.log_tables import ADMIN
 from sparkhaven.jobs.streams.stream import SchemaWatch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SnapshotMovedError
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import newest, store_record

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
-from sparkhaven.store.format.table.tbl import encode_tbl
-from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.schema.deployed.deploy import deploy
