@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -87,25 +87,35 @@ class PlannedCopy:
 class DateCopies:
     """Copies dates of one table. ``clock``: seconds since the epoch. ``report`` is told of each GiB.
 
-    ``link``: second names of files where the file system has them.
+    ``link``: second names of files where the file system has them. ``dry_run``: says what would be done.
     """
 
     def __init__(
-        self, place: TablePlace, clock: Callable[[], float], report: Callable[[str], object], *, link: bool
+        self,
+        place: TablePlace,
+        clock: Callable[[], float],
+        report: Callable[[str], object] = lambda _: None,
+        *,
+        link: bool = False,
+        dry_run: bool = False,
     ) -> None:
-        self.place, self.clock, self.link = place, clock, link
+        self.place, self.clock, self.link, self.dry_run = place, clock, link, dry_run
         self.progress = CopyProgress(report)
         self.schema: TableSchema = load_deployed(place)
         self.publishing = PublishPhase(place, clock)
 
-    def tidied(self, history: DateHistory, *, dry_run: bool) -> DateHistory:
-        """What a killed copy has left of a date is removed. The caller holds the lock of the table."""
-        return history if dry_run else without_unfinished_copy(self.place, self.publishing.tidied(history))
+    def locked(self) -> AbstractContextManager[object]:
+        """Holds the lock of the table, unless nothing is changed. LockLostError: a merge is running."""
+        return nullcontext() if self.dry_run else lock_table(self.place)
 
-    def adopted(self, history: DateHistory, pins: Pins, *, dry_run: bool) -> DateHistory:
+    def tidied(self, history: DateHistory) -> DateHistory:
+        """What a killed copy has left of a date is removed. The caller holds the lock of the table."""
+        return history if self.dry_run else without_unfinished_copy(self.place, self.publishing.tidied(history))
+
+    def adopted(self, history: DateHistory, pins: Pins) -> DateHistory:
         """The history of a date, with a record for one that stands in the tree without."""
-        partitions, history = dated_partitions(self.place), self.tidied(history, dry_run=dry_run)
-        return adopted_by_command(self.place, history, partitions, self.clock, pins, dry_run=dry_run)
+        partitions, history = dated_partitions(self.place), self.tidied(history)
+        return adopted_by_command(self.place, history, partitions, self.clock, pins, dry_run=self.dry_run)
 
     def closed(self, history: DateHistory) -> Failure | None:
         """Publishes the last record of a date."""
@@ -294,44 +304,31 @@ def unfinished(place: TablePlace, history: DateHistory, base: MergeRecord) -> Me
 
 
 def move_dates(
-    place: TablePlace,
-    values: Sequence[str],
-    partition: str,
-    *,
-    clock: Callable[[], float],
-    workers: int = 1,
-    dry_run: bool = False,
-    stop_on_error: bool = False,
-    on_progress: Callable[[str], None] = lambda _: None,
+    copies: DateCopies, values: Sequence[str], partition: str, *, workers: int = 1, stop_on_error: bool = False
 ) -> Iterator[RelocatedDate | Failure]:
     """Moves merged dates, one result each, in order; a failed one does not stop the others.
 
-    ``workers`` dates are copied at once. ``clock``: seconds since the epoch. ``stop_on_error``: one date after the
-    other, and none after a failed one. TableNotFoundError, RetryableStorageError, before anything else: there is no
-    such partition, or its volume is not mounted. LockLostError: a merge is running.
+    ``workers`` dates are copied at once. ``stop_on_error``: one date after the other, and none after a failed one.
+    TableNotFoundError, RetryableStorageError, before anything else: there is no such partition, or its volume is not
+    mounted. LockLostError: a merge is running.
     """
+    place = copies.place
     volume = chosen_volume(place.fs, place.layout, place.table.namespace, partition)
-    copies = DateCopies(place, clock, on_progress, link=False)
-    if dry_run:
-        yield from _wave(copies, volume, values, workers=1, dry_run=True)
-        return
-    with lock_table(place):
-        size = 1 if stop_on_error else 2 * workers
+    with copies.locked():
+        size = len(values) or 1 if copies.dry_run else 1 if stop_on_error else 2 * workers
         for first in range(0, len(values), size):
-            for result in _wave(copies, volume, values[first : first + size], workers=workers, dry_run=False):
+            for result in _wave(copies, volume, values[first : first + size], workers=workers):
                 yield result
-                if stop_on_error and isinstance(result, Failure):
+                if stop_on_error and isinstance(result, Failure) and not copies.dry_run:
                     return
 
 
-def _wave(
-    copies: DateCopies, volume: Volume, values: Sequence[str], *, workers: int, dry_run: bool
-) -> list[RelocatedDate | Failure]:
+def _wave(copies: DateCopies, volume: Volume, values: Sequence[str], *, workers: int) -> list[RelocatedDate | Failure]:
     """Dates that are copied at once and published together; results in order."""
     results: dict[str, RelocatedDate | Failure] = {}
     planned: list[PlannedCopy] = []
     for value in values:
-        one = _planned(copies, volume, value, dry_run=dry_run)
+        one = _planned(copies, volume, value)
         if isinstance(one, PlannedCopy):
             planned.append(one)
         else:
@@ -340,21 +337,21 @@ def _wave(
     for one, error in zip(planned, copies.space_errors(planned), strict=True):
         results[one.history.value] = Failure(error) if error is not None else replace(_moved(one.record), size=one.size)
         todo += [one] if error is None else []
-    if not dry_run:
+    if not copies.dry_run:
         done = copies.run(todo, workers=workers)
         results |= {value: failed for value, failed in done.items() if isinstance(failed, Failure)}
     return [results[value] for value in values]
 
 
-def _planned(copies: DateCopies, volume: Volume, value: str, *, dry_run: bool) -> PlannedCopy | RelocatedDate | Failure:
+def _planned(copies: DateCopies, volume: Volume, value: str) -> PlannedCopy | RelocatedDate | Failure:
     """What is to be copied of a date; a result where there is nothing to copy."""
     place = copies.place
     try:
         history = load_history(place, value)
-        killed = None if dry_run else _killed_move(history, volume)
+        killed = None if copies.dry_run else _killed_move(history, volume)
         if killed is not None:
             return copies.closed(history) or _moved(killed)
-        history = copies.adopted(history, Pins(place), dry_run=dry_run)
+        history = copies.adopted(history, Pins(place))
         base = _finished(place, history)
         origin = tuple(sorted({without_generation(output.internal) for output in base.outputs}))
         if origin == (volume.name,):

@@ -18,7 +18,7 @@ left out from the detachment on, and counts them as its rows again.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,6 @@ from sparkhaven.store.merges.merge_records import (
     all_values,
     decode_record,
     encode_record,
-    lock_table,
     newest,
     store_record,
     with_imported,
@@ -120,38 +119,27 @@ def load_detached(fs: Fs, directory: Path) -> DetachedDate:
     return load(fs, directory, DETACHED, partial(DetachedDate.of, where=directory / DETACHED.name))
 
 
-def detach_dates(
-    place: TablePlace,
-    values: Sequence[str],
-    out: Path,
-    *,
-    clock: Callable[[], float],
-    dry_run: bool = False,
-    on_progress: Callable[[str], object] = lambda _: None,
-) -> Iterator[RelocatedDate | Failure]:
+def detach_dates(copies: DateCopies, values: Sequence[str], out: Path) -> Iterator[RelocatedDate | Failure]:
     """Detaches merged dates to ``out``, one result each; a failed one does not stop the others.
 
     MergeError: intraday still has the date, or a merge of it is unfinished. TableNotFoundError: it was never merged.
-    LockLostError, before anything else: a merge is running. ``clock``: seconds since the epoch.
+    LockLostError, before anything else: a merge is running.
     """
-    detaching = _Detaching(DateCopies(place, clock, on_progress, link=True), out / str(place.table))
-    if dry_run:
-        yield from (detaching.date(value, Pins(place), dry_run=True) for value in values)
-        return
-    with lock_table(place):
-        pins = Pins(place)
+    detaching = _Detaching(copies, out / str(copies.place.table))
+    with copies.locked():
+        pins = Pins(copies.place)
         for value in values:
-            yield detaching.date(value, pins, dry_run=False)
+            yield detaching.date(value, pins)
 
 
 class _Detaching:
     def __init__(self, copies: DateCopies, out: Path) -> None:
         self._copies, self._place, self._out = copies, copies.place, out
 
-    def date(self, value: str, pins: Pins, *, dry_run: bool) -> RelocatedDate | Failure:
+    def date(self, value: str, pins: Pins) -> RelocatedDate | Failure:
         place, copies = self._place, self._copies
         try:
-            history = copies.adopted(load_history(place, value), pins, dry_run=dry_run)
+            history = copies.adopted(load_history(place, value), pins)
             last = history.last
             if last is not None and not last.complete and last.phase is MergePhase.CHECK and _by_detach(history):
                 return self._closed(history, last)
@@ -163,7 +151,7 @@ class _Detaching:
             path = self._out / f"{value}.g{base.generation}"
             size = sum(size_of(place.fs, source) for source, _ in self._sources(base))
             rows = sum(output.rows for output in base.outputs)
-            if dry_run:
+            if copies.dry_run:
                 return RelocatedDate(value, rows, size, base.generation + 1, path)
             written = self._written(path, base, size)
             record = emptying_record(copies.schema, history, f"detached to {path}", copies.clock)
@@ -298,27 +286,18 @@ def detached_below(place: TablePlace, directory: Path) -> list[Path]:
 
 
 def attach_dates(
-    place: TablePlace,
-    directories: list[Path],
-    *,
-    clock: Callable[[], float],
-    partition: str | None = None,
-    dry_run: bool = False,
-    on_progress: Callable[[str], object] = lambda _: None,
+    copies: DateCopies, directories: list[Path], partition: str | None = None
 ) -> Iterator[RelocatedDate | Failure]:
-    """Attaches detached dates, one result each; a failed one does not stop the others. ``dry_run`` verifies them.
+    """Attaches detached dates, one result each; a failed one does not stop the others. A dry run verifies them.
 
     ``partition``: the storage partition for all; default: those that they came from, where there are such. Files stay
     in the directories. SchemaMismatchError: another table, or columns that the schema does not have. MergeError: the
     date was not detached from this database, or has come back. CorruptFileError, ValidationFailedError: damaged.
     """
-    attaching = _Attaching(DateCopies(place, clock, on_progress, link=True), partition)
-    if dry_run:
-        yield from (attaching.date(directory, dry_run=True) for directory in directories)
-        return
-    with lock_table(place):
+    attaching = _Attaching(copies, partition)
+    with copies.locked():
         for directory in directories:
-            yield attaching.date(directory, dry_run=False)
+            yield attaching.date(directory)
 
 
 class _Attaching:
@@ -326,19 +305,19 @@ class _Attaching:
         self._copies, self._place, self._schema = copies, copies.place, copies.schema
         self._partition = partition
 
-    def date(self, directory: Path, *, dry_run: bool) -> RelocatedDate | Failure:
+    def date(self, directory: Path) -> RelocatedDate | Failure:
         place, copies = self._place, self._copies
         try:
             detached = load_detached(place.fs, directory)
             self._require_table(directory, detached)
             value = detached.record.value
-            history = copies.tidied(load_history(place, value), dry_run=dry_run)
+            history = copies.tidied(load_history(place, value))
             refuse_unproved(place, [see_date(place, value, history.current, dated_partitions(place))])
             last = history.last
             if last is not None and last.run.relocated == Relocated("attach", detached.id):
                 if last.complete:
                     return RelocatedDate(value, detached.rows, 0, 0, directory)
-                if last.phase is MergePhase.CHECK and not dry_run:
+                if last.phase is MergePhase.CHECK and not copies.dry_run:
                     done = RelocatedDate(value, detached.rows, detached.size, last.generation, directory)
                     return copies.closed(history) or done
             current = self._require_detached(directory, detached, history)
@@ -347,7 +326,7 @@ class _Attaching:
             (error,) = copies.space_errors([planned])
             if error is not None:
                 return Failure(error)
-            record = planned.record if dry_run else copies.run([planned])[value]
+            record = planned.record if copies.dry_run else copies.run([planned])[value]
             if isinstance(record, Failure):
                 return record
             return RelocatedDate(value, detached.rows, detached.size, record.generation, directory)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -36,8 +35,8 @@ from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.adoption import adopt_dates
 from sparkhaven.writers.merge.write.phases import Failure
-from sparkhaven.writers.removal.history_removal import drop_history
-from sparkhaven.writers.transfer.date_copies import move_dates
+from sparkhaven.writers.removal.history_removal import DroppedDate, drop_history
+from sparkhaven.writers.transfer.date_copies import DateCopies, RelocatedDate, move_dates
 from sparkhaven.writers.transfer.detached_dates import attach_dates, detach_dates, detached_below, missing_parts
 from sparkhaven.writers.transfer.extended import follow
 from sparkhaven.writers.transfer.snapshots import path_outside
@@ -75,7 +74,7 @@ def drop(
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
     values = parse_choice(dates).pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
-    exit_with(_drop(cli, place, values, reason, dry_run=dry_run)[0])
+    exit_with(_drop(cli, place, values, reason, dry_run=dry_run).code)
 
 
 def adopt(
@@ -148,45 +147,29 @@ def expire(
         value for value in history_values(place) if (end := end_of(value, where, period)) is not None and end <= now_s
     ]
     planned = dry_run or not yes
-    code, rows = _drop(cli, place, old, f"older than {keep}", dry_run=planned)
-    if old and not dry_run and not yes and code == EXIT_DONE:
+    done = _drop(cli, place, old, f"older than {keep}", dry_run=planned)
+    if old and not dry_run and not yes and done.code == EXIT_DONE:
         raise SettingsError(
             "the dates that would go are not confirmed",
             where=name,
             expected="--yes",
-            found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(rows, 'row')}",
+            found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(done.rows, 'row')}",
             hint=f"`sparkhaven dates expire {name} --keep {shlex.quote(keep)} --zone {zone} --yes` drops them",
         )
-    exit_with(code)
+    exit_with(done.code)
 
 
 def _later(place: TablePlace) -> str:
     return f"The former files go in an hour, by the next merge or `sparkhaven clean {place.table}`"
 
 
-def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> tuple[int, int]:
-    """Drops dates, or says what that would do; the exit code, and rows."""
-    code, name = EXIT_DONE, str(place.table)
-    dates = rows = size = 0
+def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> _Summary:
+    """Drops dates, or says what that would do."""
+    summary = _Summary(cli, place, ("dropped before,", "would drop", "dropped"), dry_run=dry_run)
     for value, done in zip(values, drop_history(place, values, reason, clock=time.time, dry_run=dry_run), strict=True):
-        if isinstance(done, Failure):
-            failed = report(cli, as_ours(done.error), table=name, date=value)
-            code = code or failed
-            continue
-        dates, rows, size = dates + bool(done.generation), rows + done.rows, size + done.size
-        shown = {"table": name, "date": value, "rows": done.rows, "bytes": done.size, "generation": done.generation}
-        verb = "would drop" if dry_run else "dropped" if done.generation else "dropped before,"
-        cli.result(
-            {**shown, "dry_run": dry_run}, f"{value}: {verb} {counted(done.rows, 'row')}, {counted(done.size, 'byte')}"
-        )
-    if not dry_run:
-        follow(place, cli.note)
-    cli.result(
-        {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run},
-        f"{counted(dates, 'date')}, {counted(rows, 'row')}, {counted(size, 'byte')}"
-        + (" (dry run)" if dry_run else f". {_later(place)}" if dates else ""),
-    )
-    return code, rows
+        summary.show(value, done)
+    summary.end(_later(place))
+    return summary
 
 
 MOST_COPIES = 4  # dates at once: a volume copies no faster with more
@@ -239,28 +222,15 @@ def move(
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
     values = parse_choice(dates).pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
-    results = move_dates(
-        place,
-        values,
-        to,
-        clock=time.time,
-        workers=workers or min(MOST_COPIES, os.cpu_count() or 1),
-        dry_run=dry_run,
-        stop_on_error=stop_on_error,
-        on_progress=cli.note,
-    )
-    summary = _Summary(cli, str(place.table), dry_run=dry_run)
+    copies = DateCopies(place, time.time, cli.note, dry_run=dry_run)
+    at_once = workers or min(MOST_COPIES, os.cpu_count() or 1)
+    summary = _Summary(cli, place, ("is there,", "would move", "moved"), dry_run=dry_run)
+    results = move_dates(copies, values, to, workers=at_once, stop_on_error=stop_on_error)
     for value, done in zip(values, results, strict=False):
-        if isinstance(done, Failure):
-            summary.failed(value, done)
-            continue
-        verb = "is there," if not done.generation else "would move" if dry_run else "moved"
-        shown = {"from": list(done.origin), "to": to, "generation": done.generation}
-        where = f"{', '.join(done.origin)} to {to}"
-        summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {where}")
-    if not dry_run:  # a move adopts what stands beside the record
-        follow(place, cli.note)
-    summary.end(_later(place))
+        origin = done.origin if isinstance(done, RelocatedDate) else ()
+        summary.show(value, done, where=f"{', '.join(origin)} to {to}", **{"from": [*origin]}, to=to)
+    summary.end(_later(place))  # a move adopts what stands beside the record
+    exit_with(summary.code)
 
 
 def detach(
@@ -284,18 +254,13 @@ def detach(
         history_values(place, detached=True), time.time(), lambda: all_values(place), "merged "
     )
     directory = path_outside(place.fs, place.layout, out)
-    results = detach_dates(place, values, directory, clock=time.time, dry_run=dry_run, on_progress=cli.note)
-    summary = _Summary(cli, str(place.table), dry_run=dry_run)
-    for value, done in zip(values, results, strict=True):
-        if isinstance(done, Failure):
-            summary.failed(value, done)
-            continue
-        verb = "detached before," if not done.generation else "would detach" if dry_run else "detached"
-        shown = {"generation": done.generation, "path": str(done.path)}
-        summary.done(value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {done.path}")
-    if not dry_run:
-        follow(place, cli.note)
+    copies = DateCopies(place, time.time, cli.note, link=True, dry_run=dry_run)
+    summary = _Summary(cli, place, ("detached before,", "would detach", "detached"), dry_run=dry_run)
+    for value, done in zip(values, detach_dates(copies, values, directory), strict=True):
+        path = str(done.path) if isinstance(done, RelocatedDate) else ""
+        summary.show(value, done, where=path, path=path)
     summary.end(_later(place))
+    exit_with(summary.code)
 
 
 def attach(
@@ -318,47 +283,51 @@ def attach(
     cli: CliContext = ctx.obj
     place = place_of(cli, name)
     directories = detached_below(place, directory)
-    results = attach_dates(place, directories, clock=time.time, partition=to, dry_run=dry_run, on_progress=cli.note)
-    summary = _Summary(cli, str(place.table), dry_run=dry_run)
-    for path, done in zip(directories, results, strict=True):
-        if isinstance(done, Failure):
-            summary.failed(path.name, done)
-            continue
-        verb = "attached before," if not done.generation else "would attach" if dry_run else "attached"
-        shown = {"generation": done.generation, "path": str(path)}
-        summary.done(done.value, done.rows, done.size, done.generation, shown, f"{verb} {{}}, {path}")
+    copies = DateCopies(place, time.time, cli.note, link=True, dry_run=dry_run)
+    summary = _Summary(cli, place, ("attached before,", "would attach", "attached"), dry_run=dry_run)
+    for path, done in zip(directories, attach_dates(copies, directories, to), strict=True):
+        summary.show(path.name, done, where=path, path=str(path))
     for value, failure in missing_parts(place, directory, directories) if directories != [directory] else ():
-        summary.failed(value, failure)
-    if not dry_run:
-        follow(place, cli.note)
-    summary.end("")
+        summary.show(value, failure)
+    summary.end()
+    exit_with(summary.code)
 
 
 class _Summary:
-    """Prints the result of each date, then their sums; the exit code is that of the first that failed."""
+    """Prints the result of each date, then their sums; ``code`` is that of the first that failed.
 
-    def __init__(self, cli: CliContext, table: str, *, dry_run: bool) -> None:
-        self._cli, self._table, self._dry_run = cli, table, dry_run
-        self.dates = self._rows = self._size = 0
-        self._code = EXIT_DONE
+    ``verbs``: for what was done before, what would be done, and what was done.
+    """
 
-    def failed(self, value: str, failure: Failure) -> None:
-        code = report(self._cli, as_ours(failure.error), table=self._table, date=value)
-        self._code = self._code or code
+    def __init__(self, cli: CliContext, place: TablePlace, verbs: tuple[str, str, str], *, dry_run: bool) -> None:
+        self._cli, self._place, self._verbs, self._dry_run = cli, place, verbs, dry_run
+        self.dates = self.rows = self.size = 0
+        self.code = EXIT_DONE
 
-    def done(self, value: str, rows: int, size: int, generation: int, shown: Mapping[str, object], text: str) -> None:
-        """``generation`` 0: nothing was done. ``text``: with a place for rows and bytes."""
-        self.dates, self._rows, self._size = self.dates + bool(generation), self._rows + rows, self._size + size
-        sizes = {"table": self._table, "date": value, "rows": rows, "bytes": size}
-        line = text.format(f"{counted(rows, 'row')}, {counted(size, 'byte')}")
-        self._cli.result({**sizes, **shown, "dry_run": self._dry_run}, f"{value}: {line}")
+    def show(self, name: str, done: RelocatedDate | DroppedDate | Failure, **more: object) -> None:
+        """``name`` of a date that failed. ``more``: shown beside its size; in ``where`` is the end of the line."""
+        if isinstance(done, Failure):
+            failed = report(self._cli, as_ours(done.error), table=str(self._place.table), date=name)
+            self.code = self.code or failed
+            return
+        self.dates, self.rows = self.dates + bool(done.generation), self.rows + done.rows
+        self.size += done.size
+        before, planned, verb = self._verbs
+        verb = before if not done.generation else planned if self._dry_run else verb
+        where = more.pop("where", None)
+        line = f"{done.value}: {verb} {counted(done.rows, 'row')}, {counted(done.size, 'byte')}"
+        sizes = {"table": str(self._place.table), "date": done.value, "rows": done.rows, "bytes": done.size}
+        shown = {**sizes, "generation": done.generation, **more, "dry_run": self._dry_run}
+        self._cli.result(shown, f"{line}, {where}" if where else line)
 
-    def end(self, later: str) -> None:
-        text = f"{counted(self.dates, 'date')}, {counted(self._rows, 'row')}, {counted(self._size, 'byte')}"
-        sizes = {"table": self._table, "dates": self.dates, "rows": self._rows, "bytes": self._size}
+    def end(self, later: str = "") -> None:
+        """Brings the tree beside history in step, and prints the sums."""
+        if not self._dry_run:
+            follow(self._place, self._cli.note)
+        text = f"{counted(self.dates, 'date')}, {counted(self.rows, 'row')}, {counted(self.size, 'byte')}"
+        sizes = {"table": str(self._place.table), "dates": self.dates, "rows": self.rows, "bytes": self.size}
         then = f". {later}" if later and self.dates else ""
         self._cli.result({**sizes, "dry_run": self._dry_run}, text + (" (dry run)" if self._dry_run else then))
-        exit_with(self._code)
 
 
 def place_of(cli: CliContext, name: str) -> TablePlace:

@@ -14,7 +14,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.transfer.date_copies import RelocatedDate, move_dates
+from sparkhaven.writers.transfer.date_copies import DateCopies, RelocatedDate, move_dates
 from sparkhaven.writers.transfer.detached_dates import attach_dates, detach_dates, detached_below
 from tests.support.disks.contents import contents, hidden
 from tests.support.tables.intraday_rows import IntradayRows
@@ -51,17 +51,20 @@ def gone(db: IntradayRows) -> None:
 
 def detach(layout: Layout, out: Path, *values: str, fs: Fs = FS, **options: Any) -> RelocatedDate:
     """Detaches one date; raises its error."""
-    place = TablePlace(fs, layout, TABLE)
-    (result,) = detach_dates(place, values or (DAY,), out, clock=lambda: NOW, **options)
+    copies = DateCopies(TablePlace(fs, layout, TABLE), lambda: NOW, link=True, **options)
+    (result,) = detach_dates(copies, values or (DAY,), out)
     if isinstance(result, Failure):
         raise result.error
     return result
 
 
-def attach(layout: Layout, directory: Path, *, fs: Fs = FS, **options: Any) -> RelocatedDate:
+def attach(
+    layout: Layout, directory: Path, *, partition: str | None = None, fs: Fs = FS, **options: Any
+) -> RelocatedDate:
     """Attaches one date; raises its error."""
     place = TablePlace(fs, layout, TABLE)
-    (result,) = attach_dates(place, detached_below(place, directory), clock=lambda: NOW, **options)
+    copies = DateCopies(place, lambda: NOW, link=True, **options)
+    (result,) = attach_dates(copies, detached_below(place, directory), partition)
     if isinstance(result, Failure):
         raise result.error
     return result
@@ -70,7 +73,8 @@ def attach(layout: Layout, directory: Path, *, fs: Fs = FS, **options: Any) -> R
 def move(layout: Layout, *values: str, to: str = ARCHIVE, fs: Fs = FS, **options: Any) -> list[RelocatedDate]:
     """Moves dates; raises the error of the first that fails."""
     results = []
-    for result in move_dates(TablePlace(fs, layout, TABLE), values or (DAY,), to, clock=lambda: NOW, **options):
+    copies = DateCopies(TablePlace(fs, layout, TABLE), lambda: NOW, **options)
+    for result in move_dates(copies, values or (DAY,), to):
         if isinstance(result, Failure):
             raise result.error
         results.append(result)

@@ -25,7 +25,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
-from sparkhaven.writers.transfer.date_copies import move_dates
+from sparkhaven.writers.transfer.date_copies import DateCopies, move_dates
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip, hidden
 from tests.support.disks.model_fs import Crash, FaultFs, KillingFs, QuickFs
@@ -215,8 +215,9 @@ def test_a_damaged_date_is_refused_and_does_not_stop_the_others(tmp_path: Path) 
     place = TablePlace(FS, db.layout, TABLE)
     output = record_of(db.layout, days[1]).outputs[0].internal
     flip(place.history_location(LocationKey(output, days[1])) / "L.dat", -1)
+    copies = DateCopies(place, lambda: NOW)
     for stop, count in ((True, 2), (False, 3)):
-        results = list(move_dates(place, days, ARCHIVE, clock=lambda: NOW, workers=2, stop_on_error=stop))
+        results = list(move_dates(copies, days, ARCHIVE, workers=2, stop_on_error=stop))
         assert len(results) == count
         assert isinstance(results[1], Failure) and isinstance(results[1].error, CorruptFileError)
     assert [record_of(db.layout, day).generation for day in days] == [2, 1, 2]
@@ -230,5 +231,5 @@ def test_several_dates_share_the_room_of_a_volume(tmp_path: Path) -> None:
     merge(db.layout, "2024-03-06")
     one, other = move(db.layout, DAY, "2024-03-06", dry_run=True)
     place = TablePlace(Small(one.size + other.size - 1), db.layout, TABLE)
-    results = list(move_dates(place, [DAY, "2024-03-06"], ARCHIVE, clock=lambda: NOW, workers=2))
+    results = list(move_dates(DateCopies(place, lambda: NOW), [DAY, "2024-03-06"], ARCHIVE, workers=2))
     assert not isinstance(results[0], Failure) and isinstance(results[1], Failure)
