@@ -156,7 +156,10 @@ def location_schema(fs: Fs, directory: Path) -> TableSchema | None:
     return None
 
 
-def locations_directory(fs: Fs, root: Path) -> Path | None:
+TWO_TABLES = f"remove the one that no program writes. Merges here write {LOCATIONS_TABLE}"
+
+
+def locations_directory(fs: Fs, root: Path, hint: str = TWO_TABLES) -> Path | None:
     """The directory of the Locations table of a tree; None without one. CorruptFileError: there are two."""
     names = [name for name in LOCATIONS_TABLES if fs.stat(root / name) is not None]
     if len(names) > 1:
@@ -165,7 +168,7 @@ def locations_directory(fs: Fs, root: Path) -> Path | None:
             where=root,
             expected=" or ".join(LOCATIONS_TABLES),
             found=" and ".join(names),
-            hint=f"remove the one that no program writes. Merges here write {LOCATIONS_TABLE}",
+            hint=hint,
         )
     return root / names[0] if names else None
 

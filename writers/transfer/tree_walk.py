@@ -256,7 +256,7 @@ class TreeWalk:
             yield self.leaf(self.root / name, self._value(values, self.root / name), count, values)
 
     def hive(self) -> Iterator[FoundLeaf]:
-        directory = locations_directory(self.fs, self.root)
+        directory = locations_directory(self.fs, self.root, f"remove the one that is out of date. {LOOK}")
         if directory is None:
             raise CorruptFileError(
                 "the tree has no Locations table",
