@@ -1,8 +1,8 @@
 """Parts of a file that several tasks read: which files can be cut, and what a part of lines holds.
 
-Bytes [start, stop) stand for the lines, the CSV records (``ingest.formats.csv.csv_parts``), or the row groups of a
-Parquet file, that begin within them. So parts that cover a file cover its rows, wherever they are cut, and lines keep
-their numbers: those before a part are counted.
+Bytes [start, stop) stand for the lines, the CSV records (``ingest.feeds.files.formats.csv_files``), or the row groups
+of a Parquet file, that begin within them. So parts that cover a file cover its rows, wherever they are cut, and lines
+keep their numbers: those before a part are counted.
 """
 
 from __future__ import annotations

@@ -16,12 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.coded_tokens import compiled_values
 from sparkhaven.ingest.values.coded_values import coded_text, coded_texts
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
 from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.typed_columns import json_tokens
+from sparkhaven.ingest.values.typed_columns import compiled_values, json_tokens
 from sparkhaven.ingest.values.typed_rows import typed_array
 from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
 from sparkhaven.store.types.codings.row_set import RowSets

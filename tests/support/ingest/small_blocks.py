@@ -23,11 +23,11 @@ def small_blocks(
 ) -> None:
     """Limits in bytes of blocks, records, lines (default: as records) and chunks of a file; of blocks also in lines."""
     blocks = partial(line_blocks, block=block, max_line=max_line or max_record, lines=lines)
-    for module in ("feeds.files.formats.decoding", "formats.csv.csv_parts"):
+    for module in ("feeds.files.formats.decoding", "feeds.files.formats.csv_files"):
         patch.setattr(f"sparkhaven.ingest.{module}.line_blocks", blocks)
     patch.setattr(PlannedFile, "chunks", lambda file, block=None: pieces(Path(file.split.path).read_bytes(), chunk))
     patch.setattr("sparkhaven.ingest.content.file_parts.CHUNK", chunk)
-    patch.setattr("sparkhaven.ingest.formats.csv.csv_parts.BLOCK", block)
+    patch.setattr("sparkhaven.ingest.feeds.files.formats.csv_files.BLOCK", block)
     patch.setattr("sparkhaven.ingest.formats.csv.spans.MAX_RECORD", max_record)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sparkhaven.store.scan.row_owners import LONG, RowOwners
+from sparkhaven.readers.checks.index_rows import LONG, RowOwners
 
 Ranges = Sequence[tuple[int, int]]
 
