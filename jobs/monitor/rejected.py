@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.delta.log import is_table
+from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
@@ -23,13 +24,21 @@ from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedStream:
-    """A stream that has a quarantine."""
+    """A stream that has a quarantine. ``removed``: the note of one that was removed, whose quarantine stays."""
 
     place: StreamPlace
     ledger: Ledger
+    removed: RemovedStream | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch."""
+        return load_stream(self.place).epoch if self.removed is None else self.removed.epoch
 
     def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[QuarantinedRow]:
         """Rejected rows by source and position, ``limit`` 0: all; those of the running batch are left out."""
+        if self.removed is not None:
+            return self._read(list(self.ledger.dead)).rows(chosen, limit)
         state = load_stream(self.place)
         ledger = follow_log(self.place, state, read_only=True)
         without = [*(ledger.dead if ledger else ()), (state.epoch, None)]
@@ -51,6 +60,8 @@ class QuarantinedStream:
 
     def requeued(self) -> dict[tuple[str, int], int]:
         """Rows that a requeue has committed and not marked yet: their source and position, and its epoch."""
+        if self.removed is not None:
+            return {}
         state = load_stream(self.place)
         committed, _ = leftovers(self.place, state)
         return {key: requeue.epoch for requeue in committed for key in requeued_rows(self.place.fs, requeue)}
@@ -100,14 +111,18 @@ def pending_rows(place: TablePlace, state: StreamState, *, most_bytes: int, newe
     return PendingRows(state.stream, pending, newest=tuple(last))
 
 
-def find(place: StreamPlace) -> QuarantinedStream | None:
-    """The stream with its quarantine, None if it has no rejected rows; an unknown stream is a TableNotFoundError."""
-    if place.stream not in list_streams(place):
+def find(place: StreamPlace, *, removed: bool = False) -> QuarantinedStream | None:
+    """The stream with its quarantine, None if it has no rejected rows; ``removed``: also one that was removed.
+
+    An unknown stream is a TableNotFoundError.
+    """
+    note = read_removed(place) if removed and place.stream not in list_streams(place) else None
+    if note is None and place.stream not in list_streams(place):
         raise no_stream(place.streams, place.stream)
-    ledger = ledger_of(place)
+    ledger = ledger_of(place) if note is None else read_ledger(place)
     if ledger is None or not is_table(place.fs, Path(ledger.place)):
         return None
-    return QuarantinedStream(place, ledger)
+    return QuarantinedStream(place, ledger, note)
 
 
 def no_stream(where: object, stream: str) -> TableNotFoundError:

@@ -190,7 +190,7 @@ def _stage(fs: Fs, snapshot: Path, placement: Placement, table: CopiedTable, pro
                 copies.commit(snapshot / path, stage / path, state)
             for partition in table.partitions:
                 add_partition(fs, Layout(stage), name.namespace, partition)
-            streams = list_streams(placement.staged)
+            streams = [*list_streams(placement.staged), *noted_streams(placement.staged)]
             move_ledgers((placement.staged.of_stream(stream) for stream in streams), placement.place.layout)
         with fs.during("restore-sync"):
             copies.sync(guard)

@@ -51,7 +51,7 @@ from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, encode_record
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.quarantine.ledger import encode_ledger, read_ledger
+from sparkhaven.store.quarantine.ledger import Ledger, encode_ledger, read_ledger
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.seen_history import recorded_date, refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
@@ -147,10 +147,14 @@ def _extended(place: TablePlace, target: TablePlace, copies: FileCopies, records
 
 
 def _removed_streams(place: TablePlace, target: TablePlace, copies: FileCopies, pinned: PinnedTable) -> None:
-    """The notes of streams that were removed: merge records name epochs of them."""
+    """The notes of streams that were removed, since merge records name epochs of them, and their quarantines."""
     for stream in noted_streams(place):
-        if stream not in pinned.epochs:
-            copies.write(target.of_stream(stream).stream_removed, place.fs.read(place.of_stream(stream).stream_removed))
+        if stream in pinned.epochs:
+            continue
+        source, copy = place.of_stream(stream), target.of_stream(stream)
+        copies.write(copy.stream_removed, place.fs.read(source.stream_removed))
+        if (ledger := read_ledger(source)) is not None:
+            _copy_quarantine(source, copy, copies, ledger, ledger)
 
 
 def _stream(place: StreamPlace, target: StreamPlace, copies: FileCopies, pinned: PinnedTable, time_ms: int) -> None:
@@ -227,14 +231,18 @@ def copy_quarantine(place: StreamPlace, target: StreamPlace, copies: FileCopies,
     ledger = read_ledger(place)
     if ledger is None and not state.rejected:
         return
-    default = place.layout.quarantine(place.stream)
-    source = Path(ledger.place) if ledger is not None and ledger.place else default
-    name = place.stream if source == default else f"{place.table}.{place.stream}"
-    rebuilt = rebuilt_ledger(state, str(Layout(copies.home).quarantine(name)))
-    new = replace(rebuilt, file=ledger.file if ledger is not None else "")
-    copies.write(target.stream_quarantine, encode_ledger(new, str(place.table), place.stream))
+    _copy_quarantine(place, target, copies, ledger or Ledger(), rebuilt_ledger(state, ""))
     for requeue in leftovers(place, state)[0]:  # committed; the marks of their rows may come before the next read
         copies.link(requeue.path, target.requeues / requeue.path.name)
+
+
+def _copy_quarantine(place: StreamPlace, target: StreamPlace, copies: FileCopies, ledger: Ledger, new: Ledger) -> None:
+    """``new``: the ledger of the copy, but for what ``ledger`` says of places."""
+    default = place.layout.quarantine(place.stream)
+    source = Path(ledger.place) if ledger.place else default
+    name = place.stream if source == default else f"{place.table}.{place.stream}"
+    new = replace(new, place=str(Layout(copies.home).quarantine(name)), file=ledger.file)
+    copies.write(target.stream_quarantine, encode_ledger(new, str(place.table), place.stream))
     if is_table(place.fs, source):
         snapshot = read_snapshot(place.fs, source)
         for path in (*snapshot.read, *snapshot.files):

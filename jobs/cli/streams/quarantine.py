@@ -19,7 +19,6 @@ from sparkhaven.jobs.monitor.rejected import find
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_other_edits, row_value
 from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.stream_run import settle
-from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -83,7 +82,7 @@ def list_(
     With --json one line a row, as `quarantine requeue --from` takes them.
     """
     cli: CliContext = ctx.obj
-    chosen, rejected = rows.chosen(state), find(stream.place(cli))
+    chosen, rejected = rows.chosen(state), find(stream.place(cli), removed=True)
     listed: list[list[object]] = []
     count = 0
     if rejected is not None:
@@ -196,9 +195,9 @@ def drop(
         raise SettingsError(
             "no rows are selected", expected="--reason, --source, --epoch, --state, or --all", found="none of them"
         )
-    rejected, dropped = find(place), 0
+    rejected, dropped = find(place, removed=True), 0
     if rejected is not None:
-        now = load_stream(place).epoch  # rows of a running batch stay
+        now = rejected.epoch  # rows of a running batch stay
         if dry_run:
             dropped = rejected.count(chosen, now)
         else:

@@ -78,6 +78,29 @@ def test_a_sound_note_is_shown_and_nothing_is_recovered(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_quarantine_of_a_removed_stream_is_listed_copied_and_dropped(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.stream("s")
+    site.put({"A": 1, "B": "b", "C": 0.5})
+    site.put({"A": "bad", "B": "b"})
+    site.ingest()
+    site.night()
+    site.do("streams", "remove", TABLE, "s")
+    site.do("snapshot", "--out", str(tmp_path / "copy"))
+    run(site.root, "mirror", site.root, tmp_path / "mirror")
+    assert run(tmp_path / "restored", "restore", tmp_path / "copy").exit_code == 0
+    for root in (site.root, *(tmp_path / name for name in ("copy", "mirror", "restored"))):
+        (row,) = run(root, "quarantine", "list", TABLE, "s", "--json").stdout.splitlines()
+        assert json.loads(row)["value"] == '"bad"'
+        assert run(root, "verify", "--deep").exit_code == 0
+    assert site.do("quarantine", "drop", TABLE, "s", "--all", "--dry-run")["dropped"] == 1
+    assert site.do("quarantine", "drop", TABLE, "s", "--all")["dropped"] == 1
+    assert run(site.root, "quarantine", "list", TABLE, "s", "--json").stdout == ""
+    assert site.do("quarantine", "requeue", TABLE, "s", code=2)["error"]["type"] == "TableNotFoundError"
+    assert site.do("quarantine", "list", TABLE, "typo", code=2)["error"]["type"] == "TableNotFoundError"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["lost", "older", "flipped", "cut", "empty", "another stream's"])
 def test_a_damaged_note_is_named_everywhere_and_can_be_written_again(tmp_path: Path, damage: str) -> None:
     site, note, older = removed_twice(tmp_path)
