@@ -79,7 +79,7 @@ def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
 def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
     """Seconds on the clocks of the column's zone, and nanoseconds below."""
     if target.zone is None:
-        return Refusal(Reason.NO_ZONE, f"an offset in the text, or a zone for column {target.column.name}")
+        return Refusal(Reason.NO_ZONE, "an offset in the text, or a zone for the column")
     if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
         return out_of_range(local > 0)
     utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))

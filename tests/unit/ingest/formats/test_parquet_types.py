@@ -115,7 +115,7 @@ def test_int96_of_arrow_is_what_its_own_schema_says(tmp_path: Path) -> None:
     assert _decoded(zoned, "Instant", ColumnSpec("v", zone="Asia/Tokyo")) == ([AT, None], [])
     local = _old(tmp_path / "b.parquet", {})
     found, bad = _decoded(local, "Instant")
-    assert found == [None] and "has no time zone" in bad[0] and "a zone for column v" in bad[0]
+    assert found == [None] and "has no time zone" in bad[0] and "a zone for the column" in bad[0]
     assert _decoded(local, "Instant", ColumnSpec("v", zone="Asia/Tokyo"))[0] == [AT - 9 * 3600 * 10**9, None]
 
 
