@@ -30,7 +30,7 @@ from benchmarks.scratch import scratch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.stream_state import load_positions
+from sparkhaven.store.epochs.reading.stream_state import load_joint_positions
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.format.table.tbl import encode_tbl
@@ -114,7 +114,7 @@ def look(role: str, root: Path, date: str) -> float:
         case "reader":
             assert open_table(root, str(TABLE)).to_arrow(dates=[date]).num_rows  # noqa: S101
         case "planner":
-            files = load_positions(StreamPlace(Fs(), Layout(root), TABLE, STREAM))[0].copy()
+            files = load_joint_positions([StreamPlace(Fs(), Layout(root), TABLE, STREAM)])[0].copy()
             assert files.known("/feed/of/files/none.json") is None  # noqa: S101
         case _:
             opened = open_log(root)

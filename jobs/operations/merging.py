@@ -20,7 +20,6 @@ from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import begin_of, range_of
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.coming_bytes import coming_bytes
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor
@@ -35,7 +34,7 @@ from sparkhaven.writers.merge.plan.merge_plan import (
     parse_dedupe,
     schema_format,
 )
-from sparkhaven.writers.merge.plan.output_plan import parse_distribution, parse_names
+from sparkhaven.writers.merge.plan.output_plan import coming_bytes, parse_distribution, parse_names
 from sparkhaven.writers.merge.sources.sort_keys import parse_sort
 from sparkhaven.writers.transfer.extended import follow
 

@@ -144,26 +144,13 @@ class DateMerges:
         except (SparkhavenError, OSError) as error:
             return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, self.clock() - begun, error=error)
         plan, record = planned.plan, planned.record
-        result = DateResult(
-            value,
-            planned.outcome if plan is None else MergeOutcome.PLANNED,
-            MergePhase.PLAN,
-            self.clock() - begun,
-            generation=record.generation,
-            sort=record.run.sort,
-            drops=record.dropped_columns,
-            corrections=record.corrections,
-        )
+        outcome = planned.outcome if plan is None else MergeOutcome.PLANNED
+        result = _recorded(DateResult(value, outcome, MergePhase.PLAN, self.clock() - begun), record)
         if plan is None:
             return result
         names = tuple((destination.internal, 0) for destination in plan.destinations)
         names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
-        result = replace(
-            result, distribution=record.run.distribution, left_out=plan.left_out.rows, identical=plan.left_out.identical
-        )
-        result = replace(result, withdrawn=plan.left_out.withdrawn)
-        rows = plan.rows + plan.left_out.rows
-        return replace(result, rows_in=rows, destinations=names, pieces=plan.ranges(), format=plan.format)
+        return replace(_planned(result, plan, record), destinations=names)
 
     def locked(self, values: Sequence[str], *, stop_on_error: bool = False) -> Iterator[DateResult]:
         """The results of all dates, under the table's lock; then what they replaced is removed if it is due."""
@@ -324,25 +311,10 @@ class DateMerges:
                 yield replace(merged, clean_error=last.clean_error, phase_ms=phases)
 
     def _merged(self, date: _Date, record: MergeRecord, phase: str) -> DateResult:
-        return DateResult(
-            date.value,
-            date.planned.outcome,
-            phase,
-            self.clock() - date.begun,
-            rows_in=date.plan.rows + date.plan.left_out.rows,
-            rows_out=sum(output.rows for output in record.outputs),
-            destinations=_written(record),
-            generation=record.generation,
-            pieces=date.plan.ranges(),
-            sort=record.run.sort,
-            format=date.plan.format,
-            drops=record.dropped_columns,
-            distribution=record.run.distribution,
-            left_out=date.plan.left_out.rows,
-            identical=date.plan.left_out.identical,
-            corrections=record.corrections,
-            withdrawn=date.plan.left_out.withdrawn,
-        )
+        result = DateResult(date.value, date.planned.outcome, phase, self.clock() - date.begun)
+        rows = sum(output.rows for output in record.outputs)
+        written = replace(_recorded(result, record), rows_out=rows, destinations=_written(record))
+        return _planned(written, date.plan, record)
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""
@@ -395,6 +367,27 @@ class DateMerges:
             corrections=record.corrections,
             phase_ms=resumed.times,
         )
+
+
+def _recorded(result: DateResult, record: MergeRecord) -> DateResult:
+    """With what the record says of a date."""
+    sort, drops = record.run.sort, record.dropped_columns
+    return replace(result, generation=record.generation, sort=sort, drops=drops, corrections=record.corrections)
+
+
+def _planned(result: DateResult, plan: MergePlan, record: MergeRecord) -> DateResult:
+    """With what the plan says of a date."""
+    out = plan.left_out
+    return replace(
+        result,
+        rows_in=plan.rows + out.rows,
+        pieces=plan.ranges(),
+        format=plan.format,
+        distribution=record.run.distribution,
+        left_out=out.rows,
+        identical=out.identical,
+        withdrawn=out.withdrawn,
+    )
 
 
 def _written(record: MergeRecord) -> tuple[tuple[str, int], ...]:

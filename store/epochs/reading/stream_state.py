@@ -139,12 +139,6 @@ def load_read(place: StreamPlace, *, epoch: int | None = None, cached: bool = Tr
     return Loaded(state, files.found, removals.end, removals.last, removals.named)
 
 
-def load_positions(place: StreamPlace) -> tuple[FileWindow, Offsets]:
-    """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
-    state = _without_locations(place)
-    return state.files, state.offsets
-
-
 def _without_locations(place: StreamPlace) -> StreamState:
     path = place.stream_log
     with gc_paused():

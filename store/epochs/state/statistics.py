@@ -129,7 +129,7 @@ def pack_row(given: Sequence[RangeStats]) -> bytes:
             highs.append(stats.high)  # type: ignore[arg-type]
     first = parts[0]
     counts = [stats.nulls for stats in parts], [stats.nans for stats in parts]
-    return _packed(first.start, first.stop, bytes(kinds), *counts, lows, highs, texts)
+    return _packed((first.start, first.stop), bytes(kinds), counts, (lows, highs), texts)
 
 
 def _kind(low: Scalar | None, high: Scalar | None) -> int:
@@ -144,19 +144,17 @@ def _kind(low: Scalar | None, high: Scalar | None) -> int:
 
 
 def _packed(
-    start: int,
-    stop: int,
+    rows: tuple[int, int],
     kinds: bytes,
-    nulls: Sequence[int],
-    nans: Sequence[int],
-    lows: Sequence[Scalar],
-    highs: Sequence[Scalar],
+    counts_of: tuple[Sequence[int], Sequence[int]],
+    bounds: tuple[Sequence[Scalar], Sequence[Scalar]],
     texts: Sequence[str],
 ) -> bytes:
+    (nulls, nans), (lows, highs) = counts_of, bounds
     most, odd = max(nulls), max(nans)
     first, second = _width(most), _width(odd)
     counts = (*(nulls if first else ()), *(nans if second else ()))
-    data = _HEAD.pack(start, stop, first, second) + kinds
+    data = _HEAD.pack(*rows, first, second) + kinds
     data += _numbers(first, second, kinds).pack(*counts, *lows, *highs)
     if texts:
         data += b"".join(bytes([len(t)]) + t for t in (text.encode("utf-8", "surrogatepass") for text in texts))
@@ -226,7 +224,7 @@ def join_rows(left: bytes, right: bytes, count: int) -> bytes:
     nans = [x + y for x, y in zip(a.nans, b.nans, strict=True)]
     texts = [max(x, y) if i % 2 else min(x, y) for i, (x, y) in enumerate(zip(a.texts, b.texts, strict=True))]
     lows, highs = list(map(min, a.lows, b.lows)), list(map(max, a.highs, b.highs))
-    return _packed(a.start, b.stop, a.kinds, nulls, nans, lows, highs, texts)
+    return _packed((a.start, b.stop), a.kinds, (nulls, nans), (lows, highs), texts)
 
 
 def span(row: bytes) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.state_cache import newest_state
-from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_joint_positions, load_stream
 from sparkhaven.store.epochs.recovery.resume import resume
 from sparkhaven.store.epochs.state.log_values import LocationState, OffsetRange
 from sparkhaven.store.epochs.state.removed_locations import Removal
@@ -333,7 +333,9 @@ class StreamMachine(RuleBasedStateMachine):
         newest = load_stream(StreamPlace(self.fs, self.layout, TABLE, STREAM))
         assert newest.epoch == self.newest
         assert newest == load_stream(StreamPlace(self.fs, self.layout, TABLE, STREAM), cached=False)
-        assert (newest.files, newest.offsets) == load_positions(StreamPlace(self.fs, self.layout, TABLE, STREAM))
+        assert (newest.files, newest.offsets) == load_joint_positions(
+            [StreamPlace(self.fs, self.layout, TABLE, STREAM)]
+        )
         kept = newest_state(StreamPlace(self.fs, self.layout, TABLE, STREAM)).state
         assert kept == newest
         assert self.opened is None or self.opened[0] == self.opened[1], "an open table changes by itself"

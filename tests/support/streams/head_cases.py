@@ -8,7 +8,7 @@ import pytest
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.log_reader import Newest, read_newest
-from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_joint_positions, load_stream
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.layout import Layout, LocationKey
@@ -29,7 +29,7 @@ def newest(root: Path) -> Newest:
     layout = Layout(root)
     whole = load_stream(StreamPlace(FS, layout, TABLE, STREAM), cached=False)
     assert load_stream(StreamPlace(FS, layout, TABLE, STREAM)) == whole
-    assert load_positions(StreamPlace(FS, layout, TABLE, STREAM)) == (whole.files, whole.offsets)
+    assert load_joint_positions([StreamPlace(FS, layout, TABLE, STREAM)]) == (whole.files, whole.offsets)
     return read_newest(StreamPlace(FS, layout, TABLE, STREAM))
 
 

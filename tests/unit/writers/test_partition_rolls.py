@@ -14,7 +14,7 @@ from sparkhaven.store.errors import NotPermittedError, RetryableStorageError, Se
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest
-from sparkhaven.writers.merge.coming_bytes import coming_bytes
+from sparkhaven.writers.merge.plan.output_plan import coming_bytes
 from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
 from sparkhaven.writers.partitions import add_partition, list_partitions, writable_names
 from tests.support.commands import run, run_json

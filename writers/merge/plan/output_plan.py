@@ -11,20 +11,24 @@ A date that a command has moved stays where it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sparkhaven.store.errors import (
-    MergeError,
-    RetryableStorageError,
-    SettingsError,
-)
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import MergeError, RetryableStorageError, SettingsError
 from sparkhaven.store.expressions.formula.javatext import Text
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import DateHistory, in_columns
-from sparkhaven.store.merges.merge_records import ColumnCorrection, MergeInput, MergeRecord, all_values
+from sparkhaven.store.merges.merge_records import (
+    ColumnCorrection,
+    MergeInput,
+    MergeRecord,
+    all_values,
+    merged_rows,
+    newest,
+)
 from sparkhaven.store.merges.merge_run import ColumnDrop, LeftOut, MergePhase, MergeRun, RunSource
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
@@ -97,18 +101,17 @@ def parse_names(text: str | None) -> tuple[str, ...]:
 
 def choose_partitions(
     place: TablePlace,
-    base: MergeRecord | None,
+    history: DateHistory,
     schema: TableSchema,
     options: MergeOptions,
     turns: Turns,
-    value: str,
     needed: int,
 ) -> PartitionChoice:
-    """The partitions for a merge of a date after its merge ``base``; ``needed``: bytes of its rows.
+    """The partitions for a merge of a date after its history; ``needed``: bytes of its rows.
 
     SettingsError: ``only`` names one that is not writable.
     """
-    namespace = place.table.namespace
+    namespace, base = place.table.namespace, history.current
     if base is not None and base.outputs and (stays_in := base.run.stays_in) is not None:
         volume = chosen_volume(place.fs, place.layout, namespace, stays_in)
         return PartitionChoice(base.run.distribution, (volume,), stays_in)
@@ -129,7 +132,7 @@ def choose_partitions(
     distribution = options.distribution or before or schema.distribution or "formula"
     writable = volumes(place.fs, place.layout, namespace, names)
     if distribution != "formula" and len(writable) > 1:
-        turn = turns.turn(value)
+        turn = turns.turn(history.value)
         index = turn % len(writable) if distribution == "round-robin" else _by_space(place.fs, writable, turn, needed)
         writable = [writable[index]]
     return PartitionChoice(distribution, tuple(writable))
@@ -165,6 +168,28 @@ def _by_space(fs: Fs, writable: Sequence[Volume], turn: int, needed: int) -> int
 def space_for(sources: Sequence[MergeSource], *, copies: int) -> int:
     """Bytes of the files of these sources, as often as a merge writes their rows."""
     return copies * sum(state.size for source in sources for state in source.files.values())
+
+
+def coming_bytes(
+    place: TablePlace, states: Sequence[StreamState], values: Iterable[str], *, rewrite: bool, copies: int
+) -> int:
+    """Bytes of the rows of these dates that are not merged, and with ``rewrite`` those of history too.
+
+    ``copies``: how often a merge writes each row, once for column files and once for Parquet.
+    """
+    size = 0
+    for value in values:
+        record = newest(place, value)
+        merged = merged_rows(record)
+        for state in states:
+            for location in state.locations.of_date(value):
+                start = merged.get((state.stream, location.key.internal, location.since), 0)
+                rows = location.rows - start
+                if rows > 0 and not location.truncated:
+                    size += sum(file.size for file in location.files.values()) * rows // location.rows
+        if rewrite and record is not None:
+            size += sum(file.size for output in record.outputs for file in output.files.values()) // copies
+    return size * copies
 
 
 def require_space(fs: Fs, namespace: str, chosen: Sequence[Volume], needed: int) -> None:
@@ -234,7 +259,7 @@ def plan_output(
     needed = space_for(taken.sources, copies=1 if options.format == "deephaven" else 2)
     if not dry_run and (base is None or base.run.stays_in is None):
         ensure_writable(place.fs, place.layout, table.namespace)
-    choice = choose_partitions(place, base, schema, options, turns or Turns(place, (value,)), value, needed)
+    choice = choose_partitions(place, history, schema, options, turns or Turns(place, (value,)), needed)
     staging = choice.volumes
     require_space(place.fs, table.namespace, staging, needed)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)

@@ -9,7 +9,7 @@ import pytest
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_joint_positions, load_stream
 from sparkhaven.store.epochs.state.log_values import LocationReport, LocationState
 from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, TableNotFoundError
@@ -81,7 +81,7 @@ def test_positions_read_alone_are_those_of_the_whole_state(tmp_path: Path) -> No
         log.rollback(3)
         write_batch(FS, tmp_path, log, {A: [9]}, 9)
     state = load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
-    files, offsets = load_positions(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
+    files, offsets = load_joint_positions([StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)])
     assert [file.path for file in files] == ["/feed/1", "/feed/2", "/feed/3", "/feed/9"]
     assert (list(files), files.horizon, offsets) == (list(state.files), state.horizon, state.offsets)
 

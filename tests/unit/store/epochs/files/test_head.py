@@ -13,7 +13,7 @@ from sparkhaven.store.epochs.files import saved_state as saved_locations
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
 from sparkhaven.store.epochs.reading import log_reader as logs
 from sparkhaven.store.epochs.reading.log_reader import read_newest
-from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_joint_positions, load_stream
 from sparkhaven.store.epochs.state.locations import decode_location
 from sparkhaven.store.epochs.state.log_records import Record, decode
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -40,7 +40,7 @@ def test_only_the_records_after_the_head_are_decoded(made: Path, monkeypatch: py
 
     monkeypatch.setattr(logs, "decode", decode_and_tell)
     load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM))
-    load_positions(StreamPlace(FS, Layout(made), TABLE, STREAM))
+    load_joint_positions([StreamPlace(FS, Layout(made), TABLE, STREAM)])
     resumed(made)
     assert len(decoded) == 3 * 2
     load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM), epoch=6)
