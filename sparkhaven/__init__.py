@@ -8,8 +8,8 @@
 ``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
 ``validator``         declares a function that ``validate`` runs over the rows of a date
 ``errors``            the errors that they raise
-``feeds``             for feeds of your own: the interface that a class of a stream file implements. Import it by name
-``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds. Import it by name
+``feeds``             for feeds of your own: the interface that a class of a stream file implements
+``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds
 
 ``sql``, ``save_table``, ``read_frame``, ``write_frame`` and ``merge_frame`` are methods of these in one call.
 
@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparkhaven import errors
+    from sparkhaven import errors, feeds, testing
     from sparkhaven.database import Database, DatabaseSnapshot, open_table, save_table, sql
     from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
     from sparkhaven.jobs.dataframes.frames import read_frame, register
@@ -43,15 +43,18 @@ __all__ = [
     "__version__",
     "deephaven_writer",
     "errors",
+    "feeds",
     "merge_frame",
     "open_table",
     "read_frame",
     "register",
     "save_table",
     "sql",
+    "testing",
     "validator",
     "write_frame",
 ]
+_MODULES = "errors", "feeds", "testing"
 _ON_USE = {
     "Database": "database",
     "DatabaseSnapshot": "database",
@@ -72,8 +75,8 @@ _ON_USE = {
 
 def __getattr__(name: str) -> Any:
     """Imports what is asked for, and keeps it; AttributeError: the API has no such name."""
-    if name == "errors":
-        return import_module("sparkhaven.errors")
+    if name in _MODULES:
+        return import_module(f"sparkhaven.{name}")
     if name == "__version__":
         value: Any = _version()
     elif name in _ON_USE:

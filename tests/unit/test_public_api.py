@@ -17,7 +17,18 @@ from tests.support.tables.small_tables import SmallTable
 
 def test_names_are_those_of_the_contract() -> None:
     named = {"Database", "DatabaseSnapshot", "FrameWriter", "Snapshot", "Table", "__version__", "deephaven_writer"}
-    named |= {"errors", "merge_frame", "open_table", "read_frame", "register", "save_table", "sql", "validator"}
+    named |= {
+        "errors",
+        "feeds",
+        "testing",
+        "merge_frame",
+        "open_table",
+        "read_frame",
+        "register",
+        "save_table",
+        "sql",
+        "validator",
+    }
     named.add("write_frame")
     assert set(sparkhaven.__all__) == set(dir(sparkhaven)) == named
     with pytest.raises(AttributeError, match="no attribute 'opentable'"):
@@ -27,6 +38,12 @@ def test_names_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize("name", sorted({*sparkhaven.__all__} - {"__version__"}))
 def test_every_name_is_explained(name: str) -> None:
     assert inspect.getdoc(getattr(sparkhaven, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["errors.SparkhavenError", "feeds.PlannedFeed", "testing.assert_table_equal"])
+def test_a_module_needs_no_import_of_its_own(name: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import sparkhaven; sparkhaven.{name}"], check=True, cwd=REPOSITORY)
 
 
 def test_errors_are_all_of_the_tree() -> None:
