@@ -19,6 +19,7 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import in_copy
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges import merge_records as merges
 from sparkhaven.store.merges.merge_records import MergeOutput
@@ -40,11 +41,13 @@ class CommittedFile:
     """A file, and its committed bytes: ``state.size`` with this CRC-32, from the start of its data on.
 
     ``whole``: from its first byte on, and the file has no more than these. So are the files of indexes and of trees.
+    ``continued``: a later snapshot may have added bytes, which belong to that.
     """
 
     path: Path
     state: FileState
     whole: bool = False
+    continued: bool = False
 
     def start(self, fs: Fs) -> int:
         """Where the data begins: behind the prefix of a ``.dat``. CorruptFileError: the prefix is damaged."""
@@ -109,7 +112,7 @@ def check_file(fs: Fs, file: CommittedFile, crc: Crc | None = None, *, hint: str
     if stat.size < end:
         yield finding("E204", file.path, at=f"byte {stat.size}", **sizes, hint=hint)
         return
-    if stat.size > end:
+    if stat.size > end and not (file.continued or (not file.whole and in_copy(file.path))):
         longer, todo = ("E206", hint) if file.whole else ("W206", None)
         yield finding(longer, file.path, at=f"byte {end}", **sizes, hint=todo)
         if file.whole:

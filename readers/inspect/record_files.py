@@ -37,7 +37,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from sparkhaven.store.format.index import tlmi
-from sparkhaven.store.format.manifest import ManifestKind
+from sparkhaven.store.format.manifest import SNAPSHOT, ManifestKind
 from sparkhaven.store.format.manifest import decode as decode_manifest
 from sparkhaven.store.format.parquet.footer import KEY, decode_footer
 from sparkhaven.store.format.parquet.location_files import ROW_SET
@@ -148,7 +148,8 @@ def manifest(kind: ManifestKind, fs: Fs, path: Path, facts: MutableMapping[str, 
     facts.update(id=whole.id, bytes=sum(part.bytes for part in whole.parts.values()))
     facts["parts"] = [{"part": name, "files": len(part.files), **part.about} for name, part in whole.parts.items()]
     for name, state in whole.files.items():
-        yield from check_file(fs, CommittedFile(path.parent / name, state, whole=True))
+        continued = kind is SNAPSHOT and state.crc != UNKNOWN  # what is linked from history never grows
+        yield from check_file(fs, CommittedFile(path.parent / name, state, whole=True, continued=continued))
 
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:

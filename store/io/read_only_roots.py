@@ -72,6 +72,11 @@ def require_writable(root: Path) -> None:
         )
 
 
+def in_copy(path: Path) -> bool:
+    """Whether a file is in a snapshot. A later one may share it, and have added bytes."""
+    return any(is_copy(directory) and is_database(directory) for directory in path.parents)
+
+
 def is_writable(root: Path) -> bool:
     """Whether ``require_writable`` passes."""
     try:

@@ -11,6 +11,7 @@ import pytest
 
 from sparkhaven import open_table, save_table
 from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
 from sparkhaven.store.layout import Layout, TableName
@@ -128,6 +129,19 @@ def test_snapshot_since_another_one_copies_what_is_new(tmp_path: Path) -> None:
         assert restore(FS, tmp_path / name, Layout(tmp_path / f"{name}-back"))
         assert run_json(tmp_path / "db", "compare", str(tmp_path / f"{name}-back"))[1]["equal"] is False
     same_rows(tmp_path / "first-back", tmp_path / "unchanged-back")
+
+
+def test_a_snapshot_that_a_later_one_continues_is_sound(tmp_path: Path) -> None:
+    db, rows = make(tmp_path / "db", 60)
+    merge(db.layout)
+    snapshot(db, tmp_path / "first")
+    db.commit({("a", DAY): as_table(rows[:5])})
+    snapshot(db, tmp_path / "second", tmp_path / "first")
+    for name in ("first", "second"):
+        assert [finding.text() for finding in verify(FS, Layout(tmp_path / name), None, deep=True).findings] == []
+        for path in (tmp_path / name).rglob("*"):
+            if path.suffix in (".json", ".size", ".dat", ".sym", ".bytes"):
+                assert inspect_file(FS, path).findings == [], path
 
 
 def test_two_snapshots_since_one_keep_their_own_rows(tmp_path: Path) -> None:
