@@ -44,9 +44,13 @@ EXAMPLES = {
     "bad_rows": "[bad_rows] with max_rows = 1000",
     "tables": "a table [[tables]] with table, schema, where and partition",
     "where": 'where = { column = "type", equals = "T" }',
+    "equals": 'equals = "T", or equals = ["T", "U"]',
+    "topic": 'topic = "trades", or topic = ["trades", "quotes"]',
+    "ignore": 'ignore = ["field"]',
     "columns": '[columns] with name = { from = "field" }',
 }
 LIFTED = ("columns.ignore", "columns.required")  # what stands among the columns, as the model has it
+EITHER = ("equals", "topic", "clock")  # keys whose value may have one of two types
 FIRST = next(iter(PLANNED))  # whose keys are shown while the type is not known
 
 
@@ -61,7 +65,7 @@ def translate(
         (_fault(dict(detail), raw, path, root) for detail in error.errors(include_url=False)),
         key=lambda f: not f["unknown"],
     )
-    first, others = faults[0], faults[1:]
+    first, others = faults[0], [fault for fault in faults[1:] if fault["where"] != faults[0]["where"]]
     also = "; ".join(": ".join(filter(None, (fault["where"], fault["what"]))) for fault in others) or None
     return SettingsError(
         first["what"],
@@ -123,9 +127,15 @@ def _plain_location(loc: tuple[Any, ...]) -> tuple[Any, ...]:
         if lifted in loc:
             index = loc.index(lifted)
             loc = (*loc[:index], *lifted.split("."), *loc[index + 1 :])
-    if "partition" in loc and loc[-1] in ("int", "literal['wall','batch']"):
-        loc = loc[:-1]
-    return loc
+    return tuple(step for number, step in enumerate(loc) if not _is_branch(loc, number))
+
+
+def _is_branch(loc: tuple[Any, ...], number: int) -> bool:
+    """Whether a step is none of the file: pydantic names the member of a union that it has tried."""
+    step = str(loc[number])
+    return step.startswith(("list[", "literal[", "constrained-")) or (
+        step in ("str", "int") and loc[number - 1] in EITHER
+    )
 
 
 def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:

@@ -276,10 +276,9 @@ def _lifted(raw: dict[str, Any], path: Path) -> dict[str, Any]:
     if not isinstance(columns, dict):
         return raw
     lifted: dict[str, Any] = {}
-    if isinstance(columns.get("ignore"), list):
-        lifted["ignore"] = "columns.ignore"
-    if isinstance(columns.get("required"), bool):
-        lifted["required"] = "columns.required"
+    for name in ("ignore", "required"):
+        if name in columns and not isinstance(columns[name], dict):
+            lifted[name] = f"columns.{name}"
     if isinstance(columns.get("contract"), dict) and columns["contract"].keys() == {"columns"}:
         lifted["contract"] = "contract"
         if "contract" in raw:

@@ -156,7 +156,8 @@ def test_words_for_missing_keys_and_wrong_types(
         (("[columns]", "[columns]\nignore = [1]"), "ignore: input should be a valid string"),
         (('"feed/*.json"', '"s3://bucket/feed"'), "path: expected a path of this machine"),
         (('{ column = "origin" }', '{ column = "" }'), "column: string should have at least 1 character"),
-        (("[columns]", '[columns]\nignore = "a"'), "ignore: input should be a table"),
+        (("[columns]", '[columns]\nignore = "a"'), "ignore: input should be a valid list"),
+        (("[columns]", "[columns]\nrequired = 1"), "required: input should be a valid boolean"),
     ],
 )
 def test_wrong_values(change: tuple[str, str], what: str) -> None:
