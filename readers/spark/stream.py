@@ -181,8 +181,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 if loc is None or loc.truncated or (loc.since != since if since is not None else loc.since > after):
                     raise changes.left_unread(key, after, until)
                 if selection.takes_value(key.value) and selection.takes_source(key.internal):
-                    rows = added.start, added.stop
-                    slice_ = intraday_slice(self._place.layout, self._place.table, stream, loc, *rows, names=names)
+                    path = self._place.layout.intraday_path(self._place.table, key)
+                    slice_ = intraday_slice(path, stream, loc, added.start, added.stop, names)
                     if slice_ is not None:
                         yield slice_
 

@@ -317,17 +317,9 @@ def written_column(fs: Fs, directory: Path, column: Column, files: Collection[st
     return own
 
 
-def read_column(
-    fs: Fs,
-    directory: Path,
-    column: Column,
-    files: Mapping[str, int],
-    rows: int,
-    start: int = 0,
-    stop: int | None = None,
-) -> pa.Array:
-    """Rows ``[start, stop)`` of a column: ``open_column`` and ``ColumnFile.read`` in one."""
-    return open_column(fs, directory, column, files, rows).read(start, stop)
+def read_column(fs: Fs, directory: Path, column: Column, files: Mapping[str, int], rows: int) -> pa.Array:
+    """All rows of a column: ``open_column`` and ``ColumnFile.read`` in one."""
+    return open_column(fs, directory, column, files, rows).read()
 
 
 def read_grouping(fs: Fs, directory: Path, column: Column, rows: int) -> GroupRanges | None:

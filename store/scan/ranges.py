@@ -312,31 +312,23 @@ def _remainder(
     slices = []
     for stream, location in located:
         start = merged.get((stream, location.key.internal, location.since), 0)
-        slice_ = intraday_slice(layout, snapshot.table, stream, location, start, names=names)
+        path = layout.intraday_path(snapshot.table, location.key)
+        slice_ = intraday_slice(path, stream, location, start, location.rows, names)
         if slice_ is not None:
             slices.append(slice_)
     return slices
 
 
 def intraday_slice(
-    layout: Layout,
-    table: TableName,
-    stream: str,
-    location: LocationState,
-    start: int,
-    stop: int | None = None,
-    *,
-    names: NamesOfNow,
+    path: str, stream: str, location: LocationState, start: int, stop: int, names: NamesOfNow
 ) -> Slice | None:
-    """The rows of a location in ``[start, stop)`` (None: all from there on) that were not withdrawn; None: no row.
+    """The rows of the location at ``path`` in ``[start, stop)`` that were not withdrawn; None: no row.
 
     ``names``: of the schema that reads it.
     """
-    stop = location.rows if stop is None else stop
     if start >= stop:
         return None
-    path, rows = layout.intraday_path(table, location.key), location.rows
-    named_by = location.named_by
+    rows, named_by = location.rows, location.named_by
     committed = location.files, names.stats(named_by, location.stats), names.newer(named_by)
     part = start, stop, rows
     whole = Slice("intraday", stream, location.key, path, *part, *committed, named_by=named_by)

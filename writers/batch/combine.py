@@ -35,7 +35,7 @@ from sparkhaven.store.errors import EpochConflictError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.scan.column_file import read_column
+from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.writers.append.append import LocationAppender, writing
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.rows_without_room import Row, RowsWithoutRoom, batches_of
@@ -244,7 +244,7 @@ def _read_back(fs: Fs, target: StreamTarget, owned: AppendedRows, scratch: Path)
         for low in range(start, start + part.rows, READ_BACK_ROWS):
             stop = min(low + READ_BACK_ROWS, start + part.rows)
             columns = {
-                column.name: read_column(fs, directory, column.at(named_by), sizes, report.rows, low, stop)
+                column.name: open_column(fs, directory, column.at(named_by), sizes, report.rows).read(low, stop)
                 for column in target.schema.stored
             }
             copies.extend(spill.write(report.key, [(part.split, pa.RecordBatch.from_pydict(columns))]))

@@ -77,7 +77,8 @@ class MessageDecoder:
         *,
         strict: bool | None = None,
     ) -> None:
-        self._targets, self._feed = tuple(targets), feed
+        self._targets, self._feed, self._spec = tuple(targets), feed, spec
+        self._strict = spec.strict if strict is None else strict
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
         names = header_names(target.meta for target in targets)
         metas = [f"{HEADER}{name}" for name in names]
@@ -95,11 +96,37 @@ class MessageDecoder:
             if indices:
                 wanted = tuple(targets[n] for n in indices)
                 framed = {"value": feed.frame, "key": feed.key_frame}.get(of) is not None
-                refusing = spec.strict if strict is None else strict
-                decoder = _decoder(format, schema, wanted, feed, spec, framed=framed, strict=refusing)
+                decoder = self._decoder(format, schema, wanted, framed=framed)
                 encoding = feed.encoding if format in ("json", "csv") else UTF8
                 framed |= isinstance(schema, AvroSource) and schema.registry is not None
                 self._parts.append(_Part(tuple(indices), wanted, of, decoder, encoding, framed))
+
+    def _decoder(
+        self, format: PayloadFormat, schema: PayloadSchema | None, targets: tuple[Target, ...], *, framed: bool
+    ) -> FramedDecode:
+        feed, spec, strict = self._feed, self._spec, self._strict
+        ignore, alias, bytes_too = spec.ignore, spec.allow_null_alias, feed.binary_as_text
+        if format == "json":
+            json_rows = JsonDecoder(targets, ignore, alias=alias, strict=strict)
+            return (
+                without_frames(json_rows.decode, partial(to_utf8, encoding=feed.encoding))
+                if framed
+                else json_rows.decode
+            )
+        if format == "raw":
+            return RawDecoder(targets, alias=alias).decode
+        if isinstance(schema, AvroSource):
+            from sparkhaven.ingest.formats.avro.avro_records import AvroRecords  # fastavro only where it is used
+
+            avro = AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns, bytes_too=bytes_too)
+            return RecordDecoder(targets, ignore, avro, strict=strict).decode
+        if isinstance(schema, ProtobufSource):
+            from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords  # and protobuf
+
+            protobuf = ProtobufRecords(targets, schema, alias=alias, bytes_too=bytes_too, framed=framed)
+            return RecordDecoder(targets, ignore, protobuf, strict=strict).decode
+        csv_rows = CsvDecoder(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns, strict=strict)
+        return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
     def decode(self, block: FramedMessages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         """Typed rows of messages in the order of their offsets; ``source`` is topic/partition."""
@@ -149,38 +176,6 @@ class MessageDecoder:
             if n not in columns:
                 columns[n] = _meta(target, block, (topic, int(partition)), received_ns)
         return TypedRows(tuple(columns[n] for n in range(len(self._targets))), block.offsets)
-
-
-def _decoder(
-    format: PayloadFormat,
-    schema: PayloadSchema | None,
-    targets: tuple[Target, ...],
-    feed: KafkaOptions,
-    spec: StreamSpec,
-    *,
-    framed: bool,
-    strict: bool,
-) -> FramedDecode:
-    ignore, alias, bytes_too = spec.ignore, spec.allow_null_alias, feed.binary_as_text
-    if format == "json":
-        json_rows = JsonDecoder(targets, ignore, alias=alias, strict=strict)
-        return (
-            without_frames(json_rows.decode, partial(to_utf8, encoding=feed.encoding)) if framed else json_rows.decode
-        )
-    if format == "raw":
-        return RawDecoder(targets, alias=alias).decode
-    if isinstance(schema, AvroSource):
-        from sparkhaven.ingest.formats.avro.avro_records import AvroRecords  # fastavro only where it is used
-
-        avro = AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns, bytes_too=bytes_too)
-        return RecordDecoder(targets, ignore, avro, strict=strict).decode
-    if isinstance(schema, ProtobufSource):
-        from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords  # and protobuf
-
-        protobuf = ProtobufRecords(targets, schema, alias=alias, bytes_too=bytes_too, framed=framed)
-        return RecordDecoder(targets, ignore, protobuf, strict=strict).decode
-    csv_rows = CsvDecoder(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns, strict=strict)
-    return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
 def _part_rows(part: _Part, block: FramedMessages, source: str, rejects: Rejects) -> TypedRows:

@@ -32,14 +32,13 @@ from typing import Any
 
 from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_saved
 from sparkhaven.store.epochs.files.logfile import LogFile
-from sparkhaven.store.epochs.files.removals import last_removal
 from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
 from sparkhaven.store.epochs.state.log_records import decode_key
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
-from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BROKEN
-from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
+from sparkhaven.store.framing.log_frames import HEAD_MAGIC
 from sparkhaven.store.places import StreamPlace
 
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
@@ -110,37 +109,6 @@ def read_head(place: StreamPlace, *, held: bool = False) -> memoryview | None:
         stat = place.fs.stat(place.stream_head)
         return memoryview(place.fs.map(place.stream_head, stat.size)) if stat else None
     except (OSError, CorruptFileError):
-        return None
-
-
-def find_head(
-    place: StreamPlace,
-    data: memoryview,
-    floor: int,
-    log: ByteSource,
-    *,
-    locations: bool,
-    held: bool = False,
-    rescue: Callable[[int], StreamState] | None = None,
-) -> tuple[int, Head] | None:
-    """The head in ``data``, and the offset in the log of the records after it; None if it is not usable.
-
-    Does not check whether a later record rolls back to before it. ``rescue`` as in ``SavedState.decode``. With ``held``
-    all of ``data`` is looked at now, and the state goes on using it.
-    """
-    try:
-        saved = open_head(data, place.stream_head)
-        if held:
-            saved.hold()
-        head = decode_head(saved, place.stream, len(data), locations=locations, rescue=rescue)
-        (offset, mark), size = head.mark, FRAME.size
-        if head.floor != floor or len(mark) != size or log.read(offset, size) != mark:
-            return None
-        end = offset + size + FRAME.unpack(mark)[0]
-        if end > log.size or not last_removal(place.fs, place.stream_removals, head.last_removal):
-            return None
-        return end, head
-    except (CorruptFileError, UnsupportedVersionError, OSError):
         return None
 
 

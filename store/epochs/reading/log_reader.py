@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.head import Head, find_head
-from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.head import Head, decode_head, open_head
+from sparkhaven.store.epochs.files.removals import last_removal, read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, RolledBackEpochs
-from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import HEADER, ByteSource, Frame, Survey, ending, frame_at, walk
+from sparkhaven.store.framing.log_frames import FRAME, HEADER, ByteSource, Frame, Survey, ending, frame_at, walk
 from sparkhaven.store.places import StreamPlace
 
 
@@ -188,8 +188,7 @@ def _from_head(
 ) -> Newest | None:
     if opened.base > opened.epoch:
         return None
-    again = None if opened.held else rescue
-    placed = find_head(place, data, opened.epoch, opened.source, locations=reports, held=opened.held, rescue=again)
+    placed = _usable(place, opened, data, reports, rescue)
     if placed is None:
         return None
     offset, head = placed
@@ -199,6 +198,32 @@ def _from_head(
     if end.last[1] == b"":
         end = Survey(end.end, end.rest, end.beyond, head.mark)
     return Newest(opened, head.state, head.removals, records, lambda record: record, end, offset, head)
+
+
+def _usable(
+    place: StreamPlace, opened: OpenedFiles, data: memoryview, reports: bool, rescue: Callable[[int], StreamState]
+) -> tuple[int, Head] | None:
+    """The offset in the log of the records after the head in ``data``, and the head; None if it is not usable.
+
+    Does not check whether a later record rolls back to before it. A head that is held is looked at as a whole now, and
+    the state goes on using it; else ``rescue`` loads what turns out to be damaged.
+    """
+    log, size = opened.source, FRAME.size
+    try:
+        saved = open_head(data, place.stream_head)
+        if opened.held:
+            saved.hold()
+        again = None if opened.held else rescue
+        head = decode_head(saved, place.stream, len(data), locations=reports, rescue=again)
+        offset, mark = head.mark
+        if head.floor != opened.epoch or len(mark) != size or log.read(offset, size) != mark:
+            return None
+        end = offset + size + FRAME.unpack(mark)[0]
+        if end > log.size or not last_removal(place.fs, place.stream_removals, head.last_removal):
+            return None
+        return end, head
+    except (CorruptFileError, UnsupportedVersionError, OSError):
+        return None
 
 
 def _files(opened: OpenedFiles) -> LogFiles:

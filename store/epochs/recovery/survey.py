@@ -130,7 +130,7 @@ def find(place: StreamPlace) -> StreamSurvey:
         if wrong is not None:
             damaged[key] = wrong
         else:
-            locations[key] = _location(place.fs, directory, key, record, then, tombstones or (), merged)
+            locations[key] = _location(place, key, record, then, tombstones or (), merged)
     there = {*locations, *damaged}
     missing = {key: loc for key, loc in known.locations.items() if key not in there and not loc.truncated}
     deleted = {key for key, loc in missing.items() if key in merged and gone_after_merge(place, loc, merged[key])}
@@ -184,8 +184,7 @@ def _crc(fs: Fs, path: Path, start: int, size: int) -> int:
 
 
 def _location(
-    fs: Fs,
-    directory: Path,
+    place: TablePlace,
     key: LocationKey,
     record: TableSize,
     then: LocationState | None,
@@ -195,7 +194,7 @@ def _location(
     files, epoch, taken = record.files, record.epoch or 0, merged.get(key)
     gone = {removal.since for removal in tombstones if (removal.key, removal.phase) == (key, RemovalPhase.DELETE)}
     since = epoch
-    grown = then is not None and then.since not in gone and _holds(fs, directory, then, record)
+    grown = then is not None and then.since not in gone and _holds(place.fs, place.intraday_location(key), then, record)
     if grown and then is not None:
         since = then.since
     elif taken is not None and taken.since not in gone and (record.truncated or record.rows >= taken.rows):

@@ -124,7 +124,7 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
             # sums of integers below 2^53 are exact in float64
             blobs[column.name] += np.bincount(cell, weights=lengths, minlength=cells).astype(np.int64)
         for column in plan.symbol_columns:
-            _mark(used[column.name], keys, stretch.index, column, destination, first, stop)
+            _mark(used[column.name], keys.ranks(stretch.index, column, first, stop), destination)
     return Counts(
         rows.reshape(pieces, wide), {name: array.reshape(pieces, wide) for name, array in blobs.items()}, used
     )
@@ -146,16 +146,7 @@ def cells_of(destination: npt.NDArray[np.int64], pieces: Pieces, wide: int) -> n
     return destination + pieces.astype(np.int64) * wide
 
 
-def _mark(
-    used: npt.NDArray[np.bool_],
-    keys: Keys,
-    index: int,
-    column: Column,
-    destination: npt.NDArray[Any],
-    first: int,
-    stop: int,
-) -> None:
-    ranks = keys.ranks(index, column, first, stop)
+def _mark(used: npt.NDArray[np.bool_], ranks: npt.NDArray[np.int32], destination: npt.NDArray[Any]) -> None:
     valid = ranks != INT_NULL
     if len(used) == 1:
         used[0, ranks[valid]] = True
