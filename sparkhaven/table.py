@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.dataframes.frames import ReadKeywords
     from sparkhaven.jobs.operations.epoch_changes import RolledBack, Undone
     from sparkhaven.jobs.operations.exporting import ExportKeywords
+    from sparkhaven.jobs.operations.history_dates import HistoryDate
     from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, RemovedDate
     from sparkhaven.jobs.operations.merge_frame import FrameMergeKeywords
     from sparkhaven.jobs.operations.merging import MergeKeywords
     from sparkhaven.jobs.operations.row_deletions import RowsDeleted
     from sparkhaven.jobs.operations.validating import ValidatedDate
+    from sparkhaven.jobs.session.spark_or_local import HistoryRun
     from sparkhaven.jobs.settings.frame_options import FrameKeywords
     from sparkhaven.writers.batch.commit import BatchOutcome
+    from sparkhaven.writers.merge.adoption import AdoptedDate
     from sparkhaven.writers.merge.date_result import DateResult
     from sparkhaven.writers.rewrites.column_changes import Value
     from sparkhaven.writers.transfer.export import Exported
@@ -483,8 +486,7 @@ class Table:
         """
         from sparkhaven.jobs.dataframes.frame_writer import write_frame
 
-        rows = pa.table(dict(data)) if isinstance(data, Mapping) else data
-        return write_frame(rows, self._writable().layout.root, self.name, stream, label=label, **options)
+        return write_frame(_rows(data), self._writable().layout.root, self.name, stream, label=label, **options)
 
     def merge(
         self,
@@ -572,7 +574,9 @@ class Table:
         """
         from sparkhaven.jobs.operations.merge_frame import merge_frame
 
-        return merge_frame(data, self.root, self.name, dates, dry_run=dry_run, on_progress=on_progress, **options)
+        return merge_frame(
+            _rows(data), self.root, self.name, dates, dry_run=dry_run, on_progress=on_progress, **options
+        )
 
     # rows out, and changed
 
@@ -843,6 +847,204 @@ class Table:
 
         return roll_back(self._writable().of_stream(stream), to, on_progress, dry_run=dry_run)
 
+    # dates of history
+
+    def drop_dates(
+        self, dates: Names, *, reason: str = "", dry_run: bool = False, on_progress: Progress = silent
+    ) -> list[HistoryDate]:
+        """Drops dates of history, as ``dates drop``: readers no longer see them, and the merge records stay.
+
+        Args:
+            dates: Dates, and ranges ``A..B``.
+            reason: Why, for the record.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            What was dropped of each date. ``generation`` is 0 where it was dropped before.
+
+        Raises:
+            TableNotFoundError: There is no such merged date.
+            MergeError: Intraday still has the date. The others were dropped first.
+            LockLostError: A merge is running.
+
+        Example:
+            >>> trades = db.table("Equity.Trade")
+            >>> _ = trades.merge_frame({"Sym": ["A"], "Size": [7], "Price": [1.5]}, "2026-11-19")
+            >>> [(date.date, date.rows) for date in trades.drop_dates("2026-11-19")]
+            [('2026-11-19', 1)]
+        """
+        from sparkhaven.jobs.operations import history_dates
+
+        place = self._writable()
+        chosen = history_dates.merged_dates(place, _chosen(dates))
+        return _raised(
+            list(history_dates.drop(place, chosen, reason or history_dates.DROPPED, _run(dry_run, on_progress)))
+        )
+
+    def expire_dates(
+        self, keep: str, *, zone: str = "UTC", dry_run: bool = False, on_progress: Progress = silent
+    ) -> list[HistoryDate]:
+        """Drops dates of history that are older than a period, as ``dates expire --yes``.
+
+        Args:
+            keep: How long a date stays after its day: ``400d``, ``6 months``, ``2 years``.
+            zone: The time zone in which a day ends.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            What was dropped of each date.
+
+        Raises:
+            SettingsError: It is no period or time zone.
+            MergeError: Intraday still has a date. The others were dropped first.
+
+        Example:
+            >>> db.table("Equity.Trade").expire_dates("100 years")
+            []
+        """
+        from sparkhaven.jobs.operations import history_dates
+
+        place = self._writable()
+        old = history_dates.expired_dates(place, keep, zone)
+        return _raised(list(history_dates.drop(place, old, f"older than {keep}", _run(dry_run, on_progress))))
+
+    def adopt_dates(
+        self,
+        dates: Names | None = None,
+        *,
+        accept_loss: bool = False,
+        dry_run: bool = False,
+        on_progress: Progress = silent,
+    ) -> list[AdoptedDate]:
+        """Adopts history that was copied, moved or made elsewhere, as ``dates adopt``: merge records get its rows.
+
+        Args:
+            dates: Dates, and ranges ``A..B``. Default: every date whose history is not as its merge record says.
+            accept_loss: Go on without rows of a merge that were removed by hand.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            For each date the ``rows`` without a record, locations ``moved``, rows ``lost``.
+
+        Raises:
+            CorruptFileError: A location is damaged. The other dates were adopted first.
+            LockLostError: A merge is running.
+
+        Example:
+            >>> db.table("Equity.Trade").adopt_dates()
+            []
+        """
+        from sparkhaven.jobs.operations.history_dates import adopt
+
+        choice = None if dates is None else _chosen(dates)
+        return _raised(list(adopt(self._writable(), choice, _run(dry_run, on_progress), accept_loss=accept_loss)))
+
+    def move_dates(
+        self,
+        dates: Names,
+        to: str,
+        *,
+        workers: int | None = None,
+        stop_on_error: bool = False,
+        dry_run: bool = False,
+        on_progress: Progress = silent,
+    ) -> list[HistoryDate]:
+        """Moves dates of history to another storage partition, as ``dates move``. Readers go on.
+
+        Args:
+            dates: Dates, and ranges ``A..B``.
+            to: The storage partition; ``Database.add_partition`` makes one.
+            workers: Dates at once. Default: four, or as many as there are cores.
+            stop_on_error: Begin no date after one has failed.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            What was moved of each date. ``generation`` is 0 where it is there already.
+
+        Raises:
+            TableNotFoundError: There is no such merged date or storage partition.
+            CorruptFileError: A file is damaged. The other dates were moved first.
+            LockLostError: A merge is running.
+
+        Example:
+            >>> trades = db.table("Equity.Trade")
+            >>> _ = trades.merge("2026-11-20")
+            >>> [(date.origin, date.generation) for date in trades.move_dates("2026-11-20", "0")]
+            [(('0',), 0)]
+        """
+        from sparkhaven.jobs.operations import history_dates
+
+        place = self._writable()
+        run = _run(dry_run, on_progress, workers, stop_on_error=stop_on_error)
+        return _raised(list(history_dates.move(place, history_dates.merged_dates(place, _chosen(dates)), to, run)))
+
+    def detach_dates(
+        self, dates: Names, out: str | Path, *, dry_run: bool = False, on_progress: Progress = silent
+    ) -> list[HistoryDate]:
+        """Takes dates of history out of the database, as ``dates detach``. ``attach_dates`` brings them back.
+
+        Args:
+            dates: Dates, and ranges ``A..B``.
+            out: A directory outside of the database, in which each date gets one.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            For each date its ``path``, rows and bytes. ``generation`` is 0 where it was detached before.
+
+        Raises:
+            TableNotFoundError: There is no such merged date.
+            MergeError: Intraday still has the date. The others were detached first.
+            LockLostError: A merge is running.
+
+        Example:
+            >>> trades = db.table("Equity.Trade")
+            >>> _ = trades.merge_frame({"Sym": ["A"], "Size": [7], "Price": [1.5]}, "2026-11-19")
+            >>> [date.path.name for date in trades.detach_dates("2026-11-19", root / ".." / "tape")]
+            ['2026-11-19.g1']
+            >>> [date.rows for date in trades.attach_dates(root / ".." / "tape")]
+            [1]
+        """
+        from sparkhaven.jobs.operations import history_dates
+
+        place = self._writable()
+        chosen = history_dates.merged_dates(place, _chosen(dates), detached=True)
+        return _raised(list(history_dates.detach(place, chosen, local_path(out), _run(dry_run, on_progress))))
+
+    def attach_dates(
+        self, directory: str | Path, *, to: str | None = None, dry_run: bool = False, on_progress: Progress = silent
+    ) -> list[HistoryDate]:
+        """Brings detached dates back into history, as ``dates attach``. The directory stays as it is.
+
+        Args:
+            directory: That of a detached date, or one with several.
+            to: The storage partition. Default: as before.
+            dry_run: Only verify them.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            What was attached of each date. ``generation`` is 0 where it was attached before.
+
+        Raises:
+            TableNotFoundError: The directory has no detached date.
+            CorruptFileError: A file is missing or damaged. The other dates were attached first.
+            LockLostError: A merge is running.
+
+        Example:
+            >>> trades = db.table("Equity.Trade")
+            >>> _ = trades.merge_frame({"Sym": ["A"], "Size": [7], "Price": [1.5]}, "2026-11-19")
+            >>> _ = trades.detach_dates("2026-11-19", root / ".." / "tape")
+            >>> [date.date for date in trades.attach_dates(root / ".." / "tape")]
+            ['2026-11-19']
+        """
+        from sparkhaven.jobs.operations.history_dates import attach
+
+        return _raised(list(attach(self._writable(), local_path(directory), to, _run(dry_run, on_progress))))
+
     # copies
 
     def snapshot_to(
@@ -928,8 +1130,20 @@ class Table:
         return self._place
 
 
+def _rows(data: Any) -> Any:
+    return pa.table(dict(data)) if isinstance(data, Mapping) else data
+
+
 def _list(names: Names | None) -> list[str] | None:
     return None if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _run(
+    dry_run: bool, on_progress: Progress, workers: int | None = None, *, stop_on_error: bool = False
+) -> HistoryRun:
+    from sparkhaven.jobs.session.spark_or_local import HistoryRun
+
+    return HistoryRun("local", workers, stop_on_error, dry_run, note=on_progress)
 
 
 def _chosen(dates: Names) -> DateChoice:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import time
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.base_model import parse_period
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import (
     DatesOption,
@@ -23,23 +20,16 @@ from sparkhaven.jobs.cli.options import (
     group,
     help_end,
 )
-from sparkhaven.jobs.date_choice import end_of, parse_choice, zone_named
+from sparkhaven.jobs.date_choice import parse_choice
+from sparkhaven.jobs.operations import history_dates
+from sparkhaven.jobs.operations.history_dates import DROPPED, HistoryDate, expired_dates, merged_dates
+from sparkhaven.jobs.session.spark_or_local import HistoryRun
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.seen_history import history_values
-from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.adoption import adopt_dates
-from sparkhaven.writers.merge.write.phases import Failure
-from sparkhaven.writers.removal.history_removal import DroppedDate, drop_history
-from sparkhaven.writers.transfer.date_copies import DateCopies, RelocatedDate, move_dates
-from sparkhaven.writers.transfer.detached_dates import attach_dates, detach_dates, detached_below, missing_parts
-from sparkhaven.writers.transfer.extended import follow
-from sparkhaven.writers.transfer.snapshots import path_outside
 
 EXIT_CODES = {
     "done": "done, or nothing to drop",
@@ -47,6 +37,9 @@ EXIT_CODES = {
     "usage": "wrong options, no such table or dates",
     "retry": "a merge runs",
 }
+
+
+DROPPED_VERBS = ("dropped before,", "would drop", "dropped")
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +56,7 @@ def drop(
     ctx: typer.Context,
     name: TableArgument,
     dates: DatesOption = None,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = "dropped by command",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = DROPPED,
     dry_run: DryRun = False,
 ) -> None:
     """Drops dates of history.
@@ -72,9 +65,9 @@ def drop(
     stay, with the rows and digests that were dropped. A date that is still in intraday is refused.
     """
     cli: CliContext = ctx.obj
-    place = place_of(cli, name)
-    values = parse_choice(dates).pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
-    exit_with(_drop(cli, place, values, reason, dry_run=dry_run).code)
+    place = _place(cli, name)
+    done = history_dates.drop(place, merged_dates(place, parse_choice(dates)), reason, _run(cli, dry_run=dry_run))
+    exit_with(_show(cli, name, done, DROPPED_VERBS, dry_run=dry_run)[0])
 
 
 def adopt(
@@ -93,10 +86,10 @@ def adopt(
     whose history is not as its merge record says.
     """
     cli: CliContext = ctx.obj
-    place, code = place_of(cli, name), EXIT_DONE
-    choose = None if dates is None else partial(parse_choice(dates).pick, now_s=time.time())
-    adopted = rows = 0
-    for done in adopt_dates(place, choose, clock=time.time, accept_loss=accept_loss, dry_run=dry_run):
+    adopted, rows, code = 0, 0, EXIT_DONE
+    choice = None if dates is None else parse_choice(dates)
+    run = _run(cli, dry_run=dry_run)
+    for done in history_dates.adopt(_place(cli, name), choice, run, accept_loss=accept_loss):
         if done.error is not None:
             failed = report(cli, as_ours(done.error), table=name, date=done.value)
             code = code or failed
@@ -110,8 +103,6 @@ def adopt(
         ]
         text = ", ".join(parts) if done.differs else "is as its record says"
         cli.result({**shown, "generation": done.generation, "dry_run": dry_run}, f"{done.value}: {text}")
-    if not dry_run:
-        follow(place, cli.note)
     end = " would be adopted (dry run)" if dry_run else " adopted"
     shown = {"table": name, "dates": adopted, "rows": rows, "dry_run": dry_run}
     cli.result(shown, f"{counted(adopted, 'date')}, {counted(rows, 'row')}{end}")
@@ -136,43 +127,20 @@ def expire(
     and years are those of the calendar.
     """
     cli: CliContext = ctx.obj
-    place, now_s = place_of(cli, name), time.time()
-    try:
-        period = parse_period(keep)
-    except ValueError as error:
-        expected = "like 400d, 36h, '6 months' or '2 years'"
-        raise SettingsError("--keep is no period", expected=expected, found=repr(keep), hint=str(error)) from error
-    where = zone_named(zone, "--zone is not a time zone")
-    old = [
-        value for value in history_values(place) if (end := end_of(value, where, period)) is not None and end <= now_s
-    ]
+    place = _place(cli, name)
+    old = expired_dates(place, keep, zone)
     planned = dry_run or not yes
-    done = _drop(cli, place, old, f"older than {keep}", dry_run=planned)
-    if old and not dry_run and not yes and done.code == EXIT_DONE:
+    done = history_dates.drop(place, old, f"older than {keep}", _run(cli, dry_run=planned))
+    code, rows = _show(cli, name, done, DROPPED_VERBS, dry_run=planned)
+    if old and not dry_run and not yes and code == EXIT_DONE:
         raise SettingsError(
             "the dates that would go are not confirmed",
             where=name,
             expected="--yes",
-            found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(done.rows, 'row')}",
+            found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(rows, 'row')}",
             hint=f"`sparkhaven dates expire {name} --keep {shlex.quote(keep)} --zone {zone} --yes` drops them",
         )
-    exit_with(done.code)
-
-
-def _later(place: TablePlace) -> str:
-    return f"The former files go in an hour, by the next merge or `sparkhaven clean {place.table}`"
-
-
-def _drop(cli: CliContext, place: TablePlace, values: list[str], reason: str, *, dry_run: bool) -> _Summary:
-    """Drops dates, or says what that would do."""
-    summary = _Summary(cli, place, ("dropped before,", "would drop", "dropped"), dry_run=dry_run)
-    for value, done in zip(values, drop_history(place, values, reason, clock=time.time, dry_run=dry_run), strict=True):
-        summary.show(value, done)
-    summary.end(_later(place))
-    return summary
-
-
-MOST_COPIES = 4  # dates at once: a volume copies no faster with more
+    exit_with(code)
 
 
 def _register_moves(dates: typer.Typer) -> None:
@@ -220,17 +188,12 @@ def move(
     `partitions add NS NAME --volume DIR` makes a storage partition on another volume.
     """
     cli: CliContext = ctx.obj
-    place = place_of(cli, name)
-    values = parse_choice(dates).pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
-    copies = DateCopies(place, time.time, cli.note, dry_run=dry_run)
-    at_once = workers or min(MOST_COPIES, os.cpu_count() or 1)
-    summary = _Summary(cli, place, ("is there,", "would move", "moved"), dry_run=dry_run)
-    results = move_dates(copies, values, to, workers=at_once, stop_on_error=stop_on_error)
-    for value, done in zip(values, results, strict=False):
-        origin = done.origin if isinstance(done, RelocatedDate) else ()
-        summary.show(value, done, where=f"{', '.join(origin)} to {to}", **{"from": [*origin]}, to=to)
-    summary.end(_later(place))  # a move adopts what stands beside the record
-    exit_with(summary.code)
+    place = _place(cli, name)
+    values = merged_dates(place, parse_choice(dates))
+    run = _run(cli, workers, stop_on_error=stop_on_error, dry_run=dry_run)
+
+    verbs, results = ("is there,", "would move", "moved"), history_dates.move(place, values, to, run)
+    exit_with(_show(cli, name, results, verbs, dry_run=dry_run, to=to)[0])
 
 
 def detach(
@@ -249,18 +212,10 @@ def detach(
     date. `dates attach` brings it back. A date that is still in intraday is refused.
     """
     cli: CliContext = ctx.obj
-    place = place_of(cli, name)
-    values = parse_choice(dates).pick(
-        history_values(place, detached=True), time.time(), lambda: all_values(place), "merged "
-    )
-    directory = path_outside(place.fs, place.layout, out)
-    copies = DateCopies(place, time.time, cli.note, link=True, dry_run=dry_run)
-    summary = _Summary(cli, place, ("detached before,", "would detach", "detached"), dry_run=dry_run)
-    for value, done in zip(values, detach_dates(copies, values, directory), strict=True):
-        path = str(done.path) if isinstance(done, RelocatedDate) else ""
-        summary.show(value, done, where=path, path=path)
-    summary.end(_later(place))
-    exit_with(summary.code)
+    place = _place(cli, name)
+    values = merged_dates(place, parse_choice(dates), detached=True)
+    results = history_dates.detach(place, values, out, _run(cli, dry_run=dry_run))
+    exit_with(_show(cli, name, results, ("detached before,", "would detach", "detached"), dry_run=dry_run)[0])
 
 
 def attach(
@@ -281,57 +236,54 @@ def attach(
     Of a directory with several, each part that was detached to it has to be there.
     """
     cli: CliContext = ctx.obj
-    place = place_of(cli, name)
-    directories = detached_below(place, directory)
-    copies = DateCopies(place, time.time, cli.note, link=True, dry_run=dry_run)
-    summary = _Summary(cli, place, ("attached before,", "would attach", "attached"), dry_run=dry_run)
-    for path, done in zip(directories, attach_dates(copies, directories, to), strict=True):
-        summary.show(path.name, done, where=path, path=str(path))
-    for value, failure in missing_parts(place, directory, directories) if directories != [directory] else ():
-        summary.show(value, failure)
-    summary.end()
-    exit_with(summary.code)
+    results = history_dates.attach(_place(cli, name), directory, to, _run(cli, dry_run=dry_run))
+    verbs = ("attached before,", "would attach", "attached")
+    exit_with(_show(cli, name, results, verbs, dry_run=dry_run, later=False)[0])
 
 
-class _Summary:
-    """Prints the result of each date, then their sums; ``code`` is that of the first that failed.
+def _show(
+    cli: CliContext,
+    name: str,
+    results: Iterable[HistoryDate],
+    verbs: tuple[str, str, str],
+    *,
+    dry_run: bool,
+    to: str | None = None,
+    later: bool = True,
+) -> tuple[int, int]:
+    """Prints what was done with each date, then the sums; the exit code, that of the first that failed, and rows.
 
-    ``verbs``: for what was done before, what would be done, and what was done.
+    ``verbs``: for what was done before, what would be done, and what was done. ``later``: former files go later.
     """
-
-    def __init__(self, cli: CliContext, place: TablePlace, verbs: tuple[str, str, str], *, dry_run: bool) -> None:
-        self._cli, self._place, self._verbs, self._dry_run = cli, place, verbs, dry_run
-        self.dates = self.rows = self.size = 0
-        self.code = EXIT_DONE
-
-    def show(self, name: str, done: RelocatedDate | DroppedDate | Failure, **more: object) -> None:
-        """``name`` of a date that failed. ``more``: shown beside its size; in ``where`` is the end of the line."""
-        if isinstance(done, Failure):
-            failed = report(self._cli, as_ours(done.error), table=str(self._place.table), date=name)
-            self.code = self.code or failed
-            return
-        self.dates, self.rows = self.dates + bool(done.generation), self.rows + done.rows
-        self.size += done.size
-        before, planned, verb = self._verbs
-        verb = before if not done.generation else planned if self._dry_run else verb
-        where = more.pop("where", None)
-        line = f"{done.value}: {verb} {counted(done.rows, 'row')}, {counted(done.size, 'byte')}"
-        sizes = {"table": str(self._place.table), "date": done.value, "rows": done.rows, "bytes": done.size}
-        shown = {**sizes, "generation": done.generation, **more, "dry_run": self._dry_run}
-        self._cli.result(shown, f"{line}, {where}" if where else line)
-
-    def end(self, later: str = "") -> None:
-        """Brings the tree beside history in step, and prints the sums."""
-        if not self._dry_run:
-            follow(self._place, self._cli.note)
-        text = f"{counted(self.dates, 'date')}, {counted(self.rows, 'row')}, {counted(self.size, 'byte')}"
-        sizes = {"table": str(self._place.table), "dates": self.dates, "rows": self.rows, "bytes": self.size}
-        then = f". {later}" if later and self.dates else ""
-        self._cli.result({**sizes, "dry_run": self._dry_run}, text + (" (dry run)" if self._dry_run else then))
+    code, dates, rows, size = EXIT_DONE, 0, 0, 0
+    for done in results:
+        if done.error is not None:
+            failed = report(cli, as_ours(done.error), table=name, date=done.date)
+            code = code or failed
+            continue
+        dates, rows, size = dates + bool(done.generation), rows + done.rows, size + done.bytes
+        verb = verbs[0] if not done.generation else verbs[1] if dry_run else verbs[2]
+        record: dict[str, object] = {"table": name, "date": done.date, "rows": done.rows, "bytes": done.bytes}
+        text = f"{done.date}: {verb} {counted(done.rows, 'row')}, {counted(done.bytes, 'byte')}"
+        if done.path is not None:
+            record, text = {**record, "path": str(done.path)}, f"{text}, {done.path}"
+        if to is not None:
+            record, text = {**record, "from": [*done.origin], "to": to}, f"{text}, {', '.join(done.origin)} to {to}"
+        cli.result({**record, "generation": done.generation, "dry_run": dry_run}, text)
+    then = (
+        f". The former files go in an hour, by the next merge or `sparkhaven clean {name}`" if later and dates else ""
+    )
+    text = f"{counted(dates, 'date')}, {counted(rows, 'row')}, {counted(size, 'byte')}"
+    record = {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run}
+    cli.result(record, text + (" (dry run)" if dry_run else then))
+    return code, rows
 
 
-def place_of(cli: CliContext, name: str) -> TablePlace:
-    """The deployed table that a command names."""
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    load_deployed(place)
-    return place
+def _run(
+    cli: CliContext, workers: int | None = None, *, stop_on_error: bool = False, dry_run: bool = False
+) -> HistoryRun:
+    return HistoryRun("local", workers, stop_on_error, dry_run, note=cli.note)
+
+
+def _place(cli: CliContext, name: str) -> TablePlace:
+    return TablePlace(Fs(), cli.database(), TableName.parse(name))
