@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
     from sparkhaven.jobs.dataframes.frames import ReadKeywords
     from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
+    from sparkhaven.jobs.operations.storage_partitions import AddedPartition
+    from sparkhaven.readers.checks.findings import Report
+    from sparkhaven.store.merges.dropped_tables import TableDrop
+    from sparkhaven.writers.partition_rolls import RolledPartition
+    from sparkhaven.writers.partitions import Partition
     from sparkhaven.writers.transfer.restore import RestoredTable
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
     from sparkhaven.writers.users.save import SavedTable
@@ -190,6 +195,156 @@ class Database:
         source = schema if isinstance(schema, bytes) else local_path(schema)
         done = deploy_schema(fs, layout, source, dry_run=dry_run)
         return Table(TablePlace(fs, layout, TableName.parse(done.schema.full_name)))
+
+    def drop_table(
+        self,
+        name: str,
+        *,
+        grace: float | None = None,
+        reason: str = "dropped by command",
+        dry_run: bool = False,
+        on_progress: Progress = silent,
+    ) -> TableDrop:
+        """Drops a table, as ``drop --yes``: rows, history, schema, quarantine and logs. The same call goes on.
+
+        Args:
+            name: The table, as ``NS.T``.
+            grace: Seconds in which readers may still use the files. Default: an hour.
+            reason: Why, for the record.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            The record of the drop, and its ``phase``.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            SettingsError: A stream of it runs.
+            LockLostError: A merge or removal of it is running.
+
+        Example:
+            >>> db.drop_table("Equity.Quote", grace=0).intraday_rows
+            1
+            >>> db.tables()
+            ['Equity.Trade']
+        """
+        from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+        from sparkhaven.writers.removal.table_removal import drop_table
+
+        place = TablePlace(Fs(), writable_layout(self._root), TableName.parse(name))
+        seconds = GRACE_S if grace is None else grace
+        return drop_table(place, reason, clock=time.time, grace_s=seconds, dry_run=dry_run, note=on_progress)
+
+    def partitions(self, namespace: str) -> list[Partition]:
+        """The storage partitions of a namespace, as ``partitions list``.
+
+        Args:
+            namespace: The namespace.
+
+        Returns:
+            Each with ``name``, ``directory``, ``free_bytes``, and whether merges write to it.
+
+        Raises:
+            TableNotFoundError: There is no such namespace.
+
+        Example:
+            >>> _ = db.add_partition("Equity", "1")
+            >>> [(partition.name, partition.writable) for partition in db.partitions("Equity")]
+            [('1', True)]
+        """
+        from sparkhaven.jobs.operations.storage_partitions import partitions
+
+        return partitions(self._layout(), namespace)
+
+    def add_partition(
+        self, namespace: str, name: str, *, volume: str | Path | None = None, dry_run: bool = False
+    ) -> AddedPartition:
+        """Makes a storage partition, which merges write to, as ``partitions add``.
+
+        Args:
+            namespace: The namespace.
+            name: The storage partition.
+            volume: A directory on its volume. Default: below the root.
+            dry_run: Change nothing.
+
+        Returns:
+            Its ``directory``, and whether it is ``new``.
+
+        Raises:
+            InvalidNameError: The name cannot be that of a storage partition.
+            SettingsError: There is no such volume.
+            TableExistsError: It is in another place.
+
+        Example:
+            >>> db.add_partition("Equity", "1").new
+            True
+        """
+        from sparkhaven.jobs.operations.storage_partitions import add
+
+        directory = None if volume is None else local_path(volume)
+        return add(writable_layout(self._root), namespace, name, directory, dry_run=dry_run)
+
+    def roll_partitions(
+        self,
+        namespace: str,
+        *,
+        if_fuller_than: str | None = None,
+        volume: str | Path | None = None,
+        dry_run: bool = False,
+    ) -> list[RolledPartition]:
+        """Has merges write to new storage partitions, as ``partitions roll``. No file is moved.
+
+        Args:
+            namespace: The namespace.
+            if_fuller_than: Only those on a volume fuller than this, like ``90%``.
+            volume: The directory for the new ones. Default: on the volume with most free space.
+            dry_run: Change nothing.
+
+        Returns:
+            Those that merges no longer write to, each with the ``new`` one.
+
+        Raises:
+            TableNotFoundError: The namespace has no storage partition.
+            SettingsError: It is no percentage, or the volume cannot take them.
+            RetryableStorageError: No volume is empty enough, or one is not mounted.
+
+        Example:
+            >>> _ = db.add_partition("Equity", "1")
+            >>> [(rolled.name, rolled.new) for rolled in db.roll_partitions("Equity", volume=root)]
+            [('1', '2')]
+        """
+        from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
+
+        limit = None if if_fuller_than is None else parse_share(if_fuller_than, "if_fuller_than")
+        target = None if volume is None else local_path(volume).absolute()
+        layout = writable_layout(self._root)
+        return roll_partitions(Fs(), layout, namespace, fuller_than=limit, volume=target, dry_run=dry_run)
+
+    def verify(self, name: str | None = None, *, deep: bool = False, on_progress: Progress = silent) -> Report:
+        """Checks tables for damage, as ``verify``. Read-only.
+
+        Args:
+            name: Only this table, ``NS.T``. Default: all.
+            deep: Read every committed byte. Default: lengths only.
+            on_progress: Called with the directory of each location.
+
+        Returns:
+            The ``findings``, how many are ``errors``, and what was looked at.
+
+        Raises:
+            TableNotFoundError: There is no such table, or no database.
+
+        Example:
+            >>> report = db.verify(deep=True)
+            >>> report.tables, report.rows, report.errors
+            (2, 4, 0)
+        """
+        from sparkhaven.readers.checks.verify import verify
+
+        layout = self._layout()
+        require_database(layout.root, "check the path of the root")
+        table = None if name is None else TableName.parse(name)
+        return verify(Fs(), layout, table, deep=deep, progress=on_progress)
 
     def sql(self, query: str, **options: Unpack[QueryKeywords]) -> pa.Table:
         """The result of a SELECT over tables, which are named ``NS.T``.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, RemovedDate
     from sparkhaven.jobs.operations.merge_frame import FrameMergeKeywords
     from sparkhaven.jobs.operations.merging import MergeKeywords
+    from sparkhaven.jobs.operations.requeue import Requeued
     from sparkhaven.jobs.operations.row_deletions import RowsDeleted
     from sparkhaven.jobs.operations.validating import ValidatedDate
     from sparkhaven.jobs.session.spark_or_local import HistoryRun
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from sparkhaven.writers.batch.commit import BatchOutcome
     from sparkhaven.writers.merge.adoption import AdoptedDate
     from sparkhaven.writers.merge.date_result import DateResult
+    from sparkhaven.writers.removal.stream_removal import StreamRemoval
     from sparkhaven.writers.rewrites.column_changes import Value
     from sparkhaven.writers.transfer.export import Exported
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
@@ -97,6 +99,18 @@ class ValidationKeywords(TypedDict, total=False):
     allow_unevaluated: bool
     delete_after: bool
     grace: float
+
+
+class RejectedKeywords(TypedDict, total=False):
+    """Which rows of a quarantine, as the options of ``sparkhaven quarantine``: all that are given hold together.
+
+    ``reason``: a code. ``source``: a file or topic/partition, in which ``*`` matches any text. ``epoch``: the epoch
+    with which the rows were rejected.
+    """
+
+    reason: str | None
+    source: str | None
+    epoch: int | None
 
 
 class Table:
@@ -847,10 +861,112 @@ class Table:
 
         return roll_back(self._writable().of_stream(stream), to, on_progress, dry_run=dry_run)
 
+    # streams, and their rejected rows
+
+    def remove_stream(self, stream: str, *, dry_run: bool = False) -> StreamRemoval:
+        """Removes a stream of which no row is left, as ``streams remove``. History and the quarantine stay.
+
+        Args:
+            stream: The stream, which must not be running.
+            dry_run: Change nothing.
+
+        Returns:
+            What was removed: ``files``, and what recovery did before.
+
+        Raises:
+            TableNotFoundError: There is no such stream.
+            TableExistsError: It has rows, or a location that is not deleted.
+            SettingsError: A process runs it.
+
+        Example:
+            >>> trades = db.table("Equity.Trade")
+            >>> _ = trades.merge("2026-11-20"), trades.truncate("2026-11-20"), trades.delete("2026-11-20", grace=0)
+            >>> trades.remove_stream("test").epoch
+            1
+        """
+        from sparkhaven.writers.removal.stream_removal import remove_stream
+
+        return remove_stream(self._writable().of_stream(stream), clock=time.time, dry_run=dry_run)
+
+    def requeue(
+        self,
+        stream: str,
+        stream_file: str | Path | None = None,
+        *,
+        repaired: str | Path | None = None,
+        dry_run: bool = False,
+        **rows: Unpack[RejectedKeywords],
+    ) -> Requeued:
+        """Ingests rejected rows again, each exactly once, as ``quarantine requeue``. Those still bad stay.
+
+        Args:
+            stream: The stream, which must not be running.
+            stream_file: Its stream file. Default: that of the last run.
+            repaired: Only the rows of this file of JSON lines, with its payloads; ``--from`` of the command.
+            dry_run: Only try them.
+            **rows: Those of ``RejectedKeywords``. Default: all that are pending.
+
+        Returns:
+            What was done: rows ``sent`` in ``epochs``, and rows that were ``refused`` or are ``not_pending``.
+
+        Raises:
+            TableNotFoundError: There is no such stream.
+            SettingsError: A file is not that of the stream.
+            LockLostError: The stream is running.
+
+        Example:
+            >>> db.table("Equity.Trade").requeue("test").sent
+            0
+        """
+        from sparkhaven.jobs.operations.quarantine import AskedRequeue, chosen_rows, requeue
+        from sparkhaven.jobs.operations.requeue import Requeued
+
+        refuse_keywords("Table.requeue()", rows, RejectedKeywords)
+        chosen = chosen_rows(rows.get("reason"), rows.get("source"), rows.get("epoch"), "pending")
+        own, edited = (None if file is None else local_path(file) for file in (stream_file, repaired))
+        done = Requeued()
+        requeue(self._writable().of_stream(stream), AskedRequeue(chosen, own, edited, dry_run), done)
+        return done
+
+    def drop_rejected(
+        self,
+        stream: str,
+        *,
+        state: str = "all",
+        everything: bool = False,
+        dry_run: bool = False,
+        **rows: Unpack[RejectedKeywords],
+    ) -> int:
+        """Deletes rows from the quarantine, as ``quarantine drop``. Rows that were ingested again stay in the table.
+
+        Args:
+            stream: The stream that rejected them.
+            state: ``all``, ``pending`` or ``requeued``.
+            everything: Drop all rows, where nothing else chooses; ``--all`` of the command.
+            dry_run: Only count.
+            **rows: Those of ``RejectedKeywords``.
+
+        Returns:
+            How many rows were dropped.
+
+        Raises:
+            TableNotFoundError: There is no such stream.
+            SettingsError: No rows are chosen, or there is no such state.
+
+        Example:
+            >>> db.table("Equity.Trade").drop_rejected("test", reason="overflow")
+            0
+        """
+        from sparkhaven.jobs.operations.quarantine import chosen_rows, drop_rows
+
+        refuse_keywords("Table.drop_rejected()", rows, RejectedKeywords)
+        chosen = chosen_rows(rows.get("reason"), rows.get("source"), rows.get("epoch"), state)
+        return drop_rows(self._writable().of_stream(stream), chosen, everything=everything, dry_run=dry_run)
+
     # dates of history
 
     def drop_dates(
-        self, dates: Names, *, reason: str = "", dry_run: bool = False, on_progress: Progress = silent
+        self, dates: Names, *, reason: str = "dropped by command", dry_run: bool = False, on_progress: Progress = silent
     ) -> list[HistoryDate]:
         """Drops dates of history, as ``dates drop``: readers no longer see them, and the merge records stay.
 
@@ -878,9 +994,7 @@ class Table:
 
         place = self._writable()
         chosen = history_dates.merged_dates(place, _chosen(dates))
-        return _raised(
-            list(history_dates.drop(place, chosen, reason or history_dates.DROPPED, _run(dry_run, on_progress)))
-        )
+        return _raised(list(history_dates.drop(place, chosen, reason, _run(dry_run, on_progress))))
 
     def expire_dates(
         self, keep: str, *, zone: str = "UTC", dry_run: bool = False, on_progress: Progress = silent

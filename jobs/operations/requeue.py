@@ -60,14 +60,17 @@ PORTION_ROWS, PORTION_BYTES = 10_000, 64 << 20
 class Requeued:
     """The result: ``sent`` rows were committed in ``epochs``; ``refused`` rows are still bad and stay pending.
 
-    ``cut`` rows have no whole payload and stay too. ``unmarked``: why the quarantine does not say yet that rows were
-    committed; the next start of the stream marks them.
+    ``cut`` rows have no whole payload and stay too. Of a file of rows, by source and position: those that are
+    ``not_pending``, and those that an earlier requeue has ``ingested_before``. ``unmarked``: why the quarantine does
+    not say yet that rows were committed; the next start of the stream marks them.
     """
 
     sent: int = 0
     cut: int = 0
     epochs: list[int] = field(default_factory=list)
     refused: list[BadRow] = field(default_factory=list)
+    not_pending: frozenset[tuple[str, int]] = frozenset()
+    ingested_before: frozenset[tuple[str, int]] = frozenset()
     unmarked: OSError | None = None
 
 

@@ -10,13 +10,13 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.store.errors import RetryableStorageError, SettingsError, TableNotFoundError, counted
+from sparkhaven.jobs.operations import storage_partitions
+from sparkhaven.store.errors import RetryableStorageError, SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.writers.partition_rolls import RolledPartition, parse_share, roll_partitions
-from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
+from sparkhaven.writers.partitions import ensure_writable, writable_names
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
 
@@ -44,15 +44,7 @@ def register(app: typer.Typer) -> None:
 def list_(ctx: typer.Context, namespace: NamespaceArgument) -> None:
     """Lists storage partitions, and which ones merges write to."""
     cli: CliContext = ctx.obj
-    layout = cli.database()
-    partitions = list_partitions(Fs(), layout, namespace)
-    if not partitions and not any(name.namespace == namespace for name in deployed_tables(Fs(), layout)):
-        raise TableNotFoundError(
-            f"no namespace {namespace}",
-            where=layout.partitions(namespace),
-            expected="a namespace with tables or storage partitions",
-            hint=f"`sparkhaven tables` lists the tables. `sparkhaven partitions add {namespace} 0` creates a partition",
-        )
+    partitions = storage_partitions.partitions(cli.database(), namespace)
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in partitions]
     cli.result(
@@ -70,21 +62,12 @@ def add(
 ) -> None:
     """Creates a storage partition, which merges write to."""
     cli: CliContext = ctx.obj
-    layout = cli.layout()
-    before = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
-    new = name not in before
-    if dry_run:
-        directory = str(volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name)
-        state = "would be created" if new else "exists"
-        result = {"namespace": namespace, "name": name, "directory": directory, "new": new, "dry_run": True}
-        cli.result(result, f"{directory} {state}")
-        return
-    partition = add_partition(Fs(), layout, namespace, name, volume=volume)
-    result = {"namespace": namespace, "name": name, "directory": partition.directory, "new": new, "dry_run": False}
-    cli.result(
-        result,
-        f"storage partition {name} of {namespace}: {partition.directory}, {counted(partition.free_bytes, 'byte')} free",
-    )
+    done = storage_partitions.add(cli.layout(), namespace, name, volume, dry_run=dry_run)
+    text = f"{done.directory} {'would be created' if done.new else 'exists'}"
+    if done.free_bytes is not None:
+        text = f"storage partition {name} of {namespace}: {done.directory}, {counted(done.free_bytes, 'byte')} free"
+    result = {"namespace": namespace, "name": name, "directory": done.directory, "new": done.new, "dry_run": dry_run}
+    cli.result(result, text)
 
 
 def roll(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,13 +13,9 @@ from sparkhaven.jobs.cli.groups import OneStream, with_groups
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.rejected import find
-from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_other_edits, row_value
-from sparkhaven.jobs.settings.stream_file import load_stream_tables
-from sparkhaven.jobs.streams.stream_run import settle
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, counted
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.jobs.operations.quarantine_lines import row_value
+from sparkhaven.store.errors import EXIT_BAD_DATA, SparkhavenError, counted
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.places import StreamPlace
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.operations.requeue import Requeued
@@ -45,11 +38,9 @@ class RowFilter:
     epoch: Annotated[int | None, typer.Option(metavar="N", help="Only rows that were rejected with this epoch.")] = None
 
     def chosen(self, state: str) -> Chosen:
-        from sparkhaven.writers.quarantine.row_choice import Chosen
+        from sparkhaven.jobs.operations.quarantine import chosen_rows
 
-        if state not in ("all", "pending", "requeued"):
-            raise SettingsError("unknown state", expected="all, pending or requeued", found=state)
-        return Chosen(self.reason, self.source, self.epoch, state)  # type: ignore[arg-type]
+        return chosen_rows(self.reason, self.source, self.epoch, state)
 
 
 def register(app: typer.Typer) -> None:
@@ -122,57 +113,20 @@ def requeue(
     Rows that are still bad stay in the quarantine. The current schema and stream file apply. The stream must not be
     running.
     """
-    cli: CliContext = ctx.obj
-    place: StreamPlace = stream.place(cli)
-    layout, rejected = place.layout, find(place)
-    repairs = read_repairs(repaired, place) if repaired is not None else None
-    if rejected is None:
-        _show_requeued(cli, place.stream, None, repairs or (), frozenset(), dry_run)
-        return
-    if not rejected.ledger.file:
-        raise SettingsError(
-            "rows of data frames cannot be requeued. Only their program knows how they are routed",
-            where=f"stream {place.stream} of {place.table}",
-            expected="a stream with a stream file",
-            found="rows that a data frame writer has rejected",
-            hint="repair them in a program and write them with write_frame(..., label=...), which writes them once."
-            f" Then run `sparkhaven quarantine drop {place.table} {place.stream}`",
-        )
-    tables = load_stream_tables(Fs(), stream_file or Path(rejected.ledger.file), os.environ)
-    settings = next((settings for settings in tables if settings.table == place.table), tables[0])
-    if (settings.table, settings.spec.stream) != (place.table, place.stream):
-        raise SettingsError(
-            "the stream file describes another stream",
-            where=settings.file,
-            expected=f"stream {place.stream} of {place.table}",
-            found=f"stream {settings.spec.stream} of {settings.table}",
-        )
-    chosen = rows.chosen("pending")
-    from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter, requeue_pending, try_pending
-    from sparkhaven.jobs.streams.progress import Progress
-    from sparkhaven.jobs.streams.stream import open_stream
+    from sparkhaven.jobs.operations.quarantine import AskedRequeue
+    from sparkhaven.jobs.operations.quarantine import requeue as requeue_rows
+    from sparkhaven.jobs.operations.requeue import Requeued
 
-    fs, done, before = Fs(), Requeued(), frozenset[tuple[str, int]]()
-    if repairs is not None:
-        refuse_other_edits(repairs, rejected.rows(RowFilter().chosen("all")))
-        before = rejected.ingested(repairs)
-    if dry_run:
-        try_pending(fs, layout, settings, rejected.pending(chosen), repairs, done)
-    else:
-        with ExitStack() as opened:
-            run = open_stream(fs, layout, settings, opened, Progress())
-            quarantine = rejected.quarantine()
-            where = f"{settings.file}: bad_rows.quarantine"
-            settle(place, run.log.state, quarantine, where)
-            try:
-                requeue_pending(RequeueWriter.of(run, quarantine), chosen, repairs, done)
-            except (SparkhavenError, OSError):
-                if done.epochs:
-                    _show_requeued(cli, place.stream, done, (), before, dry_run)
-                raise
-    unknown = set(repairs or ()) - before
-    _show_requeued(cli, place.stream, done, unknown, before, dry_run)
-    if done.refused or done.cut or unknown:
+    cli: CliContext = ctx.obj
+    done, where = Requeued(), stream.place(cli)
+    try:
+        requeue_rows(where, AskedRequeue(rows.chosen("pending"), stream_file, repaired, dry_run), done)
+    except (SparkhavenError, OSError):
+        if done.epochs:
+            _show_requeued(cli, where.stream, done, dry_run)
+        raise
+    _show_requeued(cli, where.stream, done, dry_run)
+    if done.refused or done.cut or done.not_pending:
         raise typer.Exit(EXIT_BAD_DATA)
 
 
@@ -188,35 +142,19 @@ def drop(
 
     Rows that were ingested again stay in the table.
     """
+    from sparkhaven.jobs.operations.quarantine import drop_rows
+
     cli: CliContext = ctx.obj
-    chosen = rows.chosen(state)
-    place: StreamPlace = stream.place(cli)
-    if not everything and (rows, state) == (RowFilter(), "all"):
-        raise SettingsError(
-            "no rows are selected", expected="--reason, --source, --epoch, --state, or --all", found="none of them"
-        )
-    rejected, dropped = find(place, removed=True), 0
-    if rejected is not None:
-        now = rejected.epoch  # rows of a running batch stay
-        if dry_run:
-            dropped = rejected.count(chosen, now)
-        else:
-            dropped = rejected.quarantine().drop(chosen, now)
+    chosen, where = rows.chosen(state), stream.place(cli)
+    dropped = drop_rows(where, chosen, everything=everything, dry_run=dry_run)
     words = "would drop" if dry_run else "dropped"
-    record = {"stream": place.stream, "dropped": dropped, "dry_run": dry_run}
-    cli.result(record, f"{place.stream}: {words} {counted(dropped, 'row')}")
+    record = {"stream": where.stream, "dropped": dropped, "dry_run": dry_run}
+    cli.result(record, f"{where.stream}: {words} {counted(dropped, 'row')}")
 
 
-def _show_requeued(
-    cli: CliContext,
-    stream: str,
-    done: Requeued | None,
-    unknown: Collection[tuple[str, int]],
-    before: Collection[tuple[str, int]],
-    dry_run: bool,
-) -> None:
-    """``unknown``: rows of the file that are not pending; ``before``: those that an earlier requeue has ingested."""
-    sent, cut, epochs, refused = (done.sent, done.cut, done.epochs, done.refused) if done else (0, 0, [], [])
+def _show_requeued(cli: CliContext, stream: str, done: Requeued, dry_run: bool) -> None:
+    sent, cut, epochs, refused = done.sent, done.cut, done.epochs, done.refused
+    unknown, before = done.not_pending, done.ingested_before
     record = {"stream": stream, "sent": sent, "refused": len(refused), "cut": cut, "not_pending": len(unknown)}
     record["ingested_before"] = len(before)
     record |= {"epochs": epochs, "epoch": epochs[-1] if epochs else None, "dry_run": dry_run}
@@ -235,7 +173,7 @@ def _show_requeued(
     if unknown:
         lines.append(f"not pending, dropped or never rejected: {counted(len(unknown), 'row')} of the file")
     cli.result(record, "\n".join(lines))
-    if done is not None and done.unmarked is not None:
+    if done.unmarked is not None:
         cli.note(f"they are committed. The next start of the stream marks them in the quarantine: {done.unmarked}")
 
 

@@ -127,6 +127,7 @@ METHODS = {"Database", "Table"}
 READ_BY = {"metadata", "epochs", "streams", "locations", "dates", "files", "merges", "validations", "rejected"}
 READ_BY |= {"schema_versions", "history", "snapshot", "to_arrow", "to_batches", "to_pandas", "head", "to_spark", "name"}
 READ_BY |= {"root", "schema", "tables", "table", "namespaces", "sql", "doctor", "snapshot_to", "export", "validate"}
+READ_BY |= {"partitions", "verify"}
 CALLS: dict[str, Callable[[Path], Any]] = {
     "Table.append": lambda root: table(root).append({"A": [1]}, "s", internal={"fixed": "a"}, value={"fixed": OLD}),
     "Table.merge": lambda root: table(root).merge(OLD),
@@ -137,6 +138,9 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "Table.rewrite_columns": lambda root: table(root).rewrite_columns(OLD, set={"C": "C * 2"}),
     "Table.undo": lambda root: table(root).undo("events", 1),
     "Table.rollback": lambda root: table(root).rollback("events", 0),
+    "Table.remove_stream": lambda root: table(root).remove_stream("events"),
+    "Table.requeue": lambda root: table(root).requeue("events"),
+    "Table.drop_rejected": lambda root: table(root).drop_rejected("events", everything=True),
     "Table.drop_dates": lambda root: table(root).drop_dates(OLD),
     "Table.expire_dates": lambda root: table(root).expire_dates("1d"),
     "Table.adopt_dates": lambda root: table(root).adopt_dates(),
@@ -144,6 +148,9 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "Table.detach_dates": lambda root: table(root).detach_dates(OLD, root.parent / "tape"),
     "Table.attach_dates": lambda root: table(root).attach_dates(root.parent / "tape"),
     "Database.create_table": lambda root: sparkhaven.Database(root).create_table(b"<Table/>"),
+    "Database.drop_table": lambda root: sparkhaven.Database(root).drop_table(TABLE),
+    "Database.add_partition": lambda root: sparkhaven.Database(root).add_partition("NS", "7"),
+    "Database.roll_partitions": lambda root: sparkhaven.Database(root).roll_partitions("NS"),
     "Database.restore": lambda root: sparkhaven.Database(root).restore(root / "nothing"),
     "Database.save_table": lambda root: sparkhaven.Database(root).save_table("My.Own", pa.table({"A": [3]})),
     "save_table": lambda root: sparkhaven.save_table(root, "My.Own", pa.table({"A": [3]})),
