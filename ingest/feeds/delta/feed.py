@@ -123,7 +123,8 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         from sparkhaven.ingest.feeds.delta.source import data_files, path_of
+        from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
-        plain = data_files(self.options)
-        return requeue_file_rows(source, rows, self.spec, plain, targets, now_ns, rejects, path_of(source))
+        decoding = Decoding(self.spec, data_files(self.options), tuple(targets), strict=self.spec.strict)
+        return requeue_file_rows(source, rows, decoding, now_ns, rejects, path_of(source))

@@ -236,6 +236,8 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
+        from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
-        return requeue_file_rows(source, rows, self.spec, self.options, targets, now_ns, rejects)
+        decoding = Decoding(self.spec, self.options, tuple(targets), strict=self.spec.strict)
+        return requeue_file_rows(source, rows, decoding, now_ns, rejects)

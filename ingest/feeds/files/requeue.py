@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,9 +15,8 @@ from sparkhaven.ingest.feeds.base import RequeuedRows
 from sparkhaven.ingest.feeds.files.decode import FAR_FILE
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
-from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.payload_formats import UTF8
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
+from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
@@ -27,17 +27,18 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 def requeue_file_rows(
     source: str,
     rows: Sequence[RejectedRow],
-    spec: StreamSpec,
-    options: FilesOptions,
-    targets: Sequence[Target],
+    decoding: Decoding,
     now_ns: int,
     rejects: Rejects,
     path: str | None = None,
 ) -> RequeuedRows:
-    """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``)."""
+    """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``).
+
+    ``decoding`` has all columns, also those that are not of the content of files.
+    """
+    targets, form, encoding = decoding.targets, FORMATS[decoding.options.format], decoding.options.encoding
     payload_targets = tuple(target for target in targets if target.meta is None)
-    form, encoding = FORMATS[options.format], options.encoding
-    values_of, unit = form.code.decode_one(Decoding(spec, options, payload_targets, strict=spec.strict)), form.unit
+    values_of, unit = form.code.decode_one(replace(decoding, targets=payload_targets)), form.unit
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
     rejects.complete = complete
     strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]

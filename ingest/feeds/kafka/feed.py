@@ -115,9 +115,10 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        from sparkhaven.ingest.feeds.kafka.messages import requeue_messages
+        from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 
-        return requeue_messages(source, rows, self.spec, self.options, targets, now_ns, rejects)
+        decoder = MessageDecoder(targets, self.options, self.spec)
+        return requeue_messages(source, rows, decoder, now_ns, rejects)
 
     def remote(self) -> Remote:
         """The broker; SettingsError for a setting that its client refuses."""

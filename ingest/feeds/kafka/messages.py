@@ -289,16 +289,9 @@ def _message(row: RejectedRow) -> Message:
 
 
 def requeue_messages(
-    source: str,
-    rows: Sequence[RejectedRow],
-    spec: StreamSpec,
-    options: KafkaOptions,
-    targets: Sequence[Target],
-    now_ns: int,
-    rejects: Rejects,
+    source: str, rows: Sequence[RejectedRow], decoder: MessageDecoder, now_ns: int, rejects: Rejects
 ) -> RequeuedRows:
-    """Rows of one topic and partition, by the decoder of messages."""
-    decoder = MessageDecoder(targets, options, spec)
+    """Rows of one topic and partition, as the messages that they were."""
     block = FramedMessages.made([_message(row) for row in rows], decoder.headers)
     typed = decoder.decode(block, source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}

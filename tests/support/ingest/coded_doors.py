@@ -21,6 +21,7 @@ from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
@@ -160,7 +161,9 @@ def requeued(place: Path, kind: str, array: pa.Array, alias: bool = False) -> li
     ]
     again = Rejects(PLENTY)
     options = FilesOptions(str(place), "parquet")
-    back = requeue_file_rows("a", rows, spec, options, resolve_targets(spec, table), 0, again)  # type: ignore[arg-type]
+    back = requeue_file_rows(
+        "a", rows, Decoding(spec, options, tuple(resolve_targets(spec, table)), strict=spec.strict), 0, again
+    )  # type: ignore[arg-type]
     outcomes: list[Any] = [None] * count
     for row in again.rows:
         outcomes[row.line - 1] = row.code

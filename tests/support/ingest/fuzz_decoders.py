@@ -161,7 +161,7 @@ def _messages(
         if stored + rejects.bad != BLOCK or rejects.read != BLOCK or len(lost) != stored:
             tally.defects[f"{BLOCK} messages are {stored} rows and {rejects.bad} bad rows of {rejects.read}"] += 1
         again = Rejects(PLENTY)
-        requeue_messages(PLACE, as_batch(rejects.rows).to_pylist(), spec, options, targets, NOW_NS, again)
+        requeue_messages(PLACE, as_batch(rejects.rows).to_pylist(), decoder, NOW_NS, again)
 
     return fuzz
 

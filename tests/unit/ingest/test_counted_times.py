@@ -17,6 +17,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
@@ -110,7 +111,13 @@ def by_requeue(place: Path, spec: ColumnSpec, kind: str, texts: Sequence[str]) -
         {"Payload": f'{{"n":{number},"v":{text}}}'.encode(), "Position": number, "SourcePartition": "a",
          "SourceTime": 0, "Header": None} for number, text in enumerate(texts)]  # fmt: skip
     again, options = Rejects(PLENTY), FilesOptions(str(place), "parquet")
-    back = requeue_file_rows("a", rows, settings, options, resolve_targets(settings, table), 0, again)
+    back = requeue_file_rows(
+        "a",
+        rows,
+        Decoding(settings, options, tuple(resolve_targets(settings, table)), strict=settings.strict),
+        0,
+        again,
+    )
     outcomes: list[Any] = [None] * len(texts)
     for row in again.rows:
         outcomes[row.line] = row.code

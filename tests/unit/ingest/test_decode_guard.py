@@ -26,6 +26,7 @@ from sparkhaven.ingest.bad_rows import (
 from sparkhaven.ingest.content.lines import framed_block, line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
@@ -249,7 +250,9 @@ def test_a_message_of_a_far_time(ms: int, far: Any) -> None:
         spec, options = kafka(specs)
         targets = resolve_targets(spec, schema(v="int", at="Instant"))
         again = Rejects(PLENTY)
-        assert len(requeue_messages("t/0", batch.to_pylist(), spec, options, targets, 0, again).rows) == 0
+        assert (
+            len(requeue_messages("t/0", batch.to_pylist(), MessageDecoder(targets, options, spec), 0, again).rows) == 0
+        )
         assert [(row.line, row.column) for row in again.rows] == [(1, "at")]
     else:
         assert (found["v"], rejects.rows) == ([1, 2, 3, 4], [])
@@ -281,6 +284,13 @@ def test_a_file_of_a_far_time(tmp_path: Path, far: Any) -> None:
     assert {row["SourceTime"] for row in sunk} == {LAST}
     targets = resolve_targets(spec, schema(v="int", at="Instant"))
     again = Rejects(PLENTY)
-    assert len(requeue_file_rows("f", sunk, spec, FilesOptions("/feed"), targets, 0, again).rows) == 0
+    assert (
+        len(
+            requeue_file_rows(
+                "f", sunk, Decoding(spec, FilesOptions("/feed"), tuple(targets), strict=spec.strict), 0, again
+            ).rows
+        )
+        == 0
+    )
     assert [row.column for row in again.rows] == ["at", "at"]
     assert values(decode(split, stream(), schema(v="int"))[0], "v") == [1, 2]

@@ -18,6 +18,7 @@ from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
@@ -117,7 +118,7 @@ def requeue(place: Path, array: pa.Array, kind: str, given: frozenset[str]) -> l
         payload = json.dumps({**json.loads(row.payload), "w": 1}).encode()
         rows.append({"Payload": payload, "Position": row.line, "SourcePartition": "a", "SourceTime": 0, "Header": None})
     targets, again = resolve_targets(spec, table), Rejects(PLENTY)
-    back = requeue_file_rows("a", rows, spec, options, targets, 0, again)
+    back = requeue_file_rows("a", rows, Decoding(spec, options, tuple(targets), strict=spec.strict), 0, again)
     values: list[Any] = [BAD] * count
     for n, value in zip(back.rows.columns[1].to_pylist(), _plain(back.rows.columns[2]), strict=True):
         values[n] = value

@@ -16,6 +16,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.formats.parquet_files import first_rows
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
@@ -155,7 +156,9 @@ def _requeued(path: Path, kind: str, *columns: ColumnSpec, **feed: Any) -> tuple
         for row in found.rows
     ]
     again = Rejects(PLENTY)
-    back = requeue_file_rows("a", rows, spec, spec.feed, resolve_targets(spec, table), 0, again)  # type: ignore[arg-type]
+    back = requeue_file_rows(
+        "a", rows, Decoding(spec, spec.feed, tuple(resolve_targets(spec, table)), strict=spec.strict), 0, again
+    )  # type: ignore[arg-type]
     return back.rows.columns[0].to_pylist(), [row.explanation for row in again.rows]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.formats.binary_records import from_binary
@@ -99,7 +100,9 @@ def test_a_rejected_row_shows_the_source_and_gives_it_again(tmp_path: Path) -> N
     assert (bad.value, bad.payload) == ("1.50E-7", line.replace("1E+2", "1.50E-7").encode())
     (row,) = as_batch([replace(bad, payload=line.encode(), time_ns=0)]).to_pylist()
     targets = resolve_targets(spec, schema(v="String", n="long"))
-    again = requeue_file_rows("f", [row], spec, FilesOptions("/feed"), targets, 0, Rejects(PLENTY))
+    again = requeue_file_rows(
+        "f", [row], Decoding(spec, FilesOptions("/feed"), tuple(targets), strict=spec.strict), 0, Rejects(PLENTY)
+    )
     assert again.rows.columns[0].to_pylist() == ['{"a":1e5,"a":0.0000001}']
 
 
