@@ -150,7 +150,7 @@ class DateMerges:
             return result
         names = tuple((destination.internal, 0) for destination in plan.destinations)
         names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
-        return replace(_planned(result, plan, record), destinations=names)
+        return replace(_planned(result, plan, record), rows_out=plan.rows, destinations=names)
 
     def locked(self, values: Sequence[str], *, stop_on_error: bool = False) -> Iterator[DateResult]:
         """The results of all dates, under the table's lock; then what they replaced is removed if it is due."""
