@@ -150,7 +150,9 @@ def mirror(
     if dry_run:
         for table in _chosen(fs, layout, None):
             epochs = pinned_of(open_table(layout.root, str(table), fs=fs)).epochs
-            cli.result({"table": str(table), "epochs": epochs, "dry_run": True}, f"{table}: {epochs} would be shipped")
+            told = ", ".join(f"{stream} epoch {epoch}" for stream, epoch in sorted(epochs.items()))
+            shown = f"{table}: would ship {told or 'no epoch'}"
+            cli.result({"table": str(table), "epochs": epochs, "dry_run": True}, shown)
         return
     stop = stopped_by_signals() if pause is not None else threading.Event()
     while not stop.is_set():

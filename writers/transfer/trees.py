@@ -337,7 +337,7 @@ class TreeRows:
                 phase="stage",
             )
         state = FileState(written.bytes, checksum(fs, directory / NAME, 0, written.bytes))
-        on_progress(f"{part.value}: {counted(written.rows, 'row')} of {len(part.leaves)} files read")
+        on_progress(f"{part.value}: {counted(written.rows, 'row')} of {counted(len(part.leaves), 'file')} read")
         return ConvertedRows((parquet_rows(fs, directory, written.rows, state, stored),), written.digests)
 
     def release(self) -> None:

@@ -96,7 +96,13 @@ def read_header(line: bytes, options: CsvOptions, where: str, taken: Collection[
     try:
         names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
     except ValueError as error:
-        raise FeedError("header of a CSV file cannot be read", where=where, found=f"{error}: {line[:200]!r}") from error
+        raise FeedError(
+            "header of a CSV file cannot be read",
+            where=where,
+            expected="one record in UTF-8",
+            found=f"{error}: {line[:200]!r}",
+            hint='correct the producer, or name the encoding of the files in [feed], like encoding = "utf-16"',
+        ) from error
     if options.trailing_delimiter and len(names) > 1 and not names[-1]:
         names.pop()
     if b"\r" in line:
