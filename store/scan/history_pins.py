@@ -114,6 +114,21 @@ class HistoryPin:
             self._named[value] = utf(value) in (self._data or b"")
         return self._named[value]
 
+    def refuse_dropped(self, place: TablePlace) -> None:
+        """SnapshotMovedError: the table had history, and neither index nor records are there: it was dropped."""
+        if not self._data and not any(self._generations.values()):
+            return
+        if any(place.fs.stat(path) is not None for path in (place.metadata_index, place.merges)):
+            return
+        raise SnapshotMovedError(
+            "the table was dropped since it was opened, and its files are gone",
+            where=place.merges,
+            expected="the merge records of its history",
+            found="nothing",
+            hint="open the table again",
+            phase="read",
+        )
+
     def opened(self, place: TablePlace, value: str) -> Opened | None:
         """What readers used of a date; None where nothing was published since.
 

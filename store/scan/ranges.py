@@ -106,13 +106,16 @@ def make_plan(
 
     Reads merge records of selected dates only, and of files with rows only indexes, which ``files`` opens. Raises
     TableNotFoundError for a date or a source that the table does not have; SettingsError for an epoch whose rows are
-    only in newer history, and for a source whose rows are merged, hence no longer kept apart. What stands in history
+    only in newer history, and for a source whose rows are merged, hence no longer kept apart; SnapshotMovedError for a
+    table that was dropped since. What stands in history
     without a record is read too; CorruptFileError where it may have the rows that intraday has.
     """
     selection = selection or Selection()
     intraday = {value for stream in snapshot.streams for value in stream.locations.dates()}
     dated: Dated = {} if tier == "intraday" else dated_partitions(place)
     merged = set() if tier == "intraday" else set(all_values(place))
+    if not merged and tier != "intraday" and snapshot.history is not None:
+        snapshot.history.refuse_dropped(place)
     unrecorded = {value for value in dated.keys() - merged if selection.takes_value(value)}
     merged |= standing_values(place, unrecorded, dated)
     values = merged if tier == "history" else merged | intraday

@@ -19,6 +19,7 @@ from sparkhaven.store.errors import (
     LockLostError,
     RetryableStorageError,
     SettingsError,
+    SnapshotMovedError,
     SparkhavenError,
     TableExistsError,
     TableNotFoundError,
@@ -124,6 +125,25 @@ def test_readers_find_none_and_those_that_have_it_open_go_on(tmp_path: Path) -> 
     assert load_drop(db.place, 1) == done
     with pytest.raises(TableNotFoundError, match="no deployed schema"):
         dropped(db)
+
+
+@pytest.mark.parametrize("tier", ["all", "history"])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_readers_that_have_it_open_fail_once_its_files_are_gone(tmp_path: Path, tier: Any, indexed: bool) -> None:
+    """They have no row, and must not say that there is none. ``indexed``: the table had a location index."""
+    db, _ = a_table(tmp_path / "db")
+    if not indexed:
+        db.place.metadata_index.unlink()
+    pinned = open_table(db.root, NAME)
+    assert pinned.count(tier=tier) == {"all": 37, "history": 35}[tier]
+    dropped(db, grace_s=0)
+    for read in (
+        lambda: pinned.count(tier=tier),
+        lambda: pinned.to_arrow(["L"], tier=tier),
+        lambda: pinned.to_arrow(["L"], tier=tier, dates=DAY),
+    ):
+        with pytest.raises(SnapshotMovedError, match="the table was dropped since it was opened"):
+            read()
 
 
 def test_a_table_of_that_name_is_made_again_and_has_no_old_row(tmp_path: Path) -> None:
