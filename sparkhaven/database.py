@@ -20,7 +20,7 @@ from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import TableNotFoundError, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.read_only_roots import require_database
+from sparkhaven.store.io.read_only_roots import is_copy, require_database
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root, writable_layout
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from sparkhaven.jobs.dataframes.frames import ReadKeywords
     from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
+    from sparkhaven.jobs.operations.recovering import Recovery
     from sparkhaven.jobs.operations.storage_partitions import AddedPartition
     from sparkhaven.readers.checks.findings import Report
     from sparkhaven.store.merges.dropped_tables import TableDrop
@@ -64,6 +65,20 @@ class SaveKeywords(TypedDict, total=False):
     partition_by: str | None
     schema: str | Path | bytes | None
     internal: str
+
+
+class RebuildKeywords(TypedDict, total=False):
+    """Whether a commit log is rebuilt, and where its stream goes on, as the options of ``sparkhaven recover``.
+
+    ``position``: the next messages to read, ``TOPIC/PARTITION=OFFSET``. ``taken_until``: a time; files modified earlier
+    count as ingested. ``accept_positions``: the known ones hold for all rows. ``back_to_known``: newer rows go.
+    """
+
+    from_locations: bool
+    position: Names
+    taken_until: str | None
+    accept_positions: bool
+    back_to_known: bool
 
 
 class Database:
@@ -345,6 +360,49 @@ class Database:
         require_database(layout.root, "check the path of the root")
         table = None if name is None else TableName.parse(name)
         return verify(Fs(), layout, table, deep=deep, progress=on_progress)
+
+    def recover(
+        self,
+        name: str | None = None,
+        stream: str | None = None,
+        *,
+        quarantine: Names = (),
+        dry_run: bool = False,
+        on_progress: Progress = silent,
+        **rebuild: Unpack[RebuildKeywords],
+    ) -> Recovery:
+        """Runs crash recovery only, as ``recover``. In a snapshot or a mirror it only reports.
+
+        Args:
+            name: Only this table, ``NS.T``.
+            stream: Only this stream of it.
+            quarantine: Damaged locations of the stream, ``INTERNAL/DATE``, that are set aside first.
+            dry_run: Change nothing.
+            on_progress: Called with texts that say how it goes on.
+            **rebuild: Those of ``RebuildKeywords``: whether its commit log is rebuilt first.
+
+        Returns:
+            The ``streams``, each with a ``report`` or an ``error``, and what was ``set_aside`` or ``rebuilt``.
+
+        Raises:
+            TableNotFoundError: There is no such table, stream or location.
+            SettingsError: Arguments exclude each other.
+
+        Example:
+            >>> [(done.stream, done.report.clean) for done in db.recover("Equity.Trade").streams]
+            [('test', True)]
+        """
+        from sparkhaven.jobs.operations.recovering import AskedRecovery, parse_choice, recover_streams
+
+        refuse_keywords("Database.recover()", rebuild, RebuildKeywords)
+        layout = self._layout() if is_copy(self._root) else writable_layout(self._root)
+        require_database(layout.root, "check the path of the root")
+        named = rebuild.get("position", ()), quarantine
+        positions, locations = ([one] if isinstance(one, str) else list(one) for one in named)
+        accept, back = rebuild.get("accept_positions", False), rebuild.get("back_to_known", False)
+        choice = parse_choice(positions, rebuild.get("taken_until"), accept, back)
+        asked = AskedRecovery(name, stream, locations, rebuild.get("from_locations", False), choice, dry_run)
+        return recover_streams(layout, asked, on_progress)
 
     def sql(self, query: str, **options: Unpack[QueryKeywords]) -> pa.Table:
         """The result of a SELECT over tables, which are named ``NS.T``.

@@ -14,30 +14,21 @@ from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.operations.maintenance import open_log
-from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
-from sparkhaven.store import next_steps
-from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
-from sparkhaven.store.epochs.recovery.directory_plan import damage_of
-from sparkhaven.store.epochs.recovery.rebuild import PositionChoice
-from sparkhaven.store.epochs.recovery.recover import RecoveryReport, preview_recovery
-from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
-from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
-from sparkhaven.store.errors import (
-    EXIT_BAD_DATA,
-    EXIT_DONE,
-    SettingsError,
-    SparkhavenError,
-    TableNotFoundError,
-    counted,
+from sparkhaven.jobs.operations.recovering import (
+    AskedRecovery,
+    RecoveredStream,
+    Recovery,
+    parse_choice,
+    recover_streams,
 )
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.recovery.rebuild import PositionChoice
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.read_only_roots import is_copy
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition, check_stream
-from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.store.layout import TableName, check_stream
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.spark.checkpoint_repair import apply_repair, plan_repair
 
 
@@ -105,127 +96,35 @@ def recover(
     ingests nothing until a second call makes one. The old files are kept in .streams/.replaced-N.
     """
     cli: CliContext = ctx.obj
-    layout = cli.database()
-    dry_run = dry_run or (is_copy(layout.root) and not rebuild.from_locations and not quarantine)
-    choice = rebuild.choice
-    rebuilt: dict[str, Any] | None = None
-    aside: list[SetAside] = []
-    if rebuild.from_locations:
-        if name is None or stream is None:
-            raise SettingsError(
-                "--from-locations is given without a stream", expected="recover NS.T STREAM --from-locations"
-            )
-        named, locations = TableName.parse(name), [parse_location(text) for text in quarantine or []]
-        place = StreamPlace(Fs(), layout, named, check_stream(stream))
-        rebuilt = asdict(rebuild_stream(place, choice, locations, dry_run=dry_run, note=cli.note))
-        if dry_run:
-            cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
-            return
-    elif choice.made:
-        raise SettingsError(
-            "positions are given without --from-locations", expected="recover NS.T STREAM --from-locations ..."
-        )
-    else:
-        aside = set_locations_aside(cli, layout, name, stream, quarantine or [], dry_run=dry_run)
-    streams: list[dict[str, Any]] = []
-    changes: list[str] = []
-    code = EXIT_DONE
-    for table_place in streamed_tables(layout, name):
-        for stream_name in chosen_streams(table_place, stream):
-            entry: dict[str, Any] = {"table": str(table_place.table), "stream": stream_name}
-            try:
-                report = _recovered(table_place.of_stream(stream_name), dry_run)
-                entry |= {"clean": report.clean, **asdict(report)}
-                changes += [f"{table_place.table} {stream_name}: {line}" for line in report.changes()]
-            except (SparkhavenError, OSError) as error:  # recover the other streams all the same
-                failed = as_ours(error)
-                code = code or failed.exit_code
-                cli.note(f"sparkhaven: {failed}")
-                entry |= {"clean": False, "error": error_json(failed)}
-            streams.append(entry)
-    findings = [entry for entry in streams if not entry["clean"]]
-    cli.result(
-        {
-            "streams": streams,
-            "findings": findings,
-            "set_aside": list(map(asdict, aside)),
-            "rebuilt": rebuilt,
-            "dry_run": dry_run,
-        },
-        lambda: _show(streams, changes),
-    )
-    exit_with(code)
+    asked = AskedRecovery(name, stream, quarantine or (), rebuild.from_locations, rebuild.choice, dry_run)
+    done = recover_streams(cli.database(), asked, cli.note)
+    if done.rebuilt is not None and done.dry_run:
+        cli.result({"rebuilt": asdict(done.rebuilt), "dry_run": True}, "dry run: nothing was changed")
+        return
+    streams = [_json(cli, recovered) for recovered in done.streams]
+    record: dict[str, Any] = {"streams": streams, "findings": [entry for entry in streams if not entry["clean"]]}
+    record |= {"set_aside": list(map(asdict, done.set_aside)), "rebuilt": done.rebuilt and asdict(done.rebuilt)}
+    cli.result({**record, "dry_run": done.dry_run}, lambda: _show(done, streams))
+    failed = [as_ours(recovered.error).exit_code for recovered in done.streams if recovered.error is not None]
+    exit_with(failed[0] if failed else EXIT_DONE)
 
 
-def _show(streams: list[dict[str, Any]], changes: list[str]) -> None:
+def _json(cli: CliContext, done: RecoveredStream) -> dict[str, Any]:
+    entry: dict[str, Any] = {"table": str(done.table), "stream": done.stream}
+    if done.report is not None:
+        return entry | {"clean": done.report.clean, **asdict(done.report)}
+    assert done.error is not None  # noqa: S101  one of both
+    failed = as_ours(done.error)
+    cli.note(f"sparkhaven: {failed}")
+    return entry | {"clean": False, "error": error_json(failed)}
+
+
+def _show(done: Recovery, streams: list[dict[str, Any]]) -> None:
     header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
     table(header, [[entry.get(key) for key in header] for entry in streams])
-    for line in changes:
-        typer.echo(line)
-
-
-def _recovered(place: StreamPlace, dry_run: bool) -> RecoveryReport:
-    if dry_run:
-        require_stream(place)
-        return preview_recovery(place, time_ms=int(time.time() * 1000))
-    with open_log(place) as log:
-        return log.recovery
-
-
-def chosen_streams(place: TablePlace, stream: str | None) -> list[str]:
-    """The named stream of a table, or all streams that have a commit log or left files behind."""
-    names = [*list_streams(place), *streams_without_log(place)]
-    if stream is None:
-        return names
-    if check_stream(stream) not in names:
-        raise TableNotFoundError(
-            f"{place.table} has no stream {stream!r}", expected=", ".join(names) or "none", found=repr(stream)
-        )
-    return [stream]
-
-
-def parse_location(text: str) -> LocationKey:
-    """``INTERNAL/DATE``; InvalidNameError for anything else."""
-    internal, _, date = text.partition("/")
-    return LocationKey(check_partition("internal partition", internal), check_partition("date", date))
-
-
-def set_locations_aside(
-    cli: CliContext, layout: Layout, name: str | None, stream: str | None, locations: list[str], *, dry_run: bool
-) -> list[SetAside]:
-    if not locations:
-        return []
-    if name is None or stream is None:
-        raise SettingsError(
-            "--quarantine is given without a stream",
-            expected="recover NS.T STREAM --quarantine INTERNAL/DATE",
-            found=" ".join(filter(None, (name, stream))) or "neither",
-        )
-    place = StreamPlace(Fs(), layout, TableName.parse(name), check_stream(stream))
-    state = require_stream(place)
-    reports = []
-    for location in locations:
-        key = parse_location(location)
-        if dry_run and key not in state.locations:
-            raise TableNotFoundError(f"stream {stream!r} has no such location", found=location)
-        if not dry_run:
-            now = int(time.time() * 1000)
-            reason = damage_of(place, state, key) or "requested"
-            done = set_aside(place, key, reason=reason, time_ms=now)
-            reports.append(done)
-            cli.note(f"set aside {counted(done.rows, 'row')} of {location}: {done.path}")
-    return reports
-
-
-def streamed_tables(layout: Layout, name: str | None) -> list[TablePlace]:
-    """The named table, or all tables that have streams, or had some."""
-    fs = Fs()
-    tables = deployed_tables(fs, layout) if name is None else [TableName.parse(name)]
-    places = [TablePlace(fs, layout, table) for table in tables]
-    streamed = [place for place in places if list_streams(place) or streams_without_log(place)]
-    if name is not None and not streamed:
-        raise TableNotFoundError(f"{name} has no streams", where=places[0].streams, hint=next_steps.TABLES)
-    return streamed
+    for recovered in done.streams:
+        for line in recovered.report.changes() if recovered.report is not None else ():
+            typer.echo(f"{recovered.table} {recovered.stream}: {line}")
 
 
 def _register_checkpoint(app: typer.Typer) -> None:

@@ -34,6 +34,7 @@ METHODS = {
     "quarantine list": "Table.rejected",
     "quarantine requeue": "Table.requeue",
     "read": "Table.snapshot + Snapshot.to_arrow",
+    "recover": "Database.recover",
     "restore": "Database.restore",
     "rewrite-column": "Table.rewrite_columns",
     "schema deploy": "Database.create_table",
@@ -55,7 +56,7 @@ WITHOUT = {
     *("checkpoint repair", "class-archive", "ingest", "inspect", "jars", "mirror", "page", "serve"),
     *("schema check", "schema diff", "schema from-tbl", "schema infer", "schema new"),
     # to come
-    *("clean", "compare", "epochs show", "import", "metadata list", "metadata update", "metadata validate", "recover"),
+    *("clean", "compare", "epochs show", "import", "metadata list", "metadata update", "metadata validate"),
     *("schema show", "scrub", "symbols"),
 }
 SHOWN = {"yes", "limit", "out", "vertical", "show_all"}  # what is asked of people, and shown to them
@@ -83,6 +84,7 @@ SPREAD = {
     "ExportKeywords": "sparkhaven.jobs.operations.exporting",
     "MergeKeywords": "sparkhaven.jobs.operations.merging",
     "QueryKeywords": "sparkhaven.database",
+    "RebuildKeywords": "sparkhaven.database",
     "RejectedKeywords": "sparkhaven.table",
     "RewriteKeywords": "sparkhaven.table",
     "ValidationKeywords": "sparkhaven.table",
