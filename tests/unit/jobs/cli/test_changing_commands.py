@@ -121,7 +121,7 @@ def test_every_other_command_works_in_a_copy_and_changes_nothing(copied: tuple[P
 
 
 READS = {"FrameWriter", "Snapshot", "DatabaseSnapshot", "__version__", "errors", "open_table", "read_frame", "register"}
-READS |= {"sql", "validator"}
+READS |= {"feeds", "sql", "testing", "validator"}
 BY_SPARK = {"deephaven_writer", "write_frame", "merge_frame"}  # tests/spark/test_copies.py
 METHODS = {"Database", "Table"}
 READ_BY = {"metadata", "epochs", "streams", "locations", "dates", "files", "merges", "validations", "rejected"}
