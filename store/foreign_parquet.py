@@ -32,6 +32,7 @@ from sparkhaven.store.conversions.hybrid_calendar import (
     UnsureInstants,
     hybrid_calendar,
     in_todays_calendar,
+    rows_with,
 )
 from sparkhaven.store.delta.columns import MappedField
 from sparkhaven.store.format.parquet.footer import checked_chunks
@@ -50,7 +51,7 @@ _MS_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ParquetBatch:
-    """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
+    """Rows of a file. ``far`` has, in ms, the rows of a column with a timestamp that nanoseconds do not reach, or null.
 
     ``old`` names the columns of type INT96 whose writer does not say whether they are instants. ``written``: the rows
     as they came, where some columns are of another type in ``rows``. ``unsure``: rows whose instant is in doubt, since
@@ -155,7 +156,7 @@ class ForeignParquet:
         file = self._open(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
         twice = self.twice
-        old = sorted(name for name in self._old.columns.intersection(wanted) if self._name(name) not in twice)
+        old = sorted(n for n in wanted if self._name(n) not in twice and self._is_old(n))
         exact = _Portions(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
@@ -200,6 +201,11 @@ class ForeignParquet:
         arrays = [f.array(as_logical(array, kind)) for f, array, kind in zip(fields, rows, kinds, strict=True)]
         return record_batch(arrays, told_apart([field.name for field in fields]), rows.num_rows)
 
+    def _is_old(self, name: str) -> bool:
+        """Whether a column has timestamps of type INT96, itself or inside of it."""
+        inside = pa.types.is_nested(self._written.field(name).type)
+        return name in self._old.columns or (inside and any(path.startswith(f"{name}.") for path in self._old.columns))
+
     def _name(self, name: str) -> str:
         """Of a column of the file, that of the table."""
         return self._fields[name].name
@@ -210,11 +216,13 @@ class ForeignParquet:
         for name in true.column_names:
             zone, name_in_rows = "UTC" if name in self._old.instants else None, self._name(name)
             index = rows.schema.get_field_index(name_in_rows)
-            ns, ms = rows.column(index).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
-            wrapped = ns.fill_null(0).to_numpy() // _MS_NS != ms.fill_null(0).to_numpy()
+            ns, ms = rows.column(index), self._fields[name].array(true[name].combine_chunks())
+            wrapped, nested = _wrapped(ns, ms), pa.types.is_nested(ns.type)
             if wrapped.any():
-                far[name_in_rows] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
-            rows = rows.set_column(index, name_in_rows, ns.view(pa.timestamp("ns", zone)))
+                there = pc.if_else(pa.array(wrapped), ms, pa.scalar(None, ms.type))
+                far[name_in_rows] = there if nested else there.view(pa.timestamp("ms", zone))
+            if not nested:
+                rows = rows.set_column(index, name_in_rows, ns.view(pa.timestamp("ns", zone)))
         return ParquetBatch(rows, far, frozenset(map(self._name, self._old.unknown & self._fields.keys())))
 
     def _in_todays_calendar(self, batch: ParquetBatch, calendar: HybridCalendar) -> ParquetBatch:
@@ -274,6 +282,25 @@ class ForeignParquet:
         if head is None or not pa.types.is_dictionary(head.column(0).type):
             return 0
         return pc.max(pc.binary_length(head.column(0).dictionary)).as_py() or 0
+
+
+def _wrapped(ns: pa.Array, ms: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which rows have a timestamp that nanoseconds do not reach, also inside of lists, maps and structs."""
+    kind, kinds = ns.type, pa.types
+    if kinds.is_timestamp(kind):
+        counts = (array.view(pa.int64()).fill_null(0).to_numpy() for array in (ns, ms))
+        differ: npt.NDArray[np.bool_] = next(counts) // _MS_NS != next(counts)
+        return differ
+    wrapped = np.zeros(len(ns), np.bool_)
+    if kinds.is_struct(kind):
+        for one, other in zip(ns.flatten(), ms.flatten(), strict=True):
+            wrapped |= _wrapped(one, other)
+    elif kinds.is_map(kind) or kinds.is_list(kind) or kinds.is_large_list(kind):
+        one, other = (array.take(pa.array(np.arange(len(array)))) for array in (ns, ms))  # no values of other rows
+        if kinds.is_map(kind):
+            return rows_with(one, _wrapped(one.keys, other.keys) | _wrapped(one.items, other.items))
+        return rows_with(one, _wrapped(one.values, other.values))
+    return wrapped
 
 
 class _Portions:

@@ -97,11 +97,12 @@ def in_todays_calendar(
         keys, of_keys = in_todays_calendar(array.keys, calendar)
         items, of_items = in_todays_calendar(array.items, calendar)
         whole = pa.MapArray.from_arrays(array.offsets, keys, items, kind, mask=pc.is_null(array))
-        return whole, _of_rows(array, _either(of_keys, of_items))
+        doubt = _either(of_keys, of_items)
+        return whole, None if doubt is None else rows_with(array, doubt)
     if kinds.is_list(kind) or kinds.is_large_list(kind):
         values, doubt = in_todays_calendar(array.values, calendar)
         whole = type(array).from_arrays(array.offsets, values, kind, mask=pc.is_null(array))
-        return whole, _of_rows(array, doubt)
+        return whole, None if doubt is None else rows_with(array, doubt)
     return array, None
 
 
@@ -158,11 +159,9 @@ def _either(one: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | No
     return other if one is None else one if other is None else one | other
 
 
-def _of_rows(array: pa.Array, doubt: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
-    """Which lists have an element in doubt."""
-    if doubt is None:
-        return None
-    before = np.concatenate(([0], np.cumsum(doubt)))
+def rows_with(array: pa.Array, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which lists or maps have a value that is marked, of all values of the array."""
+    before = np.concatenate(([0], np.cumsum(marked)))
     offsets = array.offsets.to_numpy()
-    unsure: npt.NDArray[np.bool_] = before[offsets[1:]] > before[offsets[:-1]]
-    return np.asarray(unsure & ~np.asarray(array.is_null()))
+    rows: npt.NDArray[np.bool_] = before[offsets[1:]] > before[offsets[:-1]]
+    return np.asarray(rows & ~np.asarray(array.is_null()))

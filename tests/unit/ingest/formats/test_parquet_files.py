@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.parquet.known_file import KnownFile, planned_parquet
+from sparkhaven.ingest.formats.parquet.typed_values import nested_text
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.store.foreign_parquet import BATCH_BYTES
 from sparkhaven.store.io.fs import Fs
@@ -87,6 +88,38 @@ def test_old_timestamps_are_exact_or_far(
             assert (there.type.unit, there.value) == ("ns", count * scale)
         else:
             assert (there.type.unit, there.value) == ("ms", count * scale // 10**6)
+
+
+def test_old_timestamps_in_arrays_are_exact_or_bad_rows(tmp_path: Path) -> None:
+    us = [[253_402_214_400_000_000], [5, None, -7], None, [], [5, 253_402_214_400_000_000], [1]]
+    array = pa.array(us, pa.list_(pa.timestamp("us")))
+    path = _file(tmp_path / "a.parquet", array, use_deprecated_int96_timestamps=True)
+    found, bad, payloads = _decoded(path, stream(ZONED, form="parquet"), "Instant[]")
+    assert [row for row, _ in bad] == [1, 5]
+    assert payloads[0] == ["9999-12-31T00:00:00"]
+    assert len(found) == 4
+
+
+_US = pa.timestamp("us")
+_SHAPES: list[tuple[pa.DataType, Any]] = [
+    (pa.list_(_US), lambda us: [0, None, us]),
+    (pa.list_(pa.list_(_US)), lambda us: [[], None, [us, 1]]),
+    (pa.map_(pa.string(), _US), lambda us: [("a", 1), ("b", us)]),
+    (pa.struct({"a": pa.int32(), "t": _US}), lambda us: {"a": 1, "t": us}),
+    (pa.struct({"l": pa.list_(_US)}), lambda us: {"l": [us]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "made"), _SHAPES, ids=lambda value: str(value)[:30] if value else "")
+def test_old_timestamps_inside_of_values_are_exact_or_far(tmp_path: Path, kind: pa.DataType, made: Any) -> None:
+    far = 253_402_214_400_000_000
+    counts = [5, far, None, 7, far]
+    array = pa.array([None if us is None else made(us) for us in counts], kind)
+    path = _file(tmp_path / "a.parquet", array, use_deprecated_int96_timestamps=True)
+    (batch,) = planned_parquet(PlannedFile(Fs(), file_id(path)), utc96=True).batches(["v"])
+    shown = [nested_text(batch.fields(row)["v"]) for row in range(len(counts))]
+    assert ["9999-12-31" in text for text in shown] == [us == far for us in counts]
+    assert "1970-01-01T00:00:00.000005" in shown[0]
 
 
 @pytest.mark.parametrize(("zone", "reason"), [("UTC", FAR), (None, "has no time zone")])
