@@ -274,7 +274,11 @@ def exit_code(cli: CliContext, error: BaseException) -> int:
     if cli.verbose:
         traceback.print_exception(error)
     if isinstance(error, TyperException):
-        return _report_text(cli, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
+        text = error.format_message()
+        if text.startswith("Usage: "):  # no command was given: the help itself
+            cli.note(text)
+            return EXIT_USAGE
+        return _report_text(cli, type(error).__name__, text, EXIT_USAGE, hint="see --help")
     if (known := ours(error)) is not None:
         return report(cli, known)
     if isinstance(error, ImportError) and (missing := missing_extra(error)) is not None:

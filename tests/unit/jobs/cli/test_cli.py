@@ -117,7 +117,10 @@ def test_help_of_the_whole_names_the_exit_codes() -> None:
 
 
 def test_no_command_and_an_unknown_one_are_usage() -> None:
-    assert run().exit_code == 2
+    for words in ((), ("epochs",)):
+        found = run(*words)
+        assert found.exit_code == 2
+        assert found.stderr.startswith("Usage: ") and "to do" not in found.stderr
     found = run("ingst")
     assert found.exit_code == 2
     assert "'ingest'" in found.stderr
