@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from sparkhaven.jobs.dataframes.frames import ReadKeywords
     from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
+    from sparkhaven.jobs.operations.comparing import ComparedTable
     from sparkhaven.jobs.operations.recovering import Recovery
     from sparkhaven.jobs.operations.storage_partitions import AddedPartition
     from sparkhaven.readers.checks.findings import Report
@@ -360,6 +361,50 @@ class Database:
         require_database(layout.root, "check the path of the root")
         table = None if name is None else TableName.parse(name)
         return verify(Fs(), layout, table, deep=deep, progress=on_progress)
+
+    def compare(
+        self,
+        other_root: str | Path,
+        names: Names = (),
+        *,
+        every_row: bool = False,
+        epochs: str | None = None,
+        named: int = 20,
+        on_progress: Progress = silent,
+    ) -> list[ComparedTable]:
+        """Compares tables with those of another root, by digests, as ``compare``. Order and storage may differ.
+
+        Args:
+            other_root: The root of the other database.
+            names: Tables, ``NS.T``. Default: all but log tables.
+            every_row: Read all rows, whatever digests are recorded; ``--whole-rows`` of the command.
+            epochs: Only what these epochs of one table have added: ``[STREAM=]A..B``.
+            named: Most different rows that are named, of each side.
+            on_progress: Called with texts that say how it goes on.
+
+        Returns:
+            For each table whether it is ``equal``, what was ``compared``, or which root ``only`` has it.
+
+        Raises:
+            TableNotFoundError: There is no such database or table.
+            SettingsError: Epochs are given without one table, or are no range.
+            CorruptFileError: A file is damaged.
+
+        Example:
+            >>> _ = db.snapshot_to(root / ".." / "copy")
+            >>> [(done.table.table, done.equal) for done in db.compare(root / ".." / "copy")]
+            [('Quote', True), ('Trade', True)]
+        """
+        from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
+
+        layout = self._layout()
+        require_database(layout.root, "check the path of the root")
+        asked = AskedComparison([names] if isinstance(names, str) else list(names), every_row, epochs, named)
+        results = list(compare_roots(layout, local_path(other_root), asked, on_progress))
+        for done in results:
+            if done.error is not None:
+                raise done.error
+        return results
 
     def recover(
         self,

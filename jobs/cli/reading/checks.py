@@ -16,32 +16,24 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, json_text, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
-from sparkhaven.readers.arrow.opening import known_tables, open_table
-from sparkhaven.readers.arrow.snapshot import pinned_of
+from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.verify import verify as verify_tables
-from sparkhaven.readers.compare.epoch_range import EpochRange, added_rows
 from sparkhaven.readers.compare.table_comparison import (
     DateComparison,
     TableComparison,
-    compare_epochs,
-    compare_tables,
 )
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
     FormatError,
-    SettingsError,
-    SparkhavenError,
     StorageError,
     counted,
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.read_only_roots import require_database
-from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.layout import TableName
 
 
 def register(app: typer.Typer) -> None:
@@ -134,47 +126,21 @@ def compare(
     by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
     """
     cli: CliContext = ctx.obj
-    here = cli.database()
-    require_database(other_root, "check OTHER_ROOT")
-    chosen_epochs = None if epochs is None else EpochRange.parse(epochs)
-    if chosen_epochs is not None and len(names or ()) != 1:
-        raise SettingsError(
-            "--epochs is given without one table", expected="one NS.T", found=" ".join(names or ()) or "none"
-        )
-    there, code = Layout(other_root.absolute()), EXIT_DONE
-    sides = [set(known_tables(Fs(), layout)) for layout in (here, there)]
-    chosen = {TableName.parse(name) for name in names or ()} or {
-        table for table in sides[0] | sides[1] if table.namespace != INTERNAL_NAMESPACE
-    }
-    for table in sorted(chosen):
-        try:
-            if table in sides[0] ^ sides[1]:
-                only = "here" if table in sides[0] else "there"
-                cli.result(
-                    {
-                        "table": str(table),
-                        "equal": False,
-                        "only": only,
-                        "findings": [finding("E361", table, found=f"only {only}").to_json()],
-                    },
-                    f"{table} is only {only}: different",
-                )
-                code = EXIT_BAD_DATA
-                continue
-            progress = cli.note if cli.verbose else lambda _: None
-            if chosen_epochs is not None:
-                places = [TablePlace(Fs(), layout, table) for layout in (here, there)]
-                added = [added_rows(place, chosen_epochs) for place in places]
-                compared = compare_epochs(*added, limit=named, every_row=every_row, progress=progress)
-            else:
-                mine, theirs = (pinned_of(open_table(layout.root, str(table))) for layout in (here, there))
-                compared = compare_tables(mine, theirs, limit=named, every_row=every_row, progress=progress)
-        except SparkhavenError as error:
+    asked, code = AskedComparison(names or (), every_row, epochs, named), EXIT_DONE
+    progress = cli.note if cli.verbose else lambda _: None
+    for done in compare_roots(cli.database(), other_root, asked, progress):
+        name, error = str(done.table), done.error
+        if error is not None:
             damage = {"code": from_error(error, "").code} if isinstance(error, FormatError | StorageError) else {}
-            code = report(cli, error, table=str(table), **damage) or code
-            continue
-        cli.result(_json(table, compared), "\n".join(_lines(table, compared)))
-        code = code if compared.equal else max(code, EXIT_BAD_DATA)
+            code = report(cli, error, table=name, **damage) or code
+        elif done.compared is None:
+            findings = [finding("E361", done.table, found=f"only {done.only}").to_json()]
+            record = {"table": name, "equal": False, "only": done.only, "findings": findings}
+            cli.result(record, f"{name} is only {done.only}: different")
+            code = EXIT_BAD_DATA
+        else:
+            cli.result(_json(done.table, done.compared), "\n".join(_lines(done.table, done.compared)))
+            code = code if done.equal else max(code, EXIT_BAD_DATA)
     exit_with(code)
 
 

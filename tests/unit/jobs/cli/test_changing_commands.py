@@ -127,7 +127,7 @@ METHODS = {"Database", "Table"}
 READ_BY = {"metadata", "epochs", "streams", "locations", "dates", "files", "merges", "validations", "rejected"}
 READ_BY |= {"schema_versions", "history", "snapshot", "to_arrow", "to_batches", "to_pandas", "head", "to_spark", "name"}
 READ_BY |= {"root", "schema", "tables", "table", "namespaces", "sql", "doctor", "snapshot_to", "export", "validate"}
-READ_BY |= {"partitions", "recover", "verify"}  # recover: in copies it only reports
+READ_BY |= {"compare", "partitions", "recover", "verify"}  # recover: in copies it only reports
 CALLS: dict[str, Callable[[Path], Any]] = {
     "Table.append": lambda root: table(root).append({"A": [1]}, "s", internal={"fixed": "a"}, value={"fixed": OLD}),
     "Table.merge": lambda root: table(root).merge(OLD),

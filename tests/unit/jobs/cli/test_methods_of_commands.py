@@ -12,6 +12,7 @@ import sparkhaven
 from tests.support.command_tree import command_of, commands
 
 METHODS = {
+    "compare": "Database.compare",
     "dates adopt": "Table.adopt_dates",
     "dates attach": "Table.attach_dates",
     "dates detach": "Table.detach_dates",
@@ -56,7 +57,7 @@ WITHOUT = {
     *("checkpoint repair", "class-archive", "ingest", "inspect", "jars", "mirror", "page", "serve"),
     *("schema check", "schema diff", "schema from-tbl", "schema infer", "schema new"),
     # to come
-    *("clean", "compare", "epochs show", "import", "metadata list", "metadata update", "metadata validate"),
+    *("clean", "epochs show", "import", "metadata list", "metadata update", "metadata validate"),
     *("schema show", "scrub", "symbols"),
 }
 SHOWN = {"yes", "limit", "out", "vertical", "show_all"}  # what is asked of people, and shown to them
