@@ -90,7 +90,7 @@ def test_history_without_a_record_comes_into_the_tree_once_it_is_adopted(
     command = ("dates", words[0], str(TABLE), *words[1:])
     if killed:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sparkhaven.jobs.cli.history.dates.follow", crash)
+            patch.setattr("sparkhaven.jobs.operations.history_dates.follow", crash)
             assert run(tmp_path, *command).exit_code == 1
         assert rows_of(db, kind) == wanted(rows)
     assert run(tmp_path, *command).exit_code == 0
