@@ -302,12 +302,12 @@ def _years_of_sixteen_bits() -> Sequence[Changed]:
 
 def _months_are_minutes() -> Sequence[Changed]:
     from sparkhaven.ingest.settings.base_model import Period, parse_period
-    from sparkhaven.jobs.cli.history import dates
+    from sparkhaven.jobs.operations import history_dates
 
     def period(text: str) -> Period:
         return Period(seconds=60.0 * float(text[:-1])) if text[-1:] in "mM" else parse_period(text)
 
-    return (Changed(dates, "parse_period", period),)
+    return (Changed(history_dates, "parse_period", period),)
 
 
 _DELTA = "tests/unit/ingest/feeds/test_delta_decode.py"

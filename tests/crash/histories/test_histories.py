@@ -10,7 +10,7 @@ import pytest
 from sparkhaven import open_table
 from tests.crash.histories.campaign import SPARK_EVERY, Campaign, State, campaign, run_kind
 from tests.crash.histories.columns import Col, Rows
-from tests.crash.histories.faults import FAULTS
+from tests.crash.histories.faults import FAULTS, planted
 from tests.crash.histories.history import LENGTH, SPARK, Tally
 from tests.crash.histories.operations.table import STEPS
 from tests.crash.histories.put_back import by_a_history
@@ -88,6 +88,13 @@ FIRST = {
 @pytest.mark.parametrize("fault", FIRST)
 def test_a_past_fault_is_seen(running: Campaign, fault: str) -> None:
     assert by_a_history(running, fault, *FIRST[fault]) is not None
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_past_fault_can_be_put_back(fault: str) -> None:
+    """What it changes is still there."""
+    with planted(fault):
+        assert all(getattr(changed.holder, changed.name) for changed in FAULTS[fault].changed())
 
 
 def test_every_past_fault_has_what_sees_it() -> None:
