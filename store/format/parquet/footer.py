@@ -128,8 +128,8 @@ def checked_chunks(metadata: FileMetaData, size: int) -> FileMetaData:
     for group in range(metadata.num_row_groups):
         try:
             next(unread.iter_batches(1, row_groups=[group], use_threads=False), None)
-        except _ReadError:
-            continue  # all chunks were sound
+        except _ReadError as error:  # all chunks were sound
+            error.__traceback__ = None  # Arrow keeps the error for good, and with it the open file of who has called
     return metadata
 
 

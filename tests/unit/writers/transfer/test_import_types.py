@@ -152,6 +152,17 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path) -> None:
     assert max(array.nbytes for array in batches) < 32 << 20
 
 
+def test_a_file_that_was_read_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"X": [1, 2, 3, 4]}), path, row_group_size=2)
+    for _ in range(3):
+        reader = LeafReader(FS, FoundLeaf(path, path.name, "d"), schema_of(X="long"))
+        assert [rows.columns[0].to_pylist() for rows in reader.read("d")] == [[1, 2], [3, 4]]
+        del reader
+    opened = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert str(path) not in opened
+
+
 @pytest.mark.parametrize(
     ("names", "what"),
     [
