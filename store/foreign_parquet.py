@@ -39,7 +39,7 @@ from sparkhaven.store.format.parquet.footer import checked_chunks
 from sparkhaven.store.io.seekable import Seekable
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ColumnChunkMetaData, ParquetFile
+    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -106,7 +106,7 @@ class ForeignParquet:
         verify_pages: bool = False,
     ) -> None:
         self._stream, self._batch_bytes, self._verify_pages = stream, batch_bytes, verify_pages
-        self._file = self._open()
+        self._file = self._open(None)
         self._metadata = checked_chunks(self._file.metadata, size)
         self._groups = self._groups_of(part)
         before = range(self._groups[0]) if self._groups else ()
@@ -153,11 +153,11 @@ class ForeignParquet:
         chosen = {field.name for field in self._fields.values()} if names is None else set(names)
         wanted = [name for name in self._written.names if self._name(name) in chosen]
         wide = self._wide(wanted)
-        file = self._open(read_dictionary=wide) if wide else self._file
+        file = self._again(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
         twice = self.twice
         old = sorted(n for n in wanted if self._name(n) not in twice and self._is_old(n))
-        exact = _Portions(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
+        exact = _Portions(self._again(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
         plain = (self._plain(rows) for rows in read)
@@ -185,12 +185,20 @@ class ForeignParquet:
         pages = (row_group.column(index) for index in range(row_group.num_columns))
         return min((page.dictionary_page_offset or page.data_page_offset for page in pages), default=0)
 
-    def _open(self, **options: object) -> ParquetFile:
+    def _again(self, **options: object) -> ParquetFile:
+        """The file, to be read otherwise; its footer is not parsed again, which each row group may ask for."""
+        return self._open(self._metadata, **options)
+
+    def _open(self, metadata: FileMetaData | None, **options: object) -> ParquetFile:
         from pyarrow.parquet import ParquetFile  # which few commands need
 
-        raw, verify = pa.PythonFile(self._stream(), mode="r"), self._verify_pages
         return ParquetFile(
-            raw, buffer_size=BUFFER, arrow_extensions_enabled=False, page_checksum_verification=verify, **options
+            pa.PythonFile(self._stream(), mode="r"),
+            metadata=metadata,
+            buffer_size=BUFFER,
+            arrow_extensions_enabled=False,
+            page_checksum_verification=self._verify_pages,
+            **options,
         )
 
     def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -277,7 +285,7 @@ class ForeignParquet:
 
     def _widest(self, group: int, name: str) -> int:
         """Bytes of the longest text in the dictionary of a column."""
-        file = self._open(read_dictionary=[name])
+        file = self._again(read_dictionary=[name])
         head = next(file.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False), None)
         if head is None or not pa.types.is_dictionary(head.column(0).type):
             return 0
