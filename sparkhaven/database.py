@@ -144,8 +144,7 @@ class Database:
             >>> db.tables("Equity")
             ['Equity.Quote', 'Equity.Trade']
         """
-        fs, layout = Fs(), self._layout()
-        require_database(layout.root, "check the path of the root")
+        fs, layout = Fs(), self._database()
         with as_storage_errors():
             known = known_tables(fs, layout)
         return [str(name) for name in known if _is_listed(name, namespace, all_tables)]
@@ -357,8 +356,7 @@ class Database:
         """
         from sparkhaven.readers.checks.verify import verify
 
-        layout = self._layout()
-        require_database(layout.root, "check the path of the root")
+        layout = self._database()
         table = None if name is None else TableName.parse(name)
         return verify(Fs(), layout, table, deep=deep, progress=on_progress)
 
@@ -397,8 +395,7 @@ class Database:
         """
         from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
 
-        layout = self._layout()
-        require_database(layout.root, "check the path of the root")
+        layout = self._database()
         asked = AskedComparison([names] if isinstance(names, str) else list(names), every_row, epochs, named)
         results = list(compare_roots(layout, local_path(other_root), asked, on_progress))
         for done in results:
@@ -664,6 +661,12 @@ class Database:
 
     def _layout(self) -> Layout:
         return Layout(followed_root(Fs(), self._root))
+
+    def _database(self) -> Layout:
+        """The root, which must be one. Raises what ``require_database`` raises."""
+        layout = self._layout()
+        require_database(layout.root, "check the path of the root")
+        return layout
 
     def _place(self, name: str) -> TablePlace:
         return TablePlace(Fs(), self._layout(), TableName.parse(name))
