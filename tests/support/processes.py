@@ -24,6 +24,15 @@ def wait_until(holds: Callable[[], T], within: float, said: Callable[[], object]
     return found
 
 
+def open_below(directory: Path) -> list[str]:
+    """The files below a directory that this process has open; other threads open and close some meanwhile."""
+    paths = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            paths.append(str(descriptor.readlink()))
+    return [path for path in paths if path.startswith(f"{directory}/")]
+
+
 def runs(pid: int) -> bool:
     """Whether a process of that number runs."""
     try:

@@ -124,25 +124,30 @@ def checked_chunks(metadata: FileMetaData, size: int) -> FileMetaData:
     """
     from pyarrow.parquet import ParquetFile  # which few commands need
 
-    unread = ParquetFile(pa.PythonFile(_Unread(size), mode="r"), metadata=metadata, buffer_size=_BUFFER)
+    unread = _Unread(size)
+    file = ParquetFile(pa.PythonFile(unread, mode="r"), metadata=metadata, buffer_size=_BUFFER)
     for group in range(metadata.num_row_groups):
+        unread.asked = False
         try:
-            next(unread.iter_batches(1, row_groups=[group], use_threads=False), None)
-        except _ReadError as error:  # all chunks were sound
-            error.__traceback__ = None  # Arrow keeps the error for good, and with it the open file of who has called
+            next(file.iter_batches(1, row_groups=[group], use_threads=False), None)
+        except (pa.ArrowException, OSError):
+            if not unread.asked:
+                raise
     return metadata
 
 
-class _ReadError(Exception):
-    """The reader wants pages."""
-
-
 class _Unread(Seekable):
-    """A file of a size that refuses to be read."""
+    """A file of a size that ends wherever it is read; ``asked``: pages were wanted, so all chunks were sound.
+
+    It raises nothing: Arrow keeps an error of Python with its traceback, and so the open files of all who called.
+    """
+
+    asked = False
 
     def read(self, size: int = -1) -> bytes:
         del size
-        raise _ReadError
+        self.asked = True
+        return b""
 
 
 FIELD_ID = b"PARQUET:field_id"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import SMALL_FILE, Fs
 from sparkhaven.store.native.files import Portions, names_below, small_files
+from tests.support.processes import open_below
 
 FILES = {"empty": 0, "one": 1, "some": 700, "largest": SMALL_FILE - 1, "larger": SMALL_FILE, "é": 5}
 DIRECTORIES = {"none in it": [], "few": ["b", "a", ".c"], "many": [f"{n:04}{'x' * 40}" for n in range(900)]}
@@ -60,7 +61,6 @@ def test_what_cannot_be_read_is_asked_of_the_file_system(tree: Path) -> None:
 
 
 def test_the_core_reads_what_it_can_and_leaves_no_descriptor_open(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
     parts = [*FILES, *DIRECTORIES, *OTHERS]
     asked: list[str] = []
     plain = Fs.small_files
@@ -68,7 +68,7 @@ def test_the_core_reads_what_it_can_and_leaves_no_descriptor_open(tree: Path, mo
     assert (
         len(list(small_files(Fs(), tree, parts, FEW))) == len(list(names_below(Fs(), tree, parts, FEW))) == len(parts)
     )
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_below(tree) == []
     assert asked == ["larger", *DIRECTORIES, "to few"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.files import read_files
 from tests.oracles.columns import plain_read_files
 from tests.support.guard_pages import guarded
+from tests.support.processes import open_below
 
 NOBODY = 65534
 HEAD = b"head of a column"
@@ -109,22 +109,13 @@ def test_bytes_that_do_not_fit_are_refused(sizes: list[int]) -> None:
         read_files(Fs(), ["one"], b"", sizes, np.zeros(2, np.uint8))
 
 
-def _open_paths() -> list[str]:
-    """Of this process; other threads open and close some meanwhile."""
-    paths = []
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):
-            paths.append(str(descriptor.readlink()))
-    return paths
-
-
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(HEAD)
     (tmp_path / "directory").mkdir()
     for name in ("file", "directory", "missing"):
         for size in (0, 1):
             read_files(Fs(), [str(tmp_path / name)], HEAD, [size], np.zeros(1, np.uint8))
-    assert [path for path in _open_paths() if path.startswith(str(tmp_path))] == []
+    assert open_below(tmp_path) == []
 
 
 def test_a_file_system_under_test_may_hinder_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import MAP_FROM, Fs
+from tests.support.processes import open_below
 
 
 def write(path: Path, size: int) -> bytes:
@@ -36,9 +37,8 @@ def test_large_files_are_mapped_small_ones_read_and_neither_holds_a_descriptor(t
     gc.collect()
     before = pa.total_allocated_bytes()
     kept = [Fs().map(tmp_path / "small", 4096) for _ in range(50)]
-    open_files = len(list(Path("/proc/self/fd").iterdir()))
     large = Fs().map(tmp_path / "large", MAP_FROM)
-    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+    assert open_below(tmp_path) == []
     assert pa.total_allocated_bytes() <= before  # what other tests held may still go
     assert large.address % mmap.PAGESIZE == 0 and len(kept) == 50
 
@@ -62,9 +62,8 @@ def test_a_mapping_keeps_no_descriptor_and_outlives_its_file(tmp_path: Path) -> 
     path = tmp_path / "large"
     data = bytes(range(256)) * 4096
     path.write_bytes(data)
-    before = len(list(Path("/proc/self/fd").iterdir()))
     held = [Fs().map(path, len(data) - 1) for _ in range(50)]
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_below(tmp_path) == []
     path.unlink()
     assert all(buffer.to_pybytes() == data[:-1] for buffer in held[:3])
     path.write_bytes(data)
