@@ -173,7 +173,7 @@ def test_a_running_stream_refuses_a_second_one_and_ends_after_its_batch_when_ask
         begun = time.monotonic()
         out, err = job.communicate(timeout=WAIT_SECONDS)
         assert job.returncode == 0, err
-        assert time.monotonic() - begun < 90
+        assert time.monotonic() - begun < 300
     ended = json.loads(out)
     assert (ended["rows"], ended["epoch"], ended["older"]) == (sum(counts.values()), 2, 1)
     assert flights.call("read", TABLE)[1][0]["rows"] == sum(counts.values())

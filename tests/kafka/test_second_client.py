@@ -161,7 +161,7 @@ def test_holes_of_compaction(broker: Broker, reader: KafkaReader) -> None:
     assert producer.flush(30) == 0
     end, since = len(keys), time.monotonic()
     while len(second(broker.bootstrap, topic, 0, end)) > len(set(keys)) + end - 400:
-        assert time.monotonic() - since < 60, "everything is left: nothing was compacted"
+        assert time.monotonic() - since < 300, "everything is left: nothing was compacted"
         time.sleep(0.5)
         send(broker.bootstrap, topic, [b"last"], key=b"%d" % end)  # a new segment, so that the others are compacted
         end += 1

@@ -67,7 +67,7 @@ def test_transactions_and_compaction(spark: SparkSession, broker: Broker, tmp_pa
         send(broker.bootstrap, topic, ticks([number]), key=f"k{number % 3}")
     time.sleep(0.3)
     send(broker.bootstrap, topic, ticks([99]), key="last")  # rolls the segment, so that the others can be compacted
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     log = broker.data / f"{topic}-0"
     while sum(file.stat().st_size for file in log.glob("*.log")) > 1500 and time.monotonic() < end:
         time.sleep(0.1)
