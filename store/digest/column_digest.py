@@ -49,7 +49,7 @@ from sparkhaven.store.native.digests import (
     value_sum,
 )
 from sparkhaven.store.native.entries import encode_entries
-from sparkhaven.store.types.codings.coding import FixedCoding, value_bytes
+from sparkhaven.store.types.codings.coding import FixedCoding, Unfit, UnfitError, value_bytes
 from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.datatypes import LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
@@ -185,7 +185,10 @@ def digest_array(column: Column, array: pa.Array, hashes: Hashes | None = None) 
             first += len(words)
         return total % MODULUS
     coding = column.type.fixed or column.type.blob
-    if isinstance(coding, FixedCoding) and (entries := encode_entries(array, coding)) is not None:
+    if isinstance(coding, FixedCoding):
+        entries = encode_entries(array, coding)
+        if entries is None:
+            raise UnfitError(Unfit.NO_VALUE, coding.domain)
         return digest_entries(column, entries, hashes)
     if coding is not None:
         return digest_bytes(column, value_bytes(array, coding), hashes)

@@ -1,7 +1,7 @@
 """Values of one width, to what a codec makes of them and back, by the compiled core.
 
-Functions return None where the core is in doubt about one value: the coding then takes all
-of them, and says which are wrong.
+Functions return None where the core is in doubt about one value. One to be stored is wrong then; of entries
+``coding.rare`` says what the core does not take.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from sparkhaven.store.types.codings.coding import FixedCoding, Octets
 
 def encode_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
     """Entries of shape (rows, width), with the coding's null where the array has null."""
-    library = core()
-    if coding.compiled is None or not len(array):
-        return None
-    name, parameter = coding.compiled
-    if array.type != coding.arrow or array.buffers()[-1] is None:
-        return None
+    library, (name, parameter) = core(), coding.compiled
+    if pa.types.is_large_binary(array.type):
+        array = array.cast(pa.binary())
     entries, values = np.empty((len(array), coding.width), np.uint8), array.buffers()[1]
+    if not len(array):
+        return entries
+    if array.type != coding.arrow or values is None:
+        return None
     if name == "octets":
         return entries if _encode_octets(library, array, coding.width, parameter, entries) >= 0 else None
     begin = values.address + array.offset * (array.type.bit_width // 8)
@@ -34,11 +35,10 @@ def encode_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
 
 def decode_entries(entries: Octets, coding: FixedCoding) -> pa.Array | None:
     """The values of entries of shape (rows, width)."""
-    library = core()
-    if coding.compiled is None or not len(entries) or not entries.flags.c_contiguous:
-        return None
-    name, parameter = coding.compiled
-    rows = len(entries)
+    library, (name, parameter) = core(), coding.compiled
+    rows, entries = len(entries), np.ascontiguousarray(entries)
+    if not rows:
+        return pa.array([], coding.arrow)
     if name == "octets":
         return _decode_octets(library, entries, parameter)
     values = pa.allocate_buffer(rows * (coding.arrow.bit_width // 8))  # from a pool, where memory is used again
@@ -51,7 +51,8 @@ def decode_entries(entries: Octets, coding: FixedCoding) -> pa.Array | None:
 def _encode_octets(library: CDLL, array: pa.Array, width: int, length: int, out: Octets) -> int:
     _, ends, data = array.buffers()
     rows = ends.address + 4 * array.offset, valid_address(array), array.offset, len(array)
-    done: int = library.sh_encode_octets(*rows, data.address, data.size, width, length, address(out))
+    begin, size = (data.address, data.size) if data is not None else (None, 0)
+    done: int = library.sh_encode_octets(*rows, begin, size, width, length, address(out))
     return done
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.nodes import Key
@@ -36,6 +37,7 @@ from sparkhaven.store.format.column.region import BYTES, DAT, Region
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC
 from sparkhaven.store.format.parquet.location_files import BEGIN, END, ROW_SET, index_of
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.entries import encode_entries
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.codings.coding import FixedCoding, Mask, Octets
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
@@ -159,9 +161,12 @@ class CodedKeys(Keys):
             array = pa.array(values, kind)
         else:
             array = pa.array(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).view(kind)
-        entries, bad = self._coding.encode(array)
-        absent = np.array([unit is None for unit in units], np.bool_)
-        return entries, absent if bad is None else absent | bad
+        bad = self._coding.unstorable(array)
+        if bad is not None:
+            array = pc.if_else(pa.array(bad), None, array)
+        entries = encode_entries(array, self._coding)
+        assert entries is not None  # noqa: S101
+        return entries, np.asarray(array.is_null())
 
 
 def _range_of(kind: pa.DataType) -> tuple[int, int]:

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
+from sparkhaven.store.format.column.charset import ValuePosition, row_position
 from sparkhaven.store.format.column.plain_texts import decode_ends, encode_ends
 from sparkhaven.store.format.column.prefix import ByteOrder
 from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.native.entries import decode_entries, encode_entries
-from sparkhaven.store.types.codings.coding import BlobCoding, Coding, FixedCoding, Octets, null_entries
+from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, FixedCoding, Octets, UnfitError
 
 
 def encode_coded(array: pa.Array, coding: FixedCoding, *, locate: ValuePosition = row_position) -> memoryview:
@@ -24,11 +24,7 @@ def encode_coded(array: pa.Array, coding: FixedCoding, *, locate: ValuePosition 
     compiled = encode_entries(array, coding)
     if compiled is not None:
         return compiled.reshape(-1).data
-    entries, bad = coding.encode(array)
-    _refuse(array, coding, bad, locate)
-    if array.null_count and coding.null:
-        entries[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
-    return np.ascontiguousarray(entries).reshape(-1).data
+    raise _refusal(array, coding, _first_refused(array, coding), locate)
 
 
 def encode_coded_blobs(
@@ -40,7 +36,8 @@ def encode_coded_blobs(
     if compiled is not None:
         return encode_ends(compiled[0], base_end), compiled[1].data
     ends, data, bad = coding.encode(array)
-    _refuse(array, coding, bad, locate)
+    if bad is not None:
+        raise _refusal(array, coding, int(np.argmax(bad)), locate)
     return encode_ends(ends, base_end), np.ascontiguousarray(data).data
 
 
@@ -48,14 +45,28 @@ def decode_coded(entries: pa.Buffer, coding: FixedCoding, where: object, *, firs
     """The values of ``.dat`` entries. Bytes that stand for no value are a CorruptFileError with the row."""
     octets = np.frombuffer(entries, np.uint8) if entries.size else np.empty(0, np.uint8)
     octets = octets.reshape(-1, coding.width)
-    compiled = decode_entries(octets, coding)
-    if compiled is not None:
-        return compiled
-    null = null_entries(octets, coding)
-    array, bad = coding.decode(octets, null if null is not None and null.any() else None)
+    array, bad = decoded_entries(octets, coding)
     if bad is not None:
-        _corrupt(coding, int(np.argmax(bad)), first_row, where, octets[int(np.argmax(bad))])
+        _corrupt(coding, bad, first_row, where, octets[bad])
     return array
+
+
+def decoded_entries(octets: Octets, coding: FixedCoding) -> tuple[pa.Array, int | None]:
+    """The values of entries of shape (rows, width), and the first one whose bytes stand for none."""
+    values = decode_entries(octets, coding)
+    if values is not None:
+        return values, None
+    if len(octets) == 1:
+        try:
+            return pa.array([coding.rare(octets.tobytes())], pa.int32()).view(coding.arrow), None
+        except UnfitError:
+            return pa.nulls(1, coding.arrow), 0
+    half = len(octets) // 2
+    first, bad = decoded_entries(octets[:half], coding)
+    if bad is not None:
+        return first, bad
+    last, bad = decoded_entries(octets[half:], coding)
+    return pa.concat_arrays([first, last]), None if bad is None else half + bad
 
 
 def decode_coded_blobs(
@@ -75,15 +86,20 @@ def decode_coded_blobs(
     table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
     base, stop = int(table[0]), int(table[-1])
     octets = data.slice(base, stop - base)
-    compiled = decode_blobs(table - base, octets, coding)
-    if compiled is not None:
-        return compiled
-    array, bad = coding.decode(table - base, octets)
+    array, bad = blob_values(table - base, octets, coding)
     if bad is not None:
-        index = int(np.argmax(bad))
-        value = np.frombuffer(octets, np.uint8)[table[index] - base : table[index + 1] - base]
-        _corrupt(coding, index, first_row, where, value)
+        value = np.frombuffer(octets, np.uint8)[table[bad] - base : table[bad + 1] - base]
+        _corrupt(coding, bad, first_row, where, value)
     return array
+
+
+def blob_values(ends: Ends, data: pa.Buffer, coding: BlobCoding) -> tuple[pa.Array, int | None]:
+    """The values by their ranges in ``data``, counted from 0, and the first one whose bytes stand for none."""
+    compiled = decode_blobs(ends, data, coding)
+    if compiled is not None:
+        return compiled, None
+    array, bad = coding.decode(ends, data)
+    return array, None if bad is None else int(np.argmax(bad))
 
 
 def _require_type(array: pa.Array, coding: Coding) -> None:
@@ -94,11 +110,20 @@ def _require_type(array: pa.Array, coding: Coding) -> None:
         )
 
 
-def _refuse(array: pa.Array, coding: Coding, bad: Mask | None, locate: ValuePosition) -> None:
-    if bad is None:
-        return
-    row = int(np.argmax(bad))
-    raise SchemaMismatchError(
+def _first_refused(array: pa.Array, coding: FixedCoding) -> int:
+    """The first row that the core does not take, of an array that has one."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if encode_entries(array.slice(low, middle - low), coding) is None:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _refusal(array: pa.Array, coding: Coding, row: int, locate: ValuePosition) -> SchemaMismatchError:
+    return SchemaMismatchError(
         "value cannot be stored in the column",
         where=locate(row),
         expected=coding.domain,

@@ -31,7 +31,6 @@ from sparkhaven.store.types.codings.coding import (
     Octets,
     Unfit,
     UnfitError,
-    numbers_as,
     some,
     validity,
 )
@@ -169,26 +168,6 @@ class FixedBytes(FixedCoding):
         if array.null_count:
             bad = bad & ~np.asarray(array.is_null()) if self.nullable else bad | np.asarray(array.is_null())
         return some(bad)
-
-    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
-        """``array``: binary."""
-        starts, data = binary_parts(array)
-        entries = np.zeros((len(array), self.width), np.uint8)
-        stored = np.diff(starts) == self.length
-        rows = np.flatnonzero(stored & ~np.asarray(array.is_null()) if array.null_count else stored)
-        if len(rows):
-            entries[rows, self.width - self.length :] = data[starts[:-1][rows][:, None] + np.arange(self.length)]
-        return entries, self.unstorable(array)
-
-    def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
-        """binary; a first byte other than 00 and FF is bad."""
-        bad = None
-        values = entries
-        if self.nullable:
-            bad = entries[:, 0] != 0 if null is None else (entries[:, 0] != 0) & ~null
-            values = entries[:, 1:]
-        fixed = numbers_as(values, pa.binary(self.length), null)
-        return fixed.cast(pa.binary()), None if bad is None else some(bad)
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of bytes of any kind; those of another length are bad."""

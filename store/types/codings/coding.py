@@ -9,10 +9,12 @@ Statistics compare the least and the largest value of such a column as whole num
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Context
 from enum import Enum
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -128,9 +130,9 @@ class FixedCoding(Coding):
     ordered: ClassVar[bool] = True
 
     @property
-    def compiled(self) -> tuple[str, int] | None:
-        """What ``store.native.entries`` does this coding with, and its parameter; None: nothing."""
-        return None
+    @abstractmethod
+    def compiled(self) -> tuple[str, int]:
+        """What ``store.native.entries`` does this coding with, and its parameter."""
 
     @property
     @abstractmethod
@@ -142,13 +144,9 @@ class FixedCoding(Coding):
     def null(self) -> bytes:
         """The bytes that mean null; none where nothing does."""
 
-    @abstractmethod
-    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
-        """Bytes of shape (rows, width), and the rows whose values cannot be stored. Those of nulls mean nothing."""
-
-    @abstractmethod
-    def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
-        """Values of entries of shape (rows, width), and the rows whose bytes stand for none. ``null``: null rows."""
+    def rare(self, entry: bytes) -> Any:
+        """The value of an entry that the core does not take. UnfitError: the bytes stand for none."""
+        raise UnfitError(Unfit.NO_VALUE, self.domain)
 
 
 class JavaValues(ABC):
@@ -172,26 +170,41 @@ class BlobCoding(Coding):
     def width(self) -> None:
         return None
 
-    @abstractmethod
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """Ends of the values, counted from 0, their bytes, and the rows whose values cannot be stored."""
+        parts = [b"" if value is None else self.encode_one(value) for value in self.plain(array)]
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
+        return ends, np.frombuffer(b"".join(parts), np.uint8), self.unstorable(array)
 
-    @abstractmethod
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """Values by their ``len(ends) - 1`` ranges in ``data``, and the rows whose bytes stand for none."""
+        octets = bytes(data)
+        values: list[Any] = []
+        bad = np.zeros(len(ends) - 1, np.bool_)
+        for index, (start, stop) in enumerate(pairwise(ends.tolist())):
+            try:
+                values.append(self.decode_one(octets[start:stop]) if start < stop else None)
+            except (ValueError, IndexError, struct.error):
+                values.append(None)
+                bad[index] = True
+        return self.stored(values), some(bad)
 
+    def encode_one(self, value: Any) -> bytes:
+        """The bytes of a value other than null, one of ``plain``."""
+        raise NotImplementedError
 
-def big_endian(numbers: npt.NDArray[np.int64], width: int) -> Octets:
-    """The low ``width`` bytes of numbers, most significant first, as (rows, width)."""
-    words = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
-    return np.ascontiguousarray(words[:, 8 - width :])
+    def decode_one(self, value: bytes) -> Any:
+        """The value of some bytes, as ``stored`` takes it. ValueError, IndexError or struct.error: they are none."""
+        raise NotImplementedError
 
+    def plain(self, array: pa.Array) -> list[Any]:
+        """The values that ``encode_one`` takes."""
+        values: list[Any] = array.to_pylist()
+        return values
 
-def from_big_endian(entries: Octets) -> npt.NDArray[np.int64]:
-    """Numbers without a sign of bytes of shape (rows, at most 7), most significant first."""
-    words = np.zeros((len(entries), 8), np.uint8)
-    words[:, 8 - entries.shape[1] :] = entries
-    return words.view(">i8").reshape(-1).astype(np.int64)
+    def stored(self, values: list[Any]) -> pa.Array:
+        """The array of values that ``decode_one`` made."""
+        return pa.array(values, self.arrow)
 
 
 def plain_numbers(array: pa.Array, kind: Any) -> npt.NDArray[Any]:
@@ -261,20 +274,13 @@ def entry_values(entries: npt.NDArray[Any], coding: FixedCoding) -> pa.Array:
     return large_binary(ends, octets[~null], null)
 
 
-def value_bytes(array: pa.Array, coding: FixedCoding | BlobCoding) -> pa.Array:
+def value_bytes(array: pa.Array, coding: BlobCoding) -> pa.Array:
     """The bytes that a codec makes of values, as large binary. UnfitError: it cannot store one of them."""
     null = ~np.asarray(array.is_valid()) if array.null_count else None
-    if isinstance(coding, FixedCoding):
-        entries, bad = coding.encode(array)
-        if null is not None and coding.null:
-            entries[null] = np.frombuffer(coding.null, np.uint8)
-        values = entry_values(entries, coding)
-    else:
-        ends, data, bad = coding.encode(array)
-        values = large_binary(np.concatenate([np.zeros(1, np.int64), ends]), data, null)
+    ends, data, bad = coding.encode(array)
     if bad is not None:
         raise UnfitError(Unfit.NO_VALUE, coding.domain)
-    return values
+    return large_binary(np.concatenate([np.zeros(1, np.int64), ends]), data, null)
 
 
 def large_binary(ends: Ends, data: Octets, null: Mask | None) -> pa.Array:

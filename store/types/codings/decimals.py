@@ -6,8 +6,6 @@ Arrow has decimals.
 
 *Without arguments* they are blobs. The scale in four bytes, then the unscaled value as two's complement, as few bytes
 as hold it and without trailing zeros of the decimal (a BigInteger has scale 0). Arrow has texts.
-
-Digits of texts of one length become numbers as a table of bytes, without a loop over texts.
 """
 
 from __future__ import annotations
@@ -15,10 +13,8 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,16 +25,13 @@ import pyarrow.compute as pc
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Coding,
-    Ends,
     FixedCoding,
     JavaValues,
     Mask,
-    Octets,
     Unfit,
     UnfitError,
     of_values,
     some,
-    validity,
 )
 
 MOST_DIGITS = 76  # of an Arrow decimal
@@ -166,39 +159,6 @@ class FixedDecimals(Numbers, FixedCoding, JavaValues):
             return np.zeros((len(array), words), np.uint64)
         return np.frombuffer(buffer, "<u8", len(array) * words, array.offset * self._octets).reshape(-1, words)
 
-    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
-        """``array``: of ``arrow``, whose values have no more digits than that."""
-        size, width = self._octets, self.width
-        words = self._words(array)
-        below = (words[:, -1] >> np.uint64(63)).astype(np.bool_)
-        if below.any():
-            words = _added(words, below, -1)
-        octets = np.ascontiguousarray(words[:, ::-1]).astype(">u8").view(np.uint8).reshape(-1, size)
-        entries = np.empty((len(array), width), np.uint8)
-        kept = min(width - 1, size)
-        entries[:, 0] = ~below
-        entries[:, 1 : width - kept] = np.where(below, 0xFF, 0)[:, None]
-        entries[:, width - kept :] = octets[:, size - kept :]
-        return entries, self.unstorable(array)
-
-    def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
-        """Of ``arrow``; a sign other than 0 and 1, and more digits than the precision, are bad."""
-        size, width, count = self._octets, self.width, len(entries)
-        below = entries[:, 0] == 0
-        bad = entries[:, 0] > 1
-        kept = min(width - 1, size)
-        octets = np.empty((count, size), np.uint8)
-        octets[:, : size - kept] = np.where(below, 0xFF, 0)[:, None]
-        octets[:, size - kept :] = entries[:, width - kept :]
-        words = np.ascontiguousarray(octets.view(">u8").reshape(-1, size // 8)[:, ::-1]).astype("<u8")
-        if below.any():
-            words = _added(words, below, 1)
-        bad |= _beyond(words, self.precision) | ((words[:, -1] >> np.uint64(63)).astype(np.bool_) != below)
-        if null is not None:
-            bad &= ~null
-        bitmap, missing = validity(null)
-        return pa.Array.from_buffers(self.arrow, count, [bitmap, pa.py_buffer(words)], missing), some(bad)
-
     def _fit(self, number: Decimal) -> Decimal:
         if not number.is_finite() or (number and number.adjusted() > self.precision):
             raise UnfitError(Unfit.OVERFLOW, self.domain)
@@ -236,35 +196,6 @@ class FixedDecimals(Numbers, FixedCoding, JavaValues):
             return wide.cast(self.arrow), None
         except pa.ArrowInvalid:
             return self.by_value(array.cast(pa.string()))
-
-
-def _added(words: npt.NDArray[np.uint64], rows: Mask, step: int) -> npt.NDArray[np.uint64]:
-    """Numbers of little-endian words of shape (rows, words), 1 or -1 added to some of them."""
-    result = words.copy()
-    carry = rows.copy()
-    for index in range(words.shape[1]):
-        word = result[:, index]
-        word[carry] += np.uint64(1) if step > 0 else np.uint64(2**64 - 1)
-        carry &= word == (0 if step > 0 else np.uint64(2**64 - 1))
-        if not carry.any():
-            break
-    return result
-
-
-def _beyond(words: npt.NDArray[np.uint64], precision: int) -> Mask:
-    """Which numbers have more digits than so many."""
-    below = (words[:, -1] >> np.uint64(63)).astype(np.bool_)
-    magnitudes = np.where(below[:, None], ~words, words)
-    if below.any():
-        magnitudes = _added(magnitudes, below, 1)
-    limit = 10**precision
-    more = np.zeros(len(words), np.bool_)
-    equal = np.ones(len(words), np.bool_)
-    for index in range(words.shape[1] - 1, -1, -1):
-        bound = np.uint64(limit >> (64 * index) & (2**64 - 1))
-        more |= equal & (magnitudes[:, index] > bound)
-        equal &= magnitudes[:, index] == bound
-    return more | equal
 
 
 def _java_hash(number: int) -> int:
@@ -328,19 +259,16 @@ class FreeDecimals(Numbers, BlobCoding):
         short = pc.less_equal(pc.binary_length(texts), LONGEST)
         return ~np.asarray(pc.fill_null(pc.and_(written, short), True))
 
-    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: plain decimal texts."""
-        parts = [b"" if text is None else encoded_number(text, self.whole) for text in array.to_pylist()]
-        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
-        return ends, np.frombuffer(b"".join(parts), np.uint8), None
+    def encode_one(self, value: str) -> bytes:
+        """Of a plain decimal text."""
+        return encoded_number(value, self.whole)
 
-    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
-        """Plain decimal texts; fewer than five bytes, and a scale beyond all bounds, are bad."""
-        octets, bounds = bytes(data), ends.tolist()
-        values = [octets[start:stop] for start, stop in pairwise(bounds)]
-        texts = [decoded_number(value, self.whole) if value else None for value in values]
-        bad = np.array([text is None and bool(value) for text, value in zip(texts, values, strict=True)], np.bool_)
-        return pa.array(texts, self.arrow), some(bad)
+    def decode_one(self, value: bytes) -> str:
+        """A plain decimal text; fewer than five bytes, and a scale beyond all bounds, are bad."""
+        text = decoded_number(value, self.whole)
+        if text is None:
+            raise ValueError("no number")
+        return text
 
     def unstorable(self, array: pa.Array) -> None:
         """Every number can be stored."""
@@ -407,47 +335,3 @@ def integer_coding(codec: str, arguments: str, width: int | None) -> FixedDecima
     if int(arguments) > MOST_DIGITS:
         raise ValueError(f"BigIntegerCodec with a precision of at most {MOST_DIGITS}")
     return FixedDecimals(int(arguments), 0, whole=True)
-
-
-Rows = npt.NDArray[np.int64]
-
-
-def text_ends(texts: pa.StringArray) -> tuple[npt.NDArray[np.int64], Octets]:
-    """Offsets of texts, one more than there are, and the bytes that they point into."""
-    _, offsets, data = texts.buffers()
-    if offsets is None or not len(texts):
-        return np.zeros(1, np.int64), np.empty(0, np.uint8)
-    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    ends = np.frombuffer(offsets, kind)[texts.offset : texts.offset + len(texts) + 1]
-    return ends.astype(np.int64), np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-
-
-def rows_of_length(texts: pa.StringArray, length: int) -> tuple[Rows, Octets, Mask]:
-    """The rows with texts of so many bytes, those bytes as (rows, length), and the rows with other texts."""
-    ends, data = text_ends(texts)
-    lengths = np.diff(ends)
-    fits = lengths == length
-    other = ~fits
-    if texts.null_count:
-        valid = np.asarray(texts.is_valid())
-        fits &= valid
-        other &= valid
-    rows = np.flatnonzero(fits)
-    if len(rows) == len(texts) and len(rows):
-        return rows, data[ends[0] : ends[-1]].reshape(-1, length), other
-    starts = ends[:-1][rows]
-    return rows, data[starts[:, None] + np.arange(length)] if len(rows) else np.empty((0, length), np.uint8), other
-
-
-def digits_of(octets: Octets, spans: Sequence[tuple[int, int]]) -> tuple[list[npt.NDArray[np.int64]], Mask]:
-    """The number in each span of columns, and the rows where all of them are digits."""
-    sound = np.ones(len(octets), np.bool_)
-    numbers = []
-    for start, stop in spans:
-        number = np.zeros(len(octets), np.int64)
-        for position in range(start, stop):
-            digit = octets[:, position] - np.uint8(0x30)  # wraps where it is none
-            sound &= digit < 10
-            number = number * 10 + digit
-        numbers.append(number)
-    return numbers, sound

@@ -14,28 +14,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.types.codings.coding import (
     Coding,
     FixedCoding,
     JavaValues,
     Mask,
-    Octets,
     Unfit,
     UnfitError,
-    big_endian,
-    from_big_endian,
     numbers_as,
     of_values,
     plain_numbers,
     some,
 )
-from sparkhaven.store.types.codings.decimals import digits_of, rows_of_length
 
 CODEC = "io.deephaven.util.codec.LocalTimeCodec"
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
 _UNITS = {"s": SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_USUAL = r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?$"
 _TEXT = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,}))?)?\Z", re.ASCII)
 
 
@@ -89,27 +87,6 @@ class LocalTimeCoding(FixedCoding, JavaValues):
             bad |= times % self.unit != 0
         return of_values(bad, array)
 
-    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
-        """``array``: time64[ns]."""
-        seconds, fraction = np.divmod(plain_numbers(array, np.int64), SECOND)
-        fraction //= self.unit
-        minutes, second = np.divmod(seconds, 60)
-        hour, minute = np.divmod(minutes, 60)
-        bits = self.bits
-        packed = (hour << (12 + bits)) | (minute << (6 + bits)) | (second << bits) | fraction
-        return big_endian(packed, self.width), self.unstorable(array)
-
-    def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
-        """time64[ns]; an hour, minute, second or fraction that no clock shows is bad."""
-        packed, bits = from_big_endian(entries), self.bits
-        if null is not None:
-            packed = np.where(null, 0, packed)
-        fraction, second = packed & ((1 << bits) - 1), packed >> bits & 63
-        minute, hour = packed >> (6 + bits) & 63, packed >> (12 + bits)
-        bad = (hour > 23) | (minute > 59) | (second > 59) | (fraction >= 10**self.digits)
-        times = ((hour * 60 + minute) * 60 + second) * SECOND + fraction * self.unit
-        return numbers_as(np.where(bad, 0, times), self.arrow, null), some(bad)
-
     def java_texts(self, array: pa.Array) -> list[str | None]:
         """ISO 8601. Seconds that are 0 are left out; a fraction has 3, 6 or 9 digits, or is left out."""
         return [None if ns is None else _java_text(ns) for ns in array.view(pa.int64()).to_pylist()]
@@ -134,24 +111,15 @@ class LocalTimeCoding(FixedCoding, JavaValues):
         return ((hour * 60 + minute) * 60 + second) * SECOND + int(fraction.ljust(9, "0") or "0")
 
     def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
-        """Of ISO 8601, with seconds, and with no, 3, 6 or 9 digits below them."""
-        times = np.zeros(len(texts), np.int64)
-        taken = np.zeros(len(texts), np.bool_)
-        for digits in (0, 3, 6, 9):
-            rows, octets, _ = rows_of_length(texts, 8 + digits + (digits > 0))
-            if not len(rows):
-                continue
-            spans = [(0, 2), (3, 5), (6, 8)] + ([(9, 9 + digits)] if digits else [])
-            (hour, minute, second, *below), sound = digits_of(octets, spans)
-            sound &= (octets[:, 2] == 0x3A) & (octets[:, 5] == 0x3A) & (hour < 24) & (minute < 60) & (second < 60)
-            values = ((hour * 60 + minute) * 60 + second) * SECOND
-            if digits:
-                fraction = below[0] * 10 ** (9 - digits)
-                sound &= (octets[:, 8] == 0x2E) & (fraction % self.unit == 0)
-                values += fraction
-            times[rows[sound]], taken[rows[sound]] = values[sound], True
-        valid = np.asarray(texts.is_valid()) if texts.null_count else np.ones(len(texts), np.bool_)
-        return numbers_as(times, self.arrow, some(~taken)), some(valid & ~taken)
+        """Of ISO 8601, with at most nine digits below the second."""
+        usual = pc.match_substring_regex(texts, _USUAL)
+        moments = pc.binary_join_element_wise("1970-01-01", pc.if_else(usual, texts, None), "T")
+        times = moments.cast(pa.timestamp("ns")).view(pa.int64())
+        finer = plain_numbers(times, np.int64) % self.unit != 0
+        doubt = ~np.asarray(usual.fill_null(True)) | (finer & np.asarray(times.is_valid()))
+        return numbers_as(plain_numbers(times, np.int64), self.arrow, some(doubt | np.asarray(texts.is_null()))), some(
+            doubt
+        )
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of times in any unit."""

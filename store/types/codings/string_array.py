@@ -10,11 +10,10 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.types.codings import modified_utf8
-from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.codings.coding import BlobCoding, Unfit, UnfitError
 
 HEAD = b"\xac\xed\x00\x05ur\x00\x13[Ljava.lang.String;" + struct.pack(">Q", 0xADD256E7E91D7B47) + b"\x02\x00\x00xp"
 NULL, REFERENCE, STRING, LONG_STRING = 0x70, 0x71, 0x74, 0x7C
@@ -56,24 +55,13 @@ class StringArrays(BlobCoding):
     def unstorable(self, array: pa.Array) -> None:
         """Every array of texts can be stored."""
 
-    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: a list of texts."""
-        parts = [b"" if texts is None else encoded_texts(texts) for texts in array.to_pylist()]
-        return np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:], np.frombuffer(b"".join(parts), np.uint8), None
+    def encode_one(self, value: list[str | None]) -> bytes:
+        """Of texts."""
+        return encoded_texts(value)
 
-    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
-        """A list of texts; a stream of anything else is bad."""
-        octets = bytes(data)
-        values: list[list[str | None] | None] = []
-        bad = np.zeros(len(ends) - 1, np.bool_)
-        for index in range(len(ends) - 1):
-            value = octets[ends[index] : ends[index + 1]]
-            try:
-                values.append(decoded_texts(value) if value else None)
-            except (ValueError, IndexError, struct.error):
-                values.append(None)
-                bad[index] = True
-        return pa.array(values, self.arrow), some(bad)
+    def decode_one(self, value: bytes) -> list[str | None]:
+        """Texts; a stream of anything else is bad."""
+        return decoded_texts(value)
 
 
 def encoded_texts(texts: list[str | None]) -> bytes:

@@ -15,15 +15,12 @@ import pyarrow as pa
 
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
-    Ends,
     Mask,
-    Octets,
     Unfit,
     UnfitError,
     list_elements,
     of_values,
     plain_numbers,
-    some,
 )
 
 _VALUES: dict[str, tuple[pa.DataType, str, Any]] = {
@@ -109,37 +106,17 @@ class StringMaps(BlobCoding):
         alias: Mask = plain == plain.dtype.type(self.null)
         return alias & ~np.asarray(values.is_null()) if values.null_count else alias
 
-    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: a map."""
+    def encode_one(self, value: list[tuple[str, Any]]) -> bytes:
+        """Of keys with their values."""
         _, form, null = _VALUES[self.kind]
-        parts = []
-        for entries in array.to_pylist():
-            if entries is None:
-                parts.append(b"")
-                continue
-            out = bytearray(struct.pack(">i", len(entries)))
-            for key, value in entries:
-                out += _sized(key)
-                out += struct.pack(form, null if value is None else value) if form else _sized(value or "")
-            parts.append(bytes(out))
-        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
-        return ends, np.frombuffer(b"".join(parts), np.uint8), self.unstorable(array)
+        out = bytearray(struct.pack(">i", len(value)))
+        for key, item in value:
+            out += _sized(key)
+            out += struct.pack(form, null if item is None else item) if form else _sized(item or "")
+        return bytes(out)
 
-    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
-        """A map; bytes that end early, or go on behind the last entry, are bad."""
-        octets = bytes(data)
-        values: list[list[tuple[str, Any]] | None] = []
-        bad = np.zeros(len(ends) - 1, np.bool_)
-        for index in range(len(ends) - 1):
-            value = octets[ends[index] : ends[index + 1]]
-            try:
-                values.append(self._entries(value) if value else None)
-            except (ValueError, struct.error):
-                values.append(None)
-                bad[index] = True
-        return pa.array(values, self.arrow), some(bad)
-
-    def _entries(self, data: bytes) -> list[tuple[str, Any]]:
+    def decode_one(self, data: bytes) -> list[tuple[str, Any]]:
+        """Keys with their values; bytes that end early, or go on behind the last entry, are bad."""
         _, form, null = _VALUES[self.kind]
         (count,), position = struct.unpack_from(">i", data), 4
         if not 0 <= count <= len(data):

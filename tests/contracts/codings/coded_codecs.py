@@ -17,10 +17,11 @@ from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.plain_texts import encode_ends
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
-from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, null_entries
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.contracts.codecs import COUNTS, FS, QUICK, CodecContract, bits
+from tests.oracles import codings as oracle
 from tests.support.tables.naive_codecs import blobs, entries, sets
 
 PACKAGE = "io.deephaven.util.codec"
@@ -69,11 +70,8 @@ class CodedContract(CodecContract):
         """The coding by itself, without the compiled core: the same bytes, and the same values of them."""
         coding, array = column.type.coding, self.array(column, values)
         if isinstance(coding, FixedCoding):
-            written, bad = coding.encode(array)
-            if coding.null and array.null_count:
-                written[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
-            null = null_entries(written, coding)
-            back, wrong = coding.decode(written, null if null is not None and null.any() else None)
+            written, bad = oracle.encode(coding, array)
+            back, wrong = oracle.decode(coding, written)
             data = encode_coded(array, coding)
             whole = decode_coded(pa.py_buffer(data), coding, "C")
             assert bytes(data) == written.tobytes()

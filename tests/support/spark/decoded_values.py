@@ -26,9 +26,9 @@ from sparkhaven.readers.spark.jvm.column_forms import decoder_words
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs
+from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded
 from sparkhaven.store.format.column.prefix import LITTLE
-from sparkhaven.store.types.codings.coding import value_bytes
+from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import OLD_NULL, column_with_null
@@ -117,7 +117,11 @@ def _sound(column: Column, rng: random.Random, count: int) -> list[bytes]:
         array = pa.array(values, pa.int64()).view(coding.arrow)
     else:
         array = pa.array(values, coding.arrow)
-    return [value for value in value_bytes(array, coding).to_pylist() if value is not None]
+    if isinstance(coding, FixedCoding):
+        stored = entry_values(np.frombuffer(encode_coded(array, coding), np.uint8), coding)
+    else:
+        stored = value_bytes(array, coding)
+    return [value for value in stored.to_pylist() if value is not None]
 
 
 def _value(column: Column, rng: random.Random, number: int) -> Any:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.coded import blob_values, decoded_entries
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.codings.coding import entry_values
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, entry_values
 from sparkhaven.store.types.codings.string_set import decode_sets
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.store.types.null_char import as_written
@@ -55,19 +56,18 @@ def _decoded(
     _, offsets, data = encoded.buffers()
     ends = np.frombuffer(offsets, np.int64, len(encoded) + 1) if len(encoded) else np.zeros(1, np.int64)
     octets = np.frombuffer(data, np.uint8, int(ends[-1])) if data is not None else np.empty(0, np.uint8)
-    coding = column.type.fixed or column.type.blob
-    assert coding is not None  # noqa: S101
-    if column.type.fixed is not None:
-        values, bad = column.type.fixed.decode(octets.reshape(-1, column.type.fixed.width), None)
+    coding = column.type.coding
+    if isinstance(coding, FixedCoding):
+        values, bad = decoded_entries(octets.reshape(-1, coding.width), coding)
     else:
-        values, bad = column.type.blob.decode(ends, pa.py_buffer(octets))  # type: ignore[union-attr]
+        assert isinstance(coding, BlobCoding)  # noqa: S101
+        values, bad = blob_values(ends, pa.py_buffer(octets), coding)
     if bad is not None:
-        value = int(np.argmax(bad))
         raise CorruptFileError(
             "bytes stand for no value of the column's codec",
-            where=_where(opened, column, first + int(np.argmax(codes == value))),
+            where=_where(opened, column, first + int(np.argmax(codes == bad))),
             expected=coding.domain,
-            found=encoded[value].as_py()[:40].hex(" "),
+            found=encoded[bad].as_py()[:40].hex(" "),
         )
     return values
 

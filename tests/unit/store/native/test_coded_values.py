@@ -13,10 +13,11 @@ import pytest
 from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.native.entries import decode_entries, encode_entries
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.codings.coding import FixedCoding, Octets, null_entries
+from sparkhaven.store.types.codings.coding import FixedCoding, Octets
 from sparkhaven.store.types.codings.instant_array import FIRST, HEAD, VALUE, VALUE_END, VALUE_START, InstantArrays
 from sparkhaven.store.types.codings.java_array import JavaArrays
 from sparkhaven.store.types.datatypes import data_type
+from tests.oracles import codings as oracle
 
 PACKAGE = "io.deephaven.util.codec."
 ROWS = 300  # blocks of 64, and a part of one
@@ -74,15 +75,12 @@ def temporal_nulls(array: pa.Array, rng: np.random.Generator) -> pa.Array:
 
 
 def plain_entries(array: pa.Array, coding: FixedCoding) -> Octets | None:
-    entries, bad = coding.encode(array)
-    if coding.null and array.null_count:
-        entries[np.asarray(array.is_null())] = np.frombuffer(coding.null, np.uint8)
+    entries, bad = oracle.encode(coding, array)
     return entries if bad is None else None
 
 
 def plain_values(entries: Octets, coding: FixedCoding) -> pa.Array | None:
-    null = null_entries(entries, coding)
-    array, bad = coding.decode(entries, null if null is not None and null.any() else None)
+    array, bad = oracle.decode(coding, entries)
     return array if bad is None else None
 
 

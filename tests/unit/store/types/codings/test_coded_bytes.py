@@ -210,3 +210,33 @@ def test_values_far_beyond_the_range_are_refused_with_their_row(spelling: str, v
     ends = pa.py_buffer(np.array([len(value)], "<i8"))
     with pytest.raises(CorruptFileError, match="row 0"):
         decode_coded_blobs(ends, pa.py_buffer(value), 0, coding, LITTLE, "here")
+
+
+def test_days_of_years_that_only_five_bytes_hold_are_read() -> None:
+    """The compiled core takes the years 0 to 9999: those between are read with others, and by themselves."""
+    coding = data_type("LocalDate", "io.deephaven.util.codec.LocalDateCodec", "Full").fixed
+    assert coding is not None
+    days = {
+        (1970, 1, 1): 0,
+        (12_345, 2, 28): 3_789_449,
+        (-1, 3, 1): -719_834,
+        (1969, 12, 31): -1,
+        (10_000, 1, 1): 2_932_897,
+    }
+    packed = [(((year + 999_999_999) << 9) + (month << 5) + day).to_bytes(5, "big") for year, month, day in days]
+    read = decode_coded(pa.py_buffer(b"".join(packed)), coding, "X.dat")
+    assert read.view(pa.int32()).to_pylist() == list(days.values())
+    wrong = (((12_345 + 999_999_999) << 9) + (2 << 5) + 30).to_bytes(5, "big")
+    with pytest.raises(CorruptFileError, match="row 9") as caught:
+        decode_coded(pa.py_buffer(b"".join([*packed[:2], wrong, *packed])), coding, "X.dat", first_row=7)
+    assert caught.value.found == wrong.hex(" ")
+
+
+def test_a_number_with_a_digit_too_many_is_refused_with_its_row() -> None:
+    coding = data_type("BigDecimal", "io.deephaven.util.codec.BigDecimalCodec", "3,2").fixed
+    assert coding is not None
+    numbers = b"".join(number.to_bytes(16, "little") for number in (999, 0, 1000, 5))
+    array = pa.Array.from_buffers(coding.arrow, 4, [None, pa.py_buffer(numbers)])
+    with pytest.raises(SchemaMismatchError) as caught:
+        encode_coded(array, coding)
+    assert (caught.value.where, caught.value.found) == ("row 2", "10.00")
